@@ -100,6 +100,8 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
     else:
         other = pair.winner if pair.loser == first else pair.loser
         title, told = f"Why {pair.winner} did best", _between(summary, other, runs, jobs)
+        if not _is_trusted(summary):
+            title = f"Why {pair.winner} may have done best: the figures are not trusted"
     rest = {
         name: _between(summary, name, runs, jobs)
         for name in summary["policies"]
@@ -120,7 +122,7 @@ def _undecided(summary: Mapping[str, Any]) -> list[Why]:
     if found is None:
         return [Why(text="Nothing separates the policies in this run.", evidence=evidence)]
     leader, needed = found
-    if not all(policy["fidelity"]["trusted"] for policy in summary["policies"].values()):
+    if not _is_trusted(summary):
         more = "the figures are not trusted"
     elif needed is None:
         more = f"{stats.REPEATS_MOST} repeats would not settle it"
@@ -132,6 +134,10 @@ def _undecided(summary: Mapping[str, Any]) -> list[Why]:
             evidence=evidence,
         )
     ]
+
+
+def _is_trusted(summary: Mapping[str, Any]) -> bool:
+    return all(policy["fidelity"]["trusted"] for policy in summary["policies"].values())
 
 
 def _means(policies: Policies) -> str:

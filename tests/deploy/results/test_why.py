@@ -198,6 +198,14 @@ def test_one_repeat_is_told_without_the_word_beats(runs: dict[str, Any]) -> None
     assert "adjusted p" not in told.sentences[0].evidence
 
 
+def test_one_repeat_that_is_not_trusted_names_no_certain_winner(runs: dict[str, Any]) -> None:
+    waits = {k: v[:1] for k, v in WAITS.items()}
+    one = outcome({"fifo": FIFO[:1], "fair": FAIR[:1]}, waits, trusted=False)
+    assert (
+        why.explanation(one, runs, JOBS).title == "Why fair may have done best: the figures are not trusted"
+    )
+
+
 def test_the_makespan_is_shorter_by_fuller_slots_or_by_less_work() -> None:
     def cause(busy: dict[str, list[float]], tested: bool = False) -> str:
         policies = {name: {"slots_busy": stats.leaf(values)} for name, values in busy.items()}
