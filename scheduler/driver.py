@@ -56,9 +56,10 @@ class Driver:
     """The core, its journal and its jobs; without clocks, sockets and disks.
 
     `make_policy` returns a new policy, so that a replay starts from nothing. A driver without a journal cannot
-    recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `jobs` are the jobs that
-    have not ended, `waiting` those that are not submitted yet, by submit time; `submit_times_s` holds all jobs ever
-    planned or submitted. A policy or sink that has state outside of the object has `keep_state` and `restore_state`.
+    recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `policy` is the first one,
+    if it is made already. `jobs` are the jobs that have not ended, `waiting` those that are not submitted yet, by
+    submit time; `submit_times_s` holds all jobs ever planned or submitted. A policy or sink that has state outside of
+    the object has `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Driver:
         seed: int = 0,
         journal: EventLog | None = None,
         serve: Serve | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self._config = config
         self._make_policy = make_policy
@@ -81,7 +83,7 @@ class Driver:
         self._keeps_all = ""  # why there are no more snapshots
         self.policy: Policy
         self.core: Core
-        self._start_over()
+        self._start_over(policy)
 
     def _start_over(self, policy: Policy | None = None) -> None:
         """Reset everything except the journal, with the given policy or a new one."""

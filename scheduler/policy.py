@@ -107,9 +107,9 @@ class Hooks(Protocol):
     attributes only.
 
     `limits`: what the core enforces on a node; typed slots if absent. `speculation`: an object that proposes copies of
-    running tasks. `elidable`: a promise that the policy reads no `usage` and no `progress`, and does not depend on
-    heartbeats that report nothing new, except those for which `awaits_beat` returns true; the simulator skips the
-    others.
+    running tasks. `elidable`: a promise that the policy does not depend on heartbeats that report nothing new, except
+    those for which `awaits_beat` returns true; the simulator skips the others. A policy without `beat` need not
+    promise that: what it reads decides.
     """
 
     limits: Limits

@@ -8,10 +8,6 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 class EarliestDeadline:
     """`local_first`: whether a map with its data on the node goes before other maps of the same job."""
 
-    elidable = (
-        True  # looks at no usage, no progress and no single heartbeat: the simulator may skip idle ones
-    )
-
     def __init__(self, *, local_first: bool = True) -> None:
         self._local_first = local_first
 

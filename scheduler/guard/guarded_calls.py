@@ -1,4 +1,5 @@
-"""Calls of a user's policy: marked, bounded in time, with errors that name the policy's line."""
+"""Calls of a user's policy: marked, bounded in time, with errors that name the policy's line, and ended at once when
+the policy reads what a simulation may have skipped."""
 
 from __future__ import annotations
 
@@ -13,12 +14,34 @@ from schedbed.scheduler.guard.user_interrupt import is_raised
 from schedbed.scheduler.policy import PolicyFailed
 
 
+class BeatRead(BaseException):
+    """A policy has read a value that a skipped heartbeat may have changed, so the simulation must begin again."""
+
+
+class BeatWatch:
+    """What is known of one policy. `read`: it has read such a value. `is_over`: its run has ended."""
+
+    __slots__ = ("is_over", "read")
+
+    def __init__(self) -> None:
+        self.read = False
+        self.is_over = False
+
+    def note(self) -> None:
+        """Note such a read. Raises BeatRead, or TypeError after the end of the run."""
+        if self.is_over:
+            raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
+        self.read = True
+        raise BeatRead
+
+
 class Guard:
     """Calls the code of one policy."""
 
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
         self._made = made
+        self.watch = BeatWatch()
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -27,7 +50,7 @@ class Guard:
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a wrapper of the function for repeated calls, see `call`. All steps are inline for speed."""
-        bound, mark, now = TIME_BOUND, CALL_MARK, (what, self._culprit)
+        bound, mark, now, watch = TIME_BOUND, CALL_MARK, (what, self._culprit), self.watch
         number = mark.number(f"{what} ({self.line_of(what)})")
 
         def call(*arguments: Any) -> Any:
@@ -49,6 +72,10 @@ class Guard:
                         memory[1] = mark.count & 254
                     if bound.interrupted:
                         bound.settle()
+                    if watch.read:  # also if the policy has caught the exception
+                        raise BeatRead
+            except BeatRead:
+                raise
             except BaseException as error:
                 mark.enter(number)  # the error's text may be code of the policy, too
                 try:

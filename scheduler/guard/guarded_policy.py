@@ -20,12 +20,21 @@ from schedbed.scheduler.core.states import JOB_RUNNING, SUCCEEDED
 from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit
 from schedbed.scheduler.guard.faces import Faces, TaskFace
-from schedbed.scheduler.guard.guarded_calls import Guard
+from schedbed.scheduler.guard.guarded_calls import BeatWatch, Guard
+from schedbed.scheduler.guard.guarded_parts import GuardedAdmission, GuardedSpeculation
 from schedbed.scheduler.guard.idle_watch import IdleWatch
-from schedbed.scheduler.guard.own_order import HOOKS, MakeHook, composed, is_shipped, method_of, takes_core
+from schedbed.scheduler.guard.own_order import (
+    HOOKS,
+    composed,
+    hears_each_beat,
+    is_shipped,
+    method_of,
+    takes_core,
+)
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
+from schedbed.scheduler.guard.watched_faces import WatchedFaces
 from schedbed.scheduler.policies.keeper_choice import Keeping
-from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal, says
+from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal
 from schedbed.tasks.specs import TaskKind
 
 REJECTS = 100
@@ -39,6 +48,7 @@ class GuardedPolicy:
         self._guard = Guard(culprit, made)
         self.own: Any = self._guard.call("__init__", make)
         self._faces = Faces()
+        self._make_faces: Callable[..., Faces] = Faces
         self._ledger: Ledger | None = None
         self._rejects = 0
         self._answers: Answers | None = None
@@ -100,8 +110,7 @@ class GuardedPolicy:
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
-        if says(own, "elidable") is True:
-            self.elidable = True
+        self.elidable = not hears_each_beat(own)
         ticks = getattr(own, "acts_on_ticks", None)
         if ticks is not None:
             self.acts_on_ticks = bool(ticks)
@@ -158,8 +167,13 @@ class GuardedPolicy:
     def _met(self, ledger: Ledger) -> Faces:
         """Return the faces for a ledger that this policy sees for the first time."""
         self._ledger = ledger
-        self._faces = Faces(ledger.size_view, ledger.seed)
+        self._faces = self._make_faces(ledger.size_view, ledger.seed)
         return self._faces
+
+    def watch_beats(self) -> BeatWatch:
+        """Watch for reads of what heartbeats bring, which raise BeatRead. Must precede the core's first event."""
+        self._make_faces = partial(WatchedFaces, self._guard.watch)
+        return self._guard.watch
 
     def keep_answers(self) -> Answers:
         """Record all answers for a journal. Must be called before the core first asks for `decide`."""
@@ -348,23 +362,6 @@ class GuardedPolicy:
             raise self._guard.failed(text, method)
 
 
-class GuardedAdmission:
-    """A user's admission as called by the shipped speculation."""
-
-    def __init__(self, own: Any, hook: MakeHook) -> None:
-        self.room = hook("room", method_of(own, "room"))
-        self.refuses = hook("refuses", method_of(own, "refuses"))
-
-
-class GuardedSpeculation:
-    """A wrapper of a user's speculation."""
-
-    def __init__(self, own: Any, hook: MakeHook, copy: Callable[..., Proposal | None]) -> None:
-        self.copy = copy  # as in `Speculation`
-        for name in ("tick", "ended", "finished"):
-            setattr(self, name, hook(name, getattr(own, name, _nothing)))
-
-
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
     """Return a guarded policy around the one that `make` returns, of the class `made` in a user's file.
 
@@ -392,7 +389,3 @@ def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
 
 def _text(reason: Any) -> str:
     return clean(reason) if type(reason) is str else clean(f"{reason!r:.100}")
-
-
-def _nothing(*_: Any) -> None:
-    """Do nothing."""

@@ -16,7 +16,7 @@ from schedbed.scheduler.core.states import JOB_RUNNING
 from schedbed.scheduler.guard.faces import JOB_FACES, Faces
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.read_only import raw_of
-from schedbed.scheduler.policy import Composed
+from schedbed.scheduler.policy import Composed, says
 from schedbed.tasks.specs import TaskKind
 
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
@@ -55,6 +55,21 @@ def takes_core(own: Any) -> bool:
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
     return is_shipped(own.order) or not hasattr(own.order, "preempt")
+
+
+def hears_each_beat(own: Any) -> bool:
+    """Return whether heartbeats without news may matter to the policy: it or an axis has a `beat`, or says so.
+
+    What else faces show of heartbeats is noted when it is read, see `scheduler.guard.watched_faces`.
+    """
+    if type(own) is not Composed:
+        return _hears(own, sees_core=False)
+    return any(_hears(axis, sees_core=takes_core(own) and is_shipped(axis)) for axis in own.axes)
+
+
+def _hears(part: Any, *, sees_core: bool) -> bool:
+    said = says(part, "elidable")
+    return hasattr(part, "beat") if said is None and not sees_core else said is not True
 
 
 class OwnOrder:

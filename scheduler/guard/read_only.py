@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from operator import attrgetter
@@ -35,7 +36,7 @@ def _refuse(self: object, name: str, *_: object) -> NoReturn:
 
 def label(of: object) -> str:
     """Return the name of a face in messages, such as `job` for a `JobFace`."""
-    return type(of).__name__.removeprefix("_Withheld").removesuffix("Face").lower()
+    return re.sub("^_Withheld|^_Watched|Face$", "", type(of).__name__).lower()
 
 
 def live(name: str) -> property:

@@ -2,13 +2,16 @@
 
 A heartbeat of a node with nothing to report, no order to fetch and no free room for a task changes only the core's
 sequence numbers. It still matters to a policy that reads what heartbeats bring (usage, progress) or counts them. All
-heartbeats are therefore simulated unless the policy is `elidable`.
+heartbeats are therefore simulated unless the policy is `elidable`. A user's policy need not say so: its reads are
+watched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from schedbed.scheduler.guard.guarded_calls import BeatWatch
 from schedbed.scheduler.policy import Policy, says
 from schedbed.scheduler.view import NodeView, View
 
@@ -17,6 +20,12 @@ def is_quiet(policy: Policy) -> bool:
     """Return whether heartbeats without news do not matter to the policy. With speculation they do, since copies
     depend on progress."""
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
+
+
+def watch_of(policy: Policy) -> BeatWatch | None:
+    """Watch what a user's policy reads, and return the watch; None for a shipped policy."""
+    watch_beats: Callable[[], BeatWatch] | None = getattr(policy, "watch_beats", None)
+    return None if watch_beats is None else watch_beats()
 
 
 def acts_on_ticks(policy: Policy) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from heapq import heappop
 from math import inf
 
@@ -12,14 +13,16 @@ from schedbed.cluster.virtual.node_model import Emulation, Store
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.driver import Plan
+from schedbed.scheduler.guard.guarded_calls import BeatRead
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSteps
 from schedbed.scheduler.simulate.heartbeats import Beats
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
+from schedbed.scheduler.simulate.noted_rows import NotedRows, RestOfRows
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
 from schedbed.scheduler.simulate.storage import Storage
@@ -37,13 +40,18 @@ OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """Simulates a setup. Call `step` until it returns False, or `run`. Rows go to `rows` as they are made."""
+    """Simulates a setup. Call `step` until it returns False, or `run`. Rows go to `rows` as they are made.
+
+    A simulation that skips heartbeats, and whose policy then reads what only these bring, begins again without
+    skipping any. Its rows go on where they were.
+    """
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
+        self._begin(setup, rows)
+
+    def _begin(self, setup: Setup, rows: Rows) -> None:
         self.setup = setup
         framework = setup.framework
-        self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(setup.cluster.heartbeat_s))
-        self.rows = rows if framework.is_none else self._cleaned
         self.statistics = Statistics()
         self.interval_s = setup.cluster.heartbeat_s
         self.queue = EventQueue()
@@ -56,12 +64,17 @@ class Simulation:
         restarts = any(fault.kind == "restart_namenode" for fault in setup.faults)
         self.storage = Storage(setup.cluster, setup.seed, self.is_alive, restarts=restarts)
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
-        self.master = Master(setup, self.rows)
-        self.steps = None if framework.is_none else FrameworkSteps(self, framework)
         self.faults = Faults(self, setup.faults)
-        policy = self.master.policy
+        policy = setup.policy()
         all_beats = setup.play_all_beats or self.faults.touch_heartbeats or not framework.is_none
         elides = is_quiet(policy) and not all_beats
+        self._watch = watch_of(policy) if elides else None
+        self._noted = NotedRows(rows)
+        rows = rows if self._watch is None else self._noted
+        self._cleaned = CleanedRows(rows, framework.cleanup_takes_s(self.interval_s))
+        self.rows = rows if framework.is_none else self._cleaned
+        self.master = Master(setup, policy, self.rows)
+        self.steps = None if framework.is_none else FrameworkSteps(self, framework)
         self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
         self.wakes.follow(self.master.books)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
@@ -71,7 +84,7 @@ class Simulation:
         self.copies: Copies | None = None
         if keeping is not None:
             self.copies = Copies(keeping, setup.seed, self.storage, self.upkeep.keep)
-        self.beats = Beats(self, asks=not is_quiet(policy))
+        self.beats = Beats(self, asks=not elides)
         self.due_s = inf  # when the next job is to be submitted
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
@@ -196,15 +209,22 @@ class Simulation:
     def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
         """Simulate to the end, calling `on_progress` after each `every` steps. Raises Stuck if there is no end."""
         while not self._ended:
-            self._play(every)
+            self._play_or_begin_again(every)
             if on_progress is not None:
                 on_progress(self)
 
     def step(self) -> bool:
         """Simulate one event. Return False when all jobs have ended. Raises Stuck if no event is left."""
         if not self._ended:
-            self._play(1)
+            self._play_or_begin_again(1)
         return not self._ended
+
+    def _play_or_begin_again(self, count: int) -> None:
+        """Simulate that number of events, or to the end, or to the begin."""
+        try:
+            self._play(count)
+        except BeatRead:
+            self._begin(replace(self.setup, play_all_beats=True), RestOfRows(self._noted))
 
     def _play(self, count: int) -> None:
         """Simulate that number of events, or to the end."""
@@ -243,6 +263,8 @@ class Simulation:
     def close(self) -> None:
         """End the simulation: write the replicas' rows and count the skipped heartbeats."""
         self._ended = True
+        if self._watch is not None:
+            self._watch.is_over = True
         self.upkeep.close()
         for node in self.nodes:
             if node.up and not node.always:

@@ -7,6 +7,7 @@ from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.event_log import EventList
+from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
@@ -33,7 +34,7 @@ class Master(Driver):
     """The JobTracker. It keeps a journal only if a fault needs one. While `is_up` is false, nothing may be asked of
     it."""
 
-    def __init__(self, setup: Setup, rows: Rows) -> None:
+    def __init__(self, setup: Setup, policy: Policy, rows: Rows) -> None:
         self._rows = rows
         self._gate = Gate(rows)
         self.journals = any(fault.kind == "crash_jobtracker" for fault in setup.faults)
@@ -50,6 +51,7 @@ class Master(Driver):
             self._gate if self.journals else rows,
             seed=setup.seed,
             journal=EventList(setup.snapshot_every) if self.journals else None,
+            policy=policy,
         )
 
     def crash(self) -> None:

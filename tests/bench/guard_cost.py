@@ -2,8 +2,8 @@
 
     python -m tests.bench.guard_cost [--repeats 5] [--nodes 200] [--tasks 20000] [--only NAME] [--out FILE]
 
-The loop of objects simulates both, in turns, each in a fork that has the mark of calls and the refusal of harmful
-acts, as the process of a user's policy has. Counted is CPU time, without the placing of inputs.
+The loop of objects simulates both with all heartbeats, in turns, each in a fork that has the mark of calls and the
+refusal of harmful acts, as the process of a user's policy has. Counted is CPU time, without the placing of inputs.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def simulate(make: Callable[[], Any], nodes: int, tasks: int, *, behind: bool) -
     """Return the CPU seconds of one simulation."""
     own = type(make())
     setup = replace(
-        make_setup("fifo", nodes, tasks, fluid=False, inputs=True),
+        make_setup("fifo", nodes, tasks, fluid=False, inputs=True, play_all_beats=True),
         policy=(lambda: guarded(make, own)) if behind else make,
     )
     simulation = Simulation(setup, Columns())

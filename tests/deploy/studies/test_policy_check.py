@@ -84,6 +84,21 @@ class Forgetful(Sound):
 
     def restore(self, view, state):
         pass
+
+
+class Promising(Sound):
+    elidable = True
+
+    def __init__(self):
+        super().__init__()
+        self.heard = 0
+
+    def beat(self, view, node):
+        self.heard += 1
+
+    def decide(self, view, node, kind):
+        answer = super().decide(view, node, kind)
+        return answer and Proposal(answer.task, f"after {self.heard} heartbeats")
 """
 
 
@@ -133,6 +148,7 @@ def test_a_sound_policy_passes_every_story(policies: Path, monkeypatch: pytest.M
         ),
         ("Illegal", "more jobs than slots", "illegal proposals, the first: job_0001_m_000000 on n"),
         ("Starving", "a small cluster", "nothing runs, 6 tasks wait and 6 slots are free"),
+        ("Promising", "a small cluster", "elidable or awaits_beat promises too much"),
         ("Forgetful", "JobTracker restarts", "answers otherwise than before the JobTracker's restart"),
         ("Brittle", "a lost node", "ValueError: where is it? (mine.py, line 52), in: a lost node"),
     ],

@@ -68,6 +68,7 @@ def played(
         policy=lambda: with_speculation(build_policy(f"{path}:{name}"), speculation),
         faults=faults,
         heartbeat_rows=False,
+        play_all_beats=True,
     )
     tape = Tape()
     simulation = Simulation(setup, tape)

@@ -1,0 +1,91 @@
+"""Rows of a simulation that may begin again: what was passed on is noted, and is not passed on twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.policy import PolicyError
+from schedbed.scheduler.simulate.setup import Rows
+
+
+class NotedRows:
+    """Passes rows on. Notes how many there were of each table, the last of each, and each node's last heartbeat."""
+
+    def __init__(self, target: Rows) -> None:
+        self.target = target
+        self.counts: dict[str, int] = dict.fromkeys(("decision", "attempt", "job", "block", "fault"), 0)
+        self.last: dict[str, tuple[object, ...]] = {}
+        self.beats_s: dict[object, object] = {}
+
+    def _note(self, table: str, row: tuple[object, ...]) -> None:
+        self.counts[table] += 1
+        self.last[table] = row
+
+    def decision(self, row: DecisionRow) -> None:
+        """Implement `Sink`."""
+        self._note("decision", row)
+        self.target.decision(row)
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Implement `Sink`."""
+        self._note("attempt", row)
+        self.target.attempt(row)
+
+    def job(self, row: JobRow) -> None:
+        """Implement `Sink`."""
+        self._note("job", row)
+        self.target.job(row)
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self.beats_s[row[1]] = row[0]
+        self.target.heartbeat(row)
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self._note("block", row)
+        self.target.block(row)
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self._note("fault", row)
+        self.target.fault(row)
+
+
+class RestOfRows:
+    """Passes on the rows of the simulation that begins again, without those that were passed on before.
+
+    Raises PolicyError if the last of these is another one now, because the policy has then answered differently.
+    """
+
+    def __init__(self, noted: NotedRows) -> None:
+        self._noted = noted
+        target = noted.target
+        self.decision = self._rest("decision", target.decision)
+        self.attempt = self._rest("attempt", target.attempt)
+        self.job = self._rest("job", target.job)
+        self.block = self._rest("block", target.block)
+        self.fault = self._rest("fault", target.fault)
+
+    def _rest(self, table: str, target: Any) -> Any:
+        left = self._noted.counts[table]
+        last = self._noted.last.get(table)
+
+        def take(row: tuple[object, ...]) -> None:
+            nonlocal left
+            if left == 0:
+                target(row)
+                return
+            left -= 1
+            if left == 0 and row != last:
+                raise PolicyError(
+                    f"the policy cannot be repeated: first {tuple(last or ())}, then {tuple(row)}"
+                )
+
+        return take
+
+    def heartbeat(self, row: tuple[Any, ...]) -> None:
+        """Implement `Rows`: pass on the row if it is later than the node's last one."""
+        if row[0] > self._noted.beats_s.get(row[1], -1.0):  # type: ignore[operator]
+            self._noted.target.heartbeat(row)
