@@ -54,6 +54,7 @@ class Books:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
         self._on_changed: Any = getattr(policy, "changed", None)
         self._on_submitted: Any = getattr(policy, "submitted", None)
+        self._on_ready: Any = getattr(policy, "stage_ready", None)
         self.speculation: policies.Speculation | None = getattr(policy, "speculation", None)
         self._on_finished: Any = self._hook(policy, "finished")
         self._on_ended: Any = self._hook(policy, "ended")
@@ -182,6 +183,8 @@ class Books:
         ready = stage.unstarted > 0 and stage.open
         if ready is not stage.ready:
             stage.ready = ready
+            if ready and self._on_ready is not None:
+                self._on_ready(stage.job, stage.kind)
             if stage.kind is MAP:
                 self.ready_maps += 1 if ready else -1
             else:

@@ -14,8 +14,7 @@ of its maps does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 
 from schedbed.scheduler.admission.stalls import Stalls
 from schedbed.scheduler.locality.greedy import Greedy
@@ -30,7 +29,15 @@ from schedbed.scheduler.models.resource_profiles import (
 )
 from schedbed.scheduler.models.same_workload import find_profile
 from schedbed.scheduler.models.task_times import took_s
-from schedbed.scheduler.policies.ras_jobs import KnownJob, MeanMap, Share, count_of, kind_of
+from schedbed.scheduler.policies.ras_jobs import (
+    Cycle,
+    KnownJob,
+    MeanMap,
+    barred_of,
+    count_of,
+    kind_of,
+    least_use,
+)
 from schedbed.scheduler.policy import AVOIDED, Kill, Limits, Proposal
 from schedbed.scheduler.registry.declarations import Whole
 from schedbed.scheduler.registry.parameters import count, duration, profiles
@@ -39,33 +46,6 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 _FITS = FULL + 1e-6  # sums of fractions
-
-
-class Cycle:
-    """A control cycle in progress. It works on the cluster's state at its begin."""
-
-    def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
-        self.now_s = now_s
-        self.nodes = nodes
-        self.placement = placement
-        self.steps: Iterator[None] = placement.play(rounds)
-
-    def advance(self, steps: int) -> bool:
-        """Do that number of steps. Return True when the cycle is complete."""
-        return sum(1 for _ in islice(self.steps, steps)) < steps
-
-    def share_of(self, job: PlacedJob) -> Share:
-        """Return the job's share in this placement."""
-        return Share(
-            utility=job.utility,
-            placed=job.placed,
-            required=job.required,
-            pending=job.pending,
-            since_s=self.now_s,
-            reducing=job.reducing,
-            maps={self.nodes[node]: count for node, count in job.maps.items()},
-            reduces={self.nodes[node]: count for node, count in job.reduces.items()},
-        )
 
 
 class Ras:
@@ -103,6 +83,7 @@ class Ras:
         self._next_s = 0.0
         self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
         self._poorest: list[KnownJob] = []  # the jobs of the last cycle, lowest utility first
+        self.rest_turn = 0  # grows when a node that rests may get a task again
         self._least: dict[tuple[float, ...], Amounts] = {}  # that a map of any of them asks, by kind of node
 
     # What happens to jobs
@@ -131,6 +112,39 @@ class Ras:
             known.maps.add(duration_s)
             self._maps.add(duration_s)
 
+    # Nodes that rest
+
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Implement `Resting`. A job that has not been in a control cycle gets nothing before the next one."""
+        known = self._known.get(job.job)
+        if known is not None and known in self._poorest:
+            self.rest_turn += 1
+
+    def rests(self, node: NodeView) -> bool:
+        """Implement `Resting`: return whether no job could start anything on the node before the next cycle ends.
+
+        Running reduces count as little as they may ever use, since that changes with their job's maps.
+        """
+        name, attempts = node.node, node.attempts
+        maps_ready = any(known.job.maps.ready for known in self._poorest)
+        running: dict[tuple[str, TaskKind], int] | None = None
+        for known in self._here.get(name, ()):
+            job, share = known.job, known.share
+            if maps_ready and job.maps.ready:
+                running = running or count_of(attempts)
+                if running.get((job.job, MAP), 0) < share.maps.get(name, 1):
+                    return False
+            if name in share.reduces and job.reduces.ready:
+                running = running or count_of(attempts)
+                if running.get((job.job, REDUCE), 0) < share.reduces[name]:
+                    return False
+        if not maps_ready:
+            return True
+        return not self._takes_least(node, least_use(node, self._known_or_new))
+
+    def _known_or_new(self, job: JobView) -> KnownJob:
+        return self._known.get(job.job) or self._know(job)
+
     # The placement control loop
 
     def tick(self, view: View) -> None:
@@ -156,7 +170,7 @@ class Ras:
                 self._maps,
                 numbers,
                 tuple(known.demands(spec) for spec in kinds.values()),
-                _barred(view, known.job, numbers),
+                barred_of(view, known.job, numbers),
             )
             for known in self._known.values()
         ]
@@ -165,6 +179,7 @@ class Ras:
 
     def _adopt(self, cycle: Cycle) -> None:
         self._here, self._poorest = {}, []
+        self.rest_turn += 1
         for job in sorted(cycle.placement.jobs, key=PlacedJob.key):
             known = self._known.get(job.job)
             if known is not None:
@@ -258,7 +273,7 @@ class Ras:
             task = attempt.task
             if kind is not None and task.kind is not kind:
                 continue
-            known = self._known.get(task.job.job) or self._know(task.job)
+            known = self._known_or_new(task.job)
             amounts = self._demand(known, known.demands(node.spec), task.kind)
             cpu, io, memory = cpu + amounts.cpu, io + amounts.io, memory + amounts.memory
         return Amounts(cpu, io, memory)
@@ -342,15 +357,6 @@ def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[s
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)
         and job.maps.ready
         and not (job.excluded and view.avoids(job, node, MAP))
-    )
-
-
-def _barred(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
-    """Return the numbers of the nodes that the job avoids for any kind of task."""
-    return frozenset(
-        numbers[name]
-        for name in job.excluded
-        if name in numbers and any(view.avoids(job, view.nodes[name], kind) for kind in TaskKind)
     )
 
 

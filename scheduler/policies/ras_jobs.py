@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.models.ras_placement import PlacedJob
+from schedbed.scheduler.models.ras_placement import PlacedJob, Placement
 from schedbed.scheduler.models.ras_utility import ends_within, map_utility, slots_required
-from schedbed.scheduler.models.resource_profiles import NodeDemands, ResourceProfile, declared_demands
-from schedbed.scheduler.view import AttemptView, JobView
+from schedbed.scheduler.models.resource_profiles import (
+    Amounts,
+    NodeDemands,
+    ResourceProfile,
+    declared_demands,
+)
+from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP = TaskKind.MAP
@@ -58,6 +64,33 @@ class Share:
         return (
             f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "
             f"cycle at {self.since_s:.1f} s"
+        )
+
+
+class Cycle:
+    """A control cycle in progress. It works on the cluster's state at its begin."""
+
+    def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
+        self.now_s = now_s
+        self.nodes = nodes
+        self.placement = placement
+        self.steps: Iterator[None] = placement.play(rounds)
+
+    def advance(self, steps: int) -> bool:
+        """Do that number of steps. Return True when the cycle is complete."""
+        return sum(1 for _ in islice(self.steps, steps)) < steps
+
+    def share_of(self, job: PlacedJob) -> Share:
+        """Return the job's share in this placement."""
+        return Share(
+            utility=job.utility,
+            placed=job.placed,
+            required=job.required,
+            pending=job.pending,
+            since_s=self.now_s,
+            reducing=job.reducing,
+            maps={self.nodes[node]: count for node, count in job.maps.items()},
+            reduces={self.nodes[node]: count for node, count in job.reduces.items()},
         )
 
 
@@ -148,7 +181,7 @@ class KnownJob:
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
     """Return the node's kind. Nodes of one kind have the same demands."""
-    return (spec.cores, spec.cpu_rate, spec.disk_bps, spec.memory_bytes)
+    return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
@@ -159,3 +192,27 @@ def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], 
             key = (attempt.task.job.job, attempt.task.kind)
             counts[key] = counts.get(key, 0) + 1
     return counts
+
+
+def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
+    """Return the least that the node's tasks may use at any time before one of them ends. `know` finds a job's
+    demands."""
+    cpu = io = memory = 0.0
+    for attempt in node.attempts.values():
+        task = attempt.task
+        demands = know(task.job).demands(node.spec)
+        if task.kind is MAP:
+            cpu, io, memory = cpu + demands.map.cpu, io + demands.map.io, memory + demands.map.memory
+        else:
+            cpu += min(demands.shuffle.cpu, demands.reduce.cpu)
+            memory += min(demands.shuffle.memory, demands.reduce.memory)
+    return Amounts(cpu, io, memory)
+
+
+def barred_of(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
+    """Return the numbers of the nodes that the job avoids for any kind of task."""
+    return frozenset(
+        numbers[name]
+        for name in job.excluded
+        if name in numbers and any(view.avoids(job, view.nodes[name], kind) for kind in TaskKind)
+    )

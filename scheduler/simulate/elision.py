@@ -9,11 +9,12 @@ watched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from schedbed.scheduler.guard.guarded_calls import BeatWatch
 from schedbed.scheduler.policy import Policy, says
-from schedbed.scheduler.view import NodeView, View
+from schedbed.scheduler.view import JobView, NodeView, View
+from schedbed.tasks.specs import TaskKind
 
 
 def is_quiet(policy: Policy) -> bool:
@@ -33,6 +34,33 @@ def acts_on_ticks(policy: Policy) -> bool:
     `preempt`."""
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
+
+
+class Resting(Protocol):
+    """A shipped policy that knows which nodes it would refuse, without a row, also if they have free room.
+
+    `rest_turn` grows when a node that it has let rest may get a task without having reported anything. `stage_ready`
+    tells it at once that tasks of a job have become ready, which `changed` does later.
+    """
+
+    rest_turn: int
+
+    def rests(self, node: NodeView) -> bool:
+        """Return whether an offer of the node changes nothing until `rest_turn` grows or the node's attempts change.
+
+        Called after the node was offered.
+        """
+        ...
+
+    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
+        """Note that tasks of the job's stage of this kind may start from now on."""
+        ...
+
+
+def resting_of(policy: Policy) -> Resting | None:
+    """Return the policy if its own class says which nodes rest."""
+    own: Any = policy
+    return own if "rests" in vars(type(policy)) else None
 
 
 class Awaits:

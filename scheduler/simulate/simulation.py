@@ -76,7 +76,7 @@ class Simulation:
         self.master = Master(setup, policy, self.rows)
         self.steps = None if framework.is_none else FrameworkSteps(self, framework)
         self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
-        self.wakes.follow(self.master.books)
+        self.wakes.follow(self.master.books, policy)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
         self.plans = Plans(setup, self.master)
         self.upkeep = Upkeep(self)
@@ -379,7 +379,7 @@ class Simulation:
     def recover(self, now_s: float) -> None:
         """Bring the JobTracker back, with its journal replayed."""
         unfinished = self.master.recover(now_s)
-        self.wakes.follow(self.master.books)
+        self.wakes.follow(self.master.books, self.master.policy)
         self.beats.follow()
         for node in self.nodes:
             node.held = self.master.books.nodes.get(node.spec.node)

@@ -1,8 +1,9 @@
 """The nodes with simulated timers: single nodes, and whole rings of nodes, one after the other.
 
 If no heartbeat is skipped, every node's timer is wanted. Else a node's timer is wanted while the node could be
-offered a task, and when an order waits for it. When tasks become ready, a chain wakes the nodes with free slots in
-the order of their timers: each timer wakes the next node, until all have gone or nothing is ready.
+offered a task that the policy might start, and when an order waits for it. When tasks become ready, a chain wakes the
+nodes with free slots in the order of their timers: each timer wakes the next node, until all have gone or nothing is
+ready.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from math import inf
 
 from schedbed.scheduler.core.books import Books
+from schedbed.scheduler.core.entities import Node
+from schedbed.scheduler.policy import Policy
+from schedbed.scheduler.simulate.elision import Resting, resting_of
 from schedbed.scheduler.simulate.event_queue import TIMER, EventQueue
 from schedbed.scheduler.simulate.tracked_nodes import Ring, SimNode, next_grid_s
 from schedbed.tasks.specs import NodeId
@@ -64,11 +68,17 @@ class Wakes:
         self._feeds: dict[str, Chain] = {}
         self.pointers: dict[tuple[float, int], list[Chain]] = {}  # chains by the timer with which they go on
         self._maps_ready = self._reduces_ready = False
+        self._rester: Resting | None = None
+        self._rest_turn = 0
+        self._resting: dict[
+            int, SimNode
+        ] = {}  # by index; also nodes that have come out of their rest meanwhile
         self._stirred: dict[NodeId, None] = {}
 
-    def follow(self, books: Books) -> None:
-        """Use these books of the core from now on."""
+    def follow(self, books: Books, policy: Policy) -> None:
+        """Use these books of the core, and its policy, from now on."""
         self._books = books
+        self._rester = resting_of(policy) if self.elides else None
         self._typed = books.limits.slots
         if self.elides:
             books.watch_kills(self._stir)
@@ -95,6 +105,7 @@ class Wakes:
         for ring in self._free:
             ring.remove(node)
         node.free_map = node.free_reduce = False
+        self._resting.pop(node.index, None)
         for chain in self._feeds.values():
             chain.ring.remove(node)
         node.grid_s = -1.0
@@ -145,16 +156,38 @@ class Wakes:
         maps_ready, reduces_ready = books.ready_maps > 0, books.ready_reduces > 0
         if self._stirred or maps_ready is not self._maps_ready or reduces_ready is not self._reduces_ready:
             self.changed(now_s)
+        if self._rester is not None:
+            self._end_rests(now_s, self._rester)
+        self._place(now_s, node, held)
+
+    def _place(self, now_s: float, node: SimNode, held: Node) -> None:
+        """Put the node into the rings, or take it out, by its free room, and schedule its next timer if that matters.
+
+        A resting node is in no ring.
+        """
+        rests = self._rester is not None and self._rester.rests(held)
+        if rests:
+            self._resting[node.index] = node
         typed = self._typed
-        free_map, free_reduce = not typed or held.free_maps > 0, not typed or held.free_reduces > 0
+        free_map = not rests and (not typed or held.free_maps > 0)
+        free_reduce = not rests and (not typed or held.free_reduces > 0)
         if free_map is not node.free_map:
             node.free_map = free_map
             self._offer(node, self._free[0], free_map)
         if free_reduce is not node.free_reduce:
             node.free_reduce = free_reduce
             self._offer(node, self._free[1], free_reduce)
-        if node.always or (free_map and maps_ready) or (free_reduce and reduces_ready):
+        if node.always or (free_map and self._maps_ready) or (free_reduce and self._reduces_ready):
             self.want(now_s, node)
+
+    def _end_rests(self, now_s: float, rester: Resting) -> None:
+        """Look again which nodes rest if that may have changed."""
+        if rester.rest_turn != self._rest_turn:
+            self._rest_turn = rester.rest_turn
+            resting, self._resting = self._resting, {}
+            for node in resting.values():
+                if node.held is not None:
+                    self._place(now_s, node, node.held)
 
     @staticmethod
     def _offer(node: SimNode, ring: Ring, free: bool) -> None:
@@ -182,6 +215,8 @@ class Wakes:
             self._reduces_ready = ready
             if ready:
                 self._chains[1].start(now_s)
+        if self._rester is not None:
+            self._end_rests(now_s, self._rester)
 
     # ---------------------------------------------------------------- feeds
 

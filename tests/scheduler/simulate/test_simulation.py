@@ -122,6 +122,16 @@ def test_heartbeats_that_are_not_played_change_nothing(policy: str, seed: int) -
     assert len(spared.rows["job"]) == len(jobs)
 
 
+def test_nodes_rest_that_ras_would_refuse() -> None:
+    """Without slots every node has room. A job is placed 10 s after it has come; until then nobody need ask."""
+    given = setup([job("job_0001", [1.0]), job("job_0002", [1.0] * 4, submit_s=1.0)], 4, policy="ras")
+    tape = play(given)
+    first_s = min(row[9] for row in tape.rows["attempt"] if row[0] == "job_0002")
+    asked = [row[0] for row in tape.rows["heartbeat"] if 3.0 < row[0] < first_s]
+    assert first_s > 9.0
+    assert len(asked) < 8
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_delay_scans_jobs_as_it_would_pick_one_by_one(seed: int) -> None:
     jobs, files = random_jobs(seed)
@@ -149,7 +159,7 @@ def test_without_rows_of_skips_all_others_stay() -> None:
 NODE_FAULTS = ("kill", "freeze", "slow", "partition")
 
 
-@pytest.mark.parametrize("policy", ("fifo", "delay"))
+@pytest.mark.parametrize("policy", ("fifo", "delay", "ras", "ras:cycle=3s,steps=3"))
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
