@@ -7,7 +7,7 @@ The high bit is CPU, the low bit IO (Tables 1 and 2). Shares are from 0 to 1.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection
 from math import sqrt
 
 CPU, IO = 2, 1
@@ -27,7 +27,7 @@ def words(tag: int) -> str:
     return f"{tag} ({', '.join(names)})" if names else "0"
 
 
-def predict(history: Sequence[float]) -> float:
+def predict(history: Collection[float]) -> float:
     """Return the next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
 
     The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than three
@@ -35,17 +35,23 @@ def predict(history: Sequence[float]) -> float:
     """
     if not history:
         raise ValueError("nothing to predict from")
-    before, after = history[:-1], history[1:]
-    count = len(before)
-    sum_x, sum_y = sum(before), sum(after)
-    sum_xx = sum(x * x for x in before)
+    count = len(history) - 1
+    sum_x = sum_y = sum_xx = sum_xy = 0.0
+    x: float | None = None
+    for y in history:
+        if x is not None:
+            sum_x += x
+            sum_y += y
+            sum_xx += x * x
+            sum_xy += x * y
+        x = y
+    assert x is not None
     denominator = count * sum_xx - sum_x * sum_x
     if count < 2 or denominator <= 1e-12:
-        return history[-1]
-    sum_xy = sum(x * y for x, y in zip(before, after, strict=True))
+        return x
     slope = (count * sum_xy - sum_x * sum_y) / denominator
     intercept = (sum_y * sum_xx - sum_x * sum_xy) / denominator
-    return min(1.0, max(0.0, intercept + slope * history[-1]))
+    return min(1.0, max(0.0, intercept + slope * x))
 
 
 class Errors:
@@ -80,19 +86,24 @@ class Predictor:
     """Prediction of the next value of a series from its last values. `errors` accumulates the errors of past
     predictions."""
 
-    __slots__ = ("_history", "errors", "next")
+    __slots__ = ("_alike", "_history", "_window", "errors", "next")
 
     def __init__(self, window: int, errors: Errors) -> None:
         self._history: deque[float] = deque(maxlen=window)
+        self._window = window
+        self._alike = 0  # equal values at the end of the series
         self.errors = errors
         self.next: float | None = None  # None before the first value
 
     def see(self, value: float) -> None:
         """Add the next value of the series."""
+        last = value if self.next is None else self._history[-1]
         if self.next is not None:
-            self.errors.add(self.next, value, self._history[-1])
+            self.errors.add(self.next, value, last)
         self._history.append(value)
-        self.next = predict(list(self._history))
+        self._alike = self._alike + 1 if value == last else 1
+        steady = self._alike >= self._window and value in (0.0, 1.0)  # whose sums are exact
+        self.next = value if steady else predict(self._history)
 
 
 class TaskSample:
