@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from schedbed.scheduler.models.staging_costs import FORBIDDEN, cost_matrix, solve, staging_s
@@ -135,8 +136,9 @@ class Lsap:
         for attempt in range(2):
             if assigned is None or not assigned.knows(node, free, view.beats):
                 others = (each for each in view.nodes.values() if each is not node)
-                nodes = [node, *(each for each in others if group_of(view, each) == group)]
-                assigned = self._assigned[group] = self._assign(view, nodes, jobs, admission)
+                if group_of is not _one_group:
+                    others = (each for each in others if group_of(view, each) == group)
+                assigned = self._assigned[group] = self._assign(view, node, others, jobs, admission)
                 attempt = 1
             task = self._take(view, node, assigned, admission)
             if task is not None:
@@ -181,14 +183,19 @@ class Lsap:
                     view.skip(node, task.job, MAP, f"its map is held for {other}, where staging is cheaper")
 
     def _assign(
-        self, view: View, nodes: Sequence[NodeView], jobs: Iterable[JobView], admission: Admission
+        self,
+        view: View,
+        node: NodeView,
+        others: Iterable[NodeView],
+        jobs: Iterable[JobView],
+        admission: Admission,
     ) -> Assigned:
-        """Assign maps to idle slots. `nodes` begins with the offered node."""
+        """Assign maps to idle slots of the offered node and of others, as many as one assignment looks at."""
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []
         most = SLOTS_AT_ONCE if _says_yes(admission) else SLOTS_ASKED
-        for each in nodes:
+        for each in chain((node,), others):
             if len(slots) >= most:
                 break
             heard = self._heard.setdefault(each.node, view.beats)
@@ -201,7 +208,7 @@ class Lsap:
         tasks = self._gather(jobs, max(self._candidates, len(slots)))
         made.slots, made.maps_in_all = len(slots), len(tasks)
         if not slots or not tasks:
-            admission.room(nodes[0], MAP)
+            admission.room(node, MAP)
             return made
         staging = cost_matrix(slots, tasks, self._off_rack)
         self._forbid(view, slots, tasks, staging, admission)

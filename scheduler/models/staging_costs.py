@@ -46,14 +46,18 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
     per_byte_s = np.array([1.0 / rate if rate > 0 else FORBIDDEN for rate in rates])
     lengths = np.array([float(task.split.length) for task in tasks])
     near = np.full((len(slots), len(tasks)), off_rack)
+    width, flat = len(tasks), near.reshape(-1)
+    in_rack, at_host, anywhere = list[int](), list[int](), list[int]()
     for column, task in enumerate(tasks):
         if not task.hosts:
-            near[:, column] = 0.0
-            continue
+            anywhere.append(column)
         for rack in task.racks:
-            near[by_rack.get(rack, []), column] = 1.0
+            in_rack += [row * width + column for row in by_rack.get(rack, ())]
         for host in task.hosts:
-            near[by_node.get(host, []), column] = 0.0
+            at_host += [row * width + column for row in by_node.get(host, ())]
+    flat[in_rack] = 1.0
+    flat[at_host] = 0.0
+    near[:, anywhere] = 0.0
     return near * np.minimum(np.outer(per_byte_s, lengths), FORBIDDEN)
 
 
