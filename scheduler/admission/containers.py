@@ -29,6 +29,7 @@ class Containers:
         self.reserved_cores = reserved_cores
         self._stalls = Stalls(stall_timeout_s)
         self._free_cpu = 0.0  # on the node that was last asked for room
+        self.rest_turn = 0  # grows when a node without room may have some
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
         """Return the CPU that a task of this kind of the job asks for, in percent of one core."""
@@ -42,6 +43,10 @@ class Containers:
         """Implement `Admission`."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
+
+    def rests(self, node: NodeView) -> bool:
+        """Return whether the node has no room for any task, before `rest_turn` grows or one of its attempts ends."""
+        return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
         """Implement `Admission`."""

@@ -55,6 +55,7 @@ class Fgcs(Containers):
 
     limits = Limits(slots=False, memory=True, vcores=False)
     elidable = True  # heartbeats that bring nothing mean nothing to it
+    rests = Containers.rests
 
     def __init__(
         self,
@@ -122,7 +123,8 @@ class Fgcs(Containers):
 
     def finished(self, view: View, job: JobView) -> None:
         """Implement `Hooks`: log a sample that succeeded, unless another sample of that name was logged before."""
-        self._demands.pop(job.job, None)
+        if self._demands.pop(job.job, None) is not None:
+            self.rest_turn += 1  # an attempt that is still being killed asks for a whole core from now on
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
         if sample is None or job.state != "succeeded" or workload in self._learnt:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from schedbed.scheduler.guard.guarded_calls import BeatWatch
-from schedbed.scheduler.policy import Policy, says
-from schedbed.scheduler.view import JobView, NodeView, View
-from schedbed.tasks.specs import TaskKind
+from schedbed.scheduler.policies.explained import Explained
+from schedbed.scheduler.policy import Composed, Policy, says
+from schedbed.scheduler.view import NodeView, View
 
 
 def is_quiet(policy: Policy) -> bool:
@@ -37,30 +37,26 @@ def acts_on_ticks(policy: Policy) -> bool:
 
 
 class Resting(Protocol):
-    """A shipped policy that knows which nodes it would refuse, without a row, also if they have free room.
+    """A shipped policy or admission that knows which nodes it would refuse, without a row, as slots do not say.
 
-    `rest_turn` grows when a node that it has let rest may get a task without having reported anything. `stage_ready`
-    tells it at once that tasks of a job have become ready, which `changed` does later.
+    `rest_turn` grows when a node that it has let rest may get a task without having reported anything. A policy may
+    also have `stage_ready(job, kind)`, which tells it at once that tasks may start; `changed` comes later.
     """
 
     rest_turn: int
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether an offer of the node changes nothing until `rest_turn` grows or the node's attempts change.
-
-        Called after the node was offered.
-        """
-        ...
-
-    def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Note that tasks of the job's stage of this kind may start from now on."""
+        """Return whether an offer of the node changes nothing until `rest_turn` grows or the node's attempts
+        change."""
         ...
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the policy if its own class says which nodes rest."""
+    """Return the policy, or the admission of a composition, if its own class says which nodes rest."""
     own: Any = policy
-    return own if "rests" in vars(type(policy)) else None
+    if type(policy) in (Composed, Explained):
+        own = own.admission
+    return own if "rests" in vars(type(own)) else None
 
 
 class Awaits:

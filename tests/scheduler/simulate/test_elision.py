@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedbed.scheduler.admission.containers import Containers
 from schedbed.scheduler.admission.slots import Slots
 from schedbed.scheduler.locality.delay import Delay
 from schedbed.scheduler.locality.greedy import Greedy
@@ -15,7 +16,7 @@ from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, Policy, Proposal
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.scheduler.simulate.compiled.covers import Forms, forms_of
-from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet
+from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, resting_of
 from schedbed.scheduler.view import NodeView, View
 from schedbed.tasks.specs import TaskKind
 
@@ -70,3 +71,24 @@ def test_what_a_parent_class_says_is_not_taken_for_an_answer(
 )
 def test_ticks_are_for_who_does_something_on_them(spec: Any, acts: bool) -> None:
     assert acts_on_ticks(build_policy(spec)) is acts
+
+
+@pytest.mark.parametrize(
+    ("spec", "rests"),
+    [
+        ("ras", True),
+        ("fgcs", True),
+        ("order=fifo,admission=containers", True),
+        ("fifo", False),
+        ("csla", False),
+    ],
+)
+def test_nodes_rest_by_the_word_of_the_policy_or_of_its_admission(spec: Any, rests: bool) -> None:
+    assert (resting_of(build_policy(spec)) is not None) is rests
+
+
+def test_what_a_parent_admission_says_of_rests_is_not_taken_for_an_answer() -> None:
+    class Mean(Containers):
+        """An admission of somebody's own."""
+
+    assert resting_of(Composed(Fifo(), Greedy(), Mean())) is None

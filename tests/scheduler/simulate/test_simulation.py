@@ -159,7 +159,7 @@ def test_without_rows_of_skips_all_others_stay() -> None:
 NODE_FAULTS = ("kill", "freeze", "slow", "partition")
 
 
-@pytest.mark.parametrize("policy", ("fifo", "delay", "ras", "ras:cycle=3s,steps=3"))
+@pytest.mark.parametrize("policy", ("fifo", "delay", "fgcs", "ras", "ras:cycle=3s,steps=3"))
 @pytest.mark.parametrize("seed", range(4))
 def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
