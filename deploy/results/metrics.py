@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.measures import waits
+from schedbed.deploy.results.measures.coded import Coded, places_of
 from schedbed.deploy.results.measures.job_time import job_time
 from schedbed.deploy.results.measures.series import Intervals, active_users, share_ratios
 from schedbed.deploy.results.measures.wait_causes import task_causes
@@ -100,20 +101,22 @@ def select(
 def measure(run: RunTables) -> dict[str, Any]:
     """Return all figures, nested by the keys of summary.json; see `measures.window` for a window."""
     counted, during, tasks = run.counted, run.during, _task_times(run)
+    used = useful(counted.attempts)
+    used_of_all = used if counted is run else useful(run.attempts)
     return {
         "makespan_s": makespan(counted.jobs),
         "completion_s": completion(counted.jobs),
         "wait_s": _waiting(counted.jobs, tasks),
-        "time_s": job_time(counted.jobs, tasks.first, tasks.causes, useful(run.attempts)),
+        "time_s": job_time(counted.jobs, tasks.first, tasks.causes, used_of_all),
         "slowdown": slowdown(counted.jobs, run.isolated_s),
         "jobs": job_states(counted.jobs),
-        "locality": locality(counted.attempts),
+        "locality": locality(counted.attempts, used),
         "fair_share_ratio": fairness(during),
         "deadlines": deadlines(counted.jobs, run.end_s),
         "utilisation": utilisation(during.heartbeats),
         "concurrency": concurrency(during),
         "slots_busy": slots_busy(during),
-        "waste_cpu_s": waste_cpu(counted.attempts),
+        "waste_cpu_s": waste_cpu(counted.attempts, used),
         "heartbeat_service_s": heartbeat_service(during.heartbeats),
     }
 
@@ -157,8 +160,9 @@ def _task_times(run: RunTables) -> TaskTimes:
     """Return the tasks of all jobs; those that do not count are needed to know who held the slots."""
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
     jobs, attempts = run.jobs, run.attempts
-    causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s)
-    return TaskTimes(waits.first_assignments(jobs, attempts), waits.task_waits(jobs, attempts), causes)
+    first = waits.first_assignments(jobs, attempts)
+    causes = task_causes(jobs, attempts, run.tables["decisions"], slots, run.end_s, first)
+    return TaskTimes(first, waits.task_waits(first), causes)
 
 
 def waiting(run: RunTables) -> dict[str, Any]:
@@ -168,18 +172,22 @@ def waiting(run: RunTables) -> dict[str, Any]:
 
 def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
     """Return the waits of the jobs that count and of their tasks; the causes of a task's wait add up to its mean."""
-    job_of_task = tasks.first["job"].to_numpy()
-    users, sizes = waits.classes(counted)
+    place = places_of(counted["job"], tasks.first["job"])
 
-    def of(chosen: np.ndarray) -> dict[str, Any]:
-        means = {cause: waits.spread(seconds[chosen])["mean"] for cause, seconds in tasks.causes.items()}
-        return waits.spread(tasks.waited[chosen]) | {"causes": means}
+    def of(rows: np.ndarray) -> dict[str, Any]:
+        means = {cause: waits.mean_of(seconds[rows]) for cause, seconds in tasks.causes.items()}
+        return waits.spread(tasks.waited[rows]) | {"causes": means}
 
-    def by(groups: Mapping[str, set[str]]) -> dict[str, Any]:
-        return {name: of(np.isin(job_of_task, list(members))) for name, members in groups.items()}
+    def by(groups: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for name, jobs in groups.items():
+            mine = np.zeros(len(counted) + 1, bool)
+            mine[jobs] = True
+            made[name] = of(np.flatnonzero(mine[place]))
+        return made
 
-    everybody = of(np.isin(job_of_task, counted["job"].to_numpy()))
-    of_tasks = everybody | {"per_user": by(users), "per_size": by(sizes)}
+    users, sizes = Coded.of(counted["user"]).rows(), waits.size_rows(counted)
+    of_tasks = of(np.flatnonzero(place >= 0)) | {"per_user": by(users), "per_size": by(sizes)}
     return {"jobs": waits.grouped(counted, waits.job_waits(counted)), "tasks": of_tasks}
 
 
@@ -195,13 +203,14 @@ def job_states(jobs: pd.DataFrame) -> dict[str, float]:
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
-def locality(attempts: pd.DataFrame) -> dict[str, dict[str, float]]:
+def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
     """Return the shares of node-, rack- and off-rack maps, by bytes of their splits and by tasks.
 
-    Of each map task with input, the last attempt that succeeded counts, since its output was used.
+    Of each map task with input, the last attempt that succeeded counts, since its output was used. `used` are these
+    attempts, if the caller has them.
     """
-    maps = useful(attempts)
-    maps = maps[(maps["kind"] == "map") & maps["locality"].isin(LOCALITIES) & (maps["length"] > 0)]
+    used = useful(attempts) if used is None else used
+    maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
     weights = {"bytes": maps["length"].to_numpy(float), "tasks": np.ones(len(maps))}
     where = maps["locality"].to_numpy()
     return {
@@ -226,8 +235,7 @@ def fairness(run: RunTables) -> dict[str, Any]:
 def user_intervals(run: RunTables) -> Intervals:
     """Return the intervals in which attempts ran, grouped by user."""
     users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
-    owners = run.attempts["job"].map(users).astype(object).fillna("?").to_numpy(str)
-    return Intervals.of(run.attempts, owners, run.end_s)
+    return Intervals.of(run.attempts, Coded.mapped(run.attempts["job"], users), run.end_s)
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
@@ -259,10 +267,13 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
     """Return, for each row, the seconds since the node's previous heartbeat; 0 for its first."""
-    times = heartbeats["t"]
-    order = heartbeats.sort_values(["node", "t"], kind="stable").index
-    gaps = times.loc[order].groupby(heartbeats["node"].loc[order]).diff().fillna(0.0)
-    return gaps.reindex(heartbeats.index).clip(lower=0.0).to_numpy(float)
+    times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"]).codes
+    order = np.lexsort((times, nodes))
+    gaps = np.zeros(len(times))
+    follows = order[1:][nodes[order[1:]] == nodes[order[:-1]]]
+    before = order[:-1][nodes[order[1:]] == nodes[order[:-1]]]
+    gaps[follows] = np.nan_to_num(times[follows] - times[before])
+    return np.clip(gaps, 0.0, None)
 
 
 def concurrency(run: RunTables) -> float:
@@ -270,7 +281,8 @@ def concurrency(run: RunTables) -> float:
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:
         return NAN
-    tasks = Intervals.of(run.attempts, np.full(len(run.attempts), "all"), run.end_s)
+    everybody = Coded(np.zeros(len(run.attempts), np.intp), np.array(["all"]))
+    tasks = Intervals.of(run.attempts, everybody, run.end_s)
     return float((tasks.end - tasks.start).sum() / span / len(run.nodes))
 
 
@@ -279,16 +291,17 @@ def slots_busy(run: RunTables) -> float:
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
-def waste_cpu(attempts: pd.DataFrame) -> float:
+def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:
     """Return the CPU seconds of attempts with an unused result: killed, failed, lost, superseded, or run again
-    later."""
-    return max(0.0, float(attempts["cpu_s"].sum() - useful(attempts)["cpu_s"].sum()))  # -0.0 by rounding
+    later. `used` are the others, if the caller has them."""
+    used = useful(attempts) if used is None else used
+    return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # -0.0 by rounding
 
 
 def useful(attempts: pd.DataFrame) -> pd.DataFrame:
     """Return, for every task, the last attempt that succeeded."""
     done = attempts[attempts["state"] == "succeeded"].sort_values("end", kind="stable")
-    return done.drop_duplicates("task", keep="last")
+    return done if done["task"].is_unique else done.drop_duplicates("task", keep="last")
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:

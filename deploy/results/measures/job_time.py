@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import places_of
 from schedbed.deploy.results.measures.wait_causes import CAUSES
-from schedbed.deploy.results.measures.waits import SIZES, size_of
+from schedbed.deploy.results.measures.waits import size_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,35 +32,36 @@ def job_time(
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
-    spent = _of_jobs(done["job"].to_numpy(), first, _of_tasks(first, causes, used))
+    spent = _of_jobs(places_of(done["job"], first["job"]), len(done), _of_tasks(first, causes, used))
     whole = spent.sum(axis=1, keepdims=True)
     alone = np.array([name == "run" for name in SPENT], float)  # of a job without any task
     parts = np.where(whole > 0, spent / np.where(whole > 0, whole, 1.0), alone) * completion[:, None]
-    sizes = np.array([size_of(count) for count in (done["maps"] + done["reduces"]).tolist()], dtype=object)
     return {
         **_means(parts),
-        "per_size": {size: _means(parts[sizes == size]) for size in SIZES if (sizes == size).any()},
+        "per_size": {size: _means(parts[rows]) for size, rows in size_rows(done).items()},
     }
 
 
 def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame) -> np.ndarray:
     """Return the seconds of each task, a column for each of `SPENT`; zeros for what is unknown."""
-    mine = used.set_index("task").reindex(first.index)
-    assigned, start, end = (mine[name].to_numpy(float) for name in ("assigned", "start", "end"))
-    fetched = np.clip(mine["shuffle_end"].to_numpy(float) - start, 0.0, None)
+    place = places_of(used["task"], first.index)
+
+    def mine(column: str) -> np.ndarray:
+        return np.append(used[column].to_numpy(float), np.nan)[place]
+
+    assigned, start, end = mine("assigned"), mine("start"), mine("end")
+    fetched = np.clip(mine("shuffle_end") - start, 0.0, None)
     shuffle = np.where((first["kind"] == "reduce").to_numpy(), np.nan_to_num(fetched), 0.0)
     again = assigned - first["assigned"].to_numpy(float)
     columns = [*(causes[cause] for cause in CAUSES), again, shuffle, end - assigned - shuffle]
     return np.clip(np.nan_to_num(np.column_stack(columns)), 0.0, None)
 
 
-def _of_jobs(jobs: np.ndarray, first: pd.DataFrame, tasks: np.ndarray) -> np.ndarray:
-    """Return the sums over each job's tasks."""
-    place = {job: row for row, job in enumerate(jobs)}
-    rows = np.array([place.get(job, -1) for job in first["job"]], int)
-    made = np.zeros((len(jobs), len(SPENT)))
-    np.add.at(made, rows[rows >= 0], tasks[rows >= 0])
-    return made
+def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
+    """Return the sums over each job's tasks; `place` has the job of each task, -1 for a job that does not count."""
+    known = place >= 0
+    sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]
+    return np.column_stack(sums) if jobs else np.zeros((0, len(SPENT)))
 
 
 def _means(parts: np.ndarray) -> dict[str, float]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -55,28 +57,32 @@ class Intervals:
 
     start: np.ndarray
     end: np.ndarray
-    group: np.ndarray
+    group: Coded
 
     @staticmethod
-    def of(attempts: pd.DataFrame, group: np.ndarray, end_s: float) -> Intervals:
+    def of(attempts: pd.DataFrame, group: Coded | np.ndarray, end_s: float) -> Intervals:
         """Return the attempts that ran. One without an end ran until `end_s`."""
+        coded = group if isinstance(group, Coded) else Coded.of(group)
         start = attempts["start"].to_numpy(float)
         end = np.where(attempts["end"].isna(), end_s, attempts["end"]).astype(float)
         ran = ~np.isnan(start) & (end > start)
-        return Intervals(start[ran], end[ran], group[ran])
+        return Intervals(start[ran], end[ran], coded[ran])
 
     def running(self, group: str | None = None) -> Steps:
         """Return the number that run at each time, of one group or of all."""
-        mine = slice(None) if group is None else self.group == group
+        mine = slice(None) if group is None else self.group.is_name(group)
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
         return Steps.of(np.concatenate([start, end]), deltas)
 
     def groups(self) -> list[str]:
         """Return the groups, those with the most running time first."""
-        names, index = np.unique(self.group, return_inverse=True)
-        totals = np.bincount(index, self.end - self.start, len(names)) if len(names) else np.zeros(0)
-        return [str(names[i]) for i in np.lexsort((names, -totals))]
+        names, codes = self.group.names, self.group.codes
+        if not len(codes):
+            return []
+        totals = np.bincount(codes, self.end - self.start, len(names))
+        some = np.bincount(codes, minlength=len(names)) > 0
+        return [str(names[i]) for i in np.lexsort((names, -totals)) if some[i]]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
         """Return the mean number running in each bin between `edges`."""
@@ -102,9 +108,8 @@ class Intervals:
 
     def _squares(self) -> Steps:
         """Return the sum over groups of (number running) squared."""
-        _, index = np.unique(self.group, return_inverse=True)
         times = np.concatenate([self.start, self.end])
-        groups = np.concatenate([index, index])
+        groups = np.concatenate([self.group.codes, self.group.codes])
         deltas = np.concatenate([np.ones(len(self.start)), -np.ones(len(self.end))])
         order = np.lexsort((times, groups))
         times, groups, deltas = times[order], groups[order], deltas[order]
@@ -114,21 +119,30 @@ class Intervals:
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
     """Return the number of users with a submitted and unfinished job."""
-    spans = [span for _, rows in jobs.groupby("user") for span in active_spans(rows, end_s)]
-    start, end = np.array([s for s, _ in spans]), np.array([e for _, e in spans])
-    return Steps.of(np.concatenate([start, end]), np.concatenate([np.ones(len(spans)), -np.ones(len(spans))]))
+    spans = [_spans(jobs, rows, end_s) for rows in Coded.of(jobs["user"]).rows().values()]
+    if not spans:
+        return Steps.of(np.zeros(0), np.zeros(0))
+    start = np.concatenate([start for start, _ in spans])
+    end = np.concatenate([end for _, end in spans])
+    return Steps.of(np.concatenate([start, end]), np.concatenate([np.ones(len(start)), -np.ones(len(end))]))
 
 
 def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
     """Return the times when any of these jobs is submitted and unfinished, joined where they touch."""
-    ends = jobs["finish"].fillna(end_s)
-    spans: list[tuple[float, float]] = []
-    for start, end in sorted(zip(jobs["submit"], ends, strict=True)):
-        if spans and start <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-        else:
-            spans.append((float(start), float(end)))
-    return spans
+    start, end = _spans(jobs, np.arange(len(jobs)), end_s)
+    return list(zip(start.tolist(), end.tolist(), strict=True))
+
+
+def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the starts and the ends of `active_spans` of some rows of jobs."""
+    submit = jobs["submit"].to_numpy(float)[rows]
+    finish = jobs["finish"].fillna(end_s).to_numpy(float)[rows]
+    order = np.lexsort((finish, submit))
+    submit, latest = submit[order], np.maximum.accumulate(finish[order])
+    if not len(submit):
+        return submit, latest
+    first = np.flatnonzero(np.append(True, submit[1:] > latest[:-1]))
+    return submit[first], latest[np.append(first[1:], len(submit)) - 1]
 
 
 def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int) -> dict[str, float]:
@@ -139,8 +153,9 @@ def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int)
     active = active_users(jobs, end_s)
     fair_seconds = (active.integral(tasks.end) - active.integral(tasks.start)) / max(slots, 1)
     ratios: dict[str, float] = {}
-    for user, rows in jobs.groupby("user", sort=True):
-        seconds = sum(end - start for start, end in active_spans(rows, end_s))
-        mine = float(fair_seconds[tasks.group == str(user)].sum())
-        ratios[str(user)] = mine / seconds if seconds > 0 else float("nan")
+    for user, rows in Coded.of(jobs["user"]).rows().items():
+        start, end = _spans(jobs, rows, end_s)
+        seconds = sum((end - start).tolist())
+        mine = float(fair_seconds[tasks.group.is_name(user)].sum())
+        ratios[user] = mine / seconds if seconds > 0 else float("nan")
     return ratios

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded, places_of
+from schedbed.deploy.results.measures.passed_over import Area, SkipWindows
 from schedbed.deploy.results.measures.series import Intervals, Steps, active_users
-from schedbed.deploy.results.measures.waits import first_assignments
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CAUSES = ("splitting", "data", "share", "slot", "offer")
-WAITS_FOR_DATA = "waits for a "
-"""What the reasons of skips for locality begin with."""
-
-Area = Callable[[np.ndarray], np.ndarray]
 
 
 def task_causes(
@@ -26,67 +23,73 @@ def task_causes(
     decisions: pd.DataFrame,
     slots: Mapping[str, int],
     end_s: float,
+    first: pd.DataFrame,
 ) -> dict[str, np.ndarray]:
-    """Return by cause the seconds that each task waited for it, in the order of `waits.task_waits`, which is their
-    sum.
+    """Return by cause the seconds that each task waited for it, in the order of `first` (`waits.first_assignments`).
+    Their sum is `waits.task_waits`.
 
     `slots` are those of the whole cluster by kind of task. NaN for a task whose time of becoming runnable is unknown.
     """
-    first = first_assignments(jobs, attempts)
     until = first["assigned"].to_numpy(float)
     since = np.minimum(first["runnable"].to_numpy(float), until)
-    whole = dict(zip(first.index, until, strict=True))
-    split = np.array([whole.get(of, np.nan) if of else np.nan for of in first["split_of"]], float)
+    split = np.append(until, np.nan)[_splits(first)]
     cut = np.where(np.isnan(split), until, np.clip(split, since, until))
     found = {cause: np.zeros(len(first)) for cause in CAUSES}
     found["splitting"] = until - cut
     users = dict(zip(jobs["job"], jobs["user"].astype(str), strict=True))
     active = active_users(jobs, end_s)
     skips = decisions[decisions["answer"] == "skip"]
-    for kind, rows in _positions(first["kind"]).items():
+    owner = Coded.mapped(first["job"], users)
+    for kind, rows in Coded.of(first["kind"]).rows().items():
         mine = attempts[attempts["kind"] == kind]
-        owners = mine["job"].map(users).astype(object).fillna("?").to_numpy(str)
-        held = _held(mine, owners, end_s)
+        held = _held(mine, Coded.mapped(mine["job"], users), end_s)
         full = held.running()
         full = Steps(full.t, (full.value >= slots[kind]).astype(float))
         full_area = full.integrator()
-        skipped = _windows(skips[skips["kind"] == kind], mine)
-        owner = first["job"].map(users).astype(object).fillna("?").to_numpy(str)
-        for user, places in _positions(owner[rows]).items():
+        passed = SkipWindows.of(skips[skips["kind"] == kind], mine)
+        place = places_of(passed.jobs, first["job"])
+        for user, places in owner[rows].rows().items():
+            at = rows[places]
             over = _with_a_fair_share(held.running(user), active, full, slots[kind]).integrator()
-            for job, some in _positions(first["job"].to_numpy()[rows[places]]).items():
-                at = rows[places[some]]
-                parts = _of_job(since[at], cut[at], skipped.get(job), full_area, over)
-                for cause, seconds in parts.items():
-                    found[cause][at] = seconds
+            parts = _of_tasks(since[at], cut[at], passed, place[at], full_area, over)
+            for cause, seconds in parts.items():
+                found[cause][at] = seconds
     return {cause: np.where(np.isnan(since), np.nan, seconds) for cause, seconds in found.items()}
 
 
-def _of_job(
-    since: np.ndarray, until: np.ndarray, skipped: tuple[np.ndarray, ...] | None, full: Area, over: Area
+def _splits(first: pd.DataFrame) -> np.ndarray:
+    """Return the row of the map from which each task was split off; -1 for tasks that were not."""
+    made = np.full(len(first), -1)
+    split_of = first["split_of"].fillna("").to_numpy(object)
+    cut = np.flatnonzero(split_of != "")
+    if len(cut):
+        made[cut] = places_of(first.index, split_of[cut])
+    return made
+
+
+def _of_tasks(
+    since: np.ndarray, until: np.ndarray, passed: SkipWindows, place: np.ndarray, full: Area, over: Area
 ) -> dict[str, np.ndarray]:
-    """Return the seconds by cause of tasks of one job. Skips take precedence over what is known of slots."""
+    """Return the seconds by cause of some tasks. Skips take precedence over what is known of slots."""
 
     def area(of: Area) -> np.ndarray:
         return of(until) - of(since)
 
-    full_s, over_s, data_s, held_s = area(full), area(over), 0.0, 0.0
-    if skipped is not None:
-        start, end, for_data = skipped
-        data_s = area(_within(start[for_data], end[for_data], lambda t: t))
-        held_s = area(_within(start[~for_data], end[~for_data], lambda t: t))
-        full_s = full_s - area(_within(start, end, full))
-        over_s = over_s - area(_within(start, end, over))
+    data_s, held_s = (
+        passed.around(place, since, until, for_data=for_data).share(lambda t: t) for for_data in (True, False)
+    )
+    waits = passed.around(place, since, until)
+    full_s, over_s = area(full) - waits.share(full), area(over) - waits.share(over)
     rest_s = until - since - data_s - held_s - full_s
     return {
-        "data": np.clip(data_s, 0.0, None) + np.zeros(len(since)),
+        "data": np.clip(data_s, 0.0, None),
         "share": np.clip(held_s + over_s, 0.0, None),
         "slot": np.clip(full_s - over_s, 0.0, None),
         "offer": np.clip(rest_s, 0.0, None),
     }
 
 
-def _held(attempts: pd.DataFrame, owners: np.ndarray, end_s: float) -> Intervals:
+def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
     """Return the intervals in which attempts held a slot: from their assignment to their end, or `end_s`."""
     start = attempts["assigned"].to_numpy(float)
     end = attempts["end"].fillna(end_s).to_numpy(float)
@@ -99,42 +102,3 @@ def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> S
     users = active.at(times)
     has = (full.at(times) > 0) & (users >= 2) & (mine.at(times) * users >= slots)
     return Steps(times, has.astype(float))
-
-
-def _windows(skips: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, tuple[np.ndarray, ...]]:
-    """Return, by job, the start and end of each time that it was passed over, and whether for data locality. Such a
-    time ends at the job's next skip or its next assignment, whichever comes first."""
-    assigned = {job: np.sort(times.to_numpy(float)) for job, times in attempts.groupby("job")["assigned"]}
-    made: dict[str, tuple[np.ndarray, ...]] = {}
-    for job, rows in skips.sort_values("t", kind="stable").groupby("job", sort=False):
-        start = rows["t"].to_numpy(float)
-        given = np.append(assigned.get(job, np.empty(0)), np.inf)
-        end = np.minimum(given[np.searchsorted(given, start)], np.append(start[1:], np.inf))
-        for_data = rows["reason"].fillna("").str.startswith(WAITS_FOR_DATA).to_numpy(bool)
-        made[str(job)] = (start, end, for_data)
-    return made
-
-
-def _within(start: np.ndarray, end: np.ndarray, area: Area) -> Area:
-    """Return the area up to a time that lies in the windows, which are sorted and do not overlap."""
-    if not len(start):
-        return np.zeros_like
-    closed = np.where(np.isinf(end), start, end)  # of an open one only what `inside` adds counts
-    before = np.concatenate([[0.0], np.cumsum(area(closed) - area(start))])
-
-    def up_to(t: np.ndarray) -> np.ndarray:
-        index = np.searchsorted(start, t, side="right") - 1
-        at = np.clip(index, 0, None)
-        inside = area(np.minimum(t, end[at])) - area(start[at])
-        return np.where(index < 0, 0.0, before[at] + inside)
-
-    return up_to
-
-
-def _positions(values: pd.Series | np.ndarray) -> dict[str, np.ndarray]:
-    """Return the indexes of each value."""
-    names, index = np.unique(np.asarray(values, str), return_inverse=True)
-    places = np.split(
-        np.argsort(index, kind="stable"), np.cumsum(np.bincount(index, minlength=len(names)))[:-1]
-    )
-    return dict(zip(names.tolist(), places, strict=True)) if len(names) else {}

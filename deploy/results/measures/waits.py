@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from schedbed.deploy.results.measures.coded import Coded, places_of
 from schedbed.scheduler.core.settings import CoreConfig
 
 if TYPE_CHECKING:
@@ -33,27 +34,28 @@ def spread(times: np.ndarray) -> dict[str, float]:
     }
 
 
+def mean_of(times: np.ndarray) -> float:
+    """Return the mean of times as in `spread`."""
+    known = times[~np.isnan(times)]
+    return float(known.mean()) if len(known) else math.nan
+
+
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
     """Return the spread of the jobs' times over all jobs, `per_user` and `per_size`."""
-    users = jobs["user"].astype(str).to_numpy()
-    sizes = np.array([size_of(count) for count in (jobs["maps"] + jobs["reduces"]).tolist()], dtype=object)
+    users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {
         **spread(times),
-        "per_user": {user: spread(times[users == user]) for user in sorted(set(users))},
-        "per_size": {size: spread(times[sizes == size]) for size in SIZES if (sizes == size).any()},
+        "per_user": {user: spread(times[rows]) for user, rows in users.items()},
+        "per_size": {size: spread(times[rows]) for size, rows in sizes.items()},
     }
 
 
-def classes(jobs: pd.DataFrame) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return the ids of each user's jobs, and of those of each class of size."""
-    users: dict[str, set[str]] = {}
-    sizes: dict[str, set[str]] = {}
-    counts = (jobs["maps"] + jobs["reduces"]).tolist()
-    for job, user, tasks in zip(jobs["job"], jobs["user"].astype(str), counts, strict=True):
-        users.setdefault(user, set()).add(job)
-        sizes.setdefault(size_of(tasks), set()).add(job)
-    ordered = {size: sizes[size] for size in SIZES if size in sizes}
-    return dict(sorted(users.items())), ordered
+def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return the indexes of the jobs of each class of size that has any, the smallest class first."""
+    counts = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
+    classes = np.searchsorted(np.array([*SIZES.values()]), counts)
+    rows = {size: np.flatnonzero(classes == place) for place, size in enumerate(SIZES)}
+    return {size: mine for size, mine in rows.items() if len(mine)}
 
 
 def job_waits(jobs: pd.DataFrame) -> np.ndarray:
@@ -61,9 +63,9 @@ def job_waits(jobs: pd.DataFrame) -> np.ndarray:
     return (jobs["start"] - jobs["submit"]).to_numpy(float)
 
 
-def task_waits(jobs: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return, for each launched task, the seconds from the time at which it could run to its first assignment."""
-    first = first_assignments(jobs, attempts)
+def task_waits(first: pd.DataFrame) -> np.ndarray:
+    """Return, for each launched task (`first_assignments`), the seconds from the time at which it could run to its
+    first assignment."""
     return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
 
 
@@ -73,27 +75,45 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
 
     A map can run from its job's submission on, a reduce as soon as the slow-start's share of the maps has ended.
     """
-    kept = {"assigned": "min", "job": "first", "kind": "first", "split_of": "first"}
-    first = attempts.groupby("task", sort=False).agg(kept)
-    submits = dict(zip(jobs["job"], jobs["submit"], strict=True))
-    opened = _reduces_opened(jobs, attempts)
-    runnable = [
-        (opened if kind == "reduce" else submits).get(job, math.nan)
-        for job, kind in zip(first["job"], first["kind"], strict=True)
-    ]
-    return first.assign(runnable=np.asarray(runnable, float))
+    import pandas as pd
+
+    codes, tasks = pd.factorize(attempts["task"])
+    assigned = attempts["assigned"].to_numpy(float)
+    order = np.lexsort((assigned, codes))
+    earliest = order[np.searchsorted(codes[order], np.arange(len(tasks)))]
+    seen, at = np.unique(codes, return_index=True)
+    rows = attempts.iloc[at[seen >= 0]]
+    place = places_of(jobs["job"], rows["job"])
+    since = np.append(jobs["submit"].to_numpy(float), math.nan)[place]
+    opened = np.append(_reduces_opened(jobs, attempts, codes, len(tasks) == len(codes)), math.nan)[place]
+    is_reduce = (rows["kind"] == "reduce").to_numpy(bool)
+    made = {
+        "assigned": assigned[earliest],
+        **{name: rows[name].array for name in ("job", "kind", "split_of")},
+        "runnable": np.where(is_reduce, opened, since),
+    }
+    return pd.DataFrame(made, index=pd.Index(tasks, name="task"))
 
 
-def _reduces_opened(jobs: pd.DataFrame, attempts: pd.DataFrame) -> dict[str, float]:
-    """Return, by job, the time at which the slow-start's share of its maps had ended; the submission of a job without
-    maps."""
-    slowstart = CoreConfig().slowstart
-    maps = attempts[(attempts["kind"] == "map") & (attempts["state"] == "succeeded")]
-    done = maps.sort_values("end", kind="stable").drop_duplicates("task")
-    ends = {job: rows.to_numpy(float) for job, rows in done.groupby("job")["end"]}
-    made: dict[str, float] = {}
-    for job, submit, total in zip(jobs["job"], jobs["submit"], jobs["maps"], strict=True):
-        needed = math.ceil(slowstart * total)
-        ended = ends.get(job, np.empty(0))
-        made[job] = float(submit) if not needed else ended[needed - 1] if len(ended) >= needed else math.nan
-    return made
+def _reduces_opened(
+    jobs: pd.DataFrame, attempts: pd.DataFrame, codes: np.ndarray, is_once: bool
+) -> np.ndarray:
+    """Return for each job the time at which the slow-start's share of its maps had ended; the submission of a job
+    without maps.
+
+    `codes` has a number for the task of each attempt, `is_once` says whether no task has two attempts.
+    """
+    good = ((attempts["kind"] == "map") & (attempts["state"] == "succeeded")).to_numpy(bool)
+    rows = np.flatnonzero(good)
+    end = attempts["end"].to_numpy(float)
+    rows = rows[np.argsort(end[rows], kind="stable")]
+    if not is_once:
+        rows = rows[np.sort(np.unique(codes[rows], return_index=True)[1])]
+    place = places_of(jobs["job"], attempts["job"].to_numpy(object)[rows])
+    rows, place = rows[place >= 0], place[place >= 0]
+    ends = np.append(end[rows[np.argsort(place, kind="stable")]], math.nan)
+    counts = np.bincount(place, minlength=len(jobs))
+    needed = np.ceil(CoreConfig().slowstart * jobs["maps"].to_numpy(float)).astype(int)
+    last = np.cumsum(counts) - counts + needed - 1
+    opened = np.where(counts >= needed, ends[np.clip(last, 0, len(ends) - 1)], math.nan)
+    return np.where(needed > 0, opened, jobs["submit"].to_numpy(float))

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedbed.deploy.results import metrics
+from schedbed.deploy.results.measures.coded import Coded
 from schedbed.deploy.results.measures.series import Intervals, Steps, active_spans
 from tests.harness.tables import run_of, table
 
@@ -142,7 +143,7 @@ def test_integrals_and_counts_agree_with_counting_one_by_one(
 ) -> None:
     start = np.array([s for s, _, _ in spans], float)
     end = np.array([s + d for s, d, _ in spans], float)
-    steps = Intervals(start, end, np.array([g for _, _, g in spans], str)).running()
+    steps = Intervals(start, end, Coded.of([g for _, _, g in spans])).running()
     at = np.array(times, float)
     areas = [sum(min(max(t - s, 0.0), d) for s, d, _ in spans) for t in times]
     assert np.allclose(steps.integral(at), areas)
@@ -153,12 +154,13 @@ def test_integrals_and_counts_agree_with_counting_one_by_one(
 @given(SPANS)
 def test_jain_is_the_formula_at_every_moment(spans: list[tuple[float, float, str]]) -> None:
     start = np.array([s for s, _, _ in spans], float)
-    tasks = Intervals(start, start + [d for _, d, _ in spans], np.array([g for _, _, g in spans], str))
+    tasks = Intervals(start, start + [d for _, d, _ in spans], Coded.of([g for _, _, g in spans]))
     three = Steps(np.array([-1.0]), np.array([3.0]))
     index = tasks.jain_steps(three)
+    groups = tasks.group.names[tasks.group.codes]
     for t, value in zip(index.t, index.value, strict=True):
         x = [
-            sum(s <= t < e for s, e, g in zip(tasks.start, tasks.end, tasks.group, strict=True) if g == u)
+            sum(s <= t < e for s, e, g in zip(tasks.start, tasks.end, groups, strict=True) if g == u)
             for u in "abc"
         ]
         if sum(x):

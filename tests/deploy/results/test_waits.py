@@ -24,6 +24,13 @@ def attempt(task: str, assigned: float, end: float, **more: Any) -> dict[str, An
     return {"task": task, "job": task[0], "assigned": assigned, "start": assigned, "end": end, **more}
 
 
+def waits_of(jobs: list[dict[str, Any]], attempts: list[dict[str, Any]]) -> list[float]:
+    """Return the waits of tasks, in the order of their first attempts."""
+    return waits.task_waits(
+        waits.first_assignments(table("jobs", jobs), table("attempts", attempts))
+    ).tolist()
+
+
 def test_a_job_waits_until_its_first_launch_and_never_launched_ones_do_not_count() -> None:
     found = metrics.waiting(run_of(jobs=JOBS))["jobs"]
     assert (found["mean"], found["median"]) == (1.25, 1.25)
@@ -38,17 +45,17 @@ def test_a_map_waits_from_its_jobs_submission_and_only_until_its_first_attempt()
         attempt("a_m_0", 4.0, 6.0),
         attempt("a_m_1", 3.0, 5.0),
     ]
-    assert sorted(waits.task_waits(table("jobs", JOBS), table("attempts", attempts))) == [2.0, 3.0]
+    assert sorted(waits_of(JOBS, attempts)) == [2.0, 3.0]
 
 
 def test_a_reduce_waits_from_the_moment_when_enough_maps_have_ended() -> None:
     maps = [attempt("a_m_0", 0.0, 6.0), attempt("a_m_1", 0.0, 5.0)]
     attempts = [*maps, attempt("a_r_0", 7.5, 12.0, kind="reduce")]
-    found = waits.task_waits(table("jobs", JOBS), table("attempts", attempts))
+    found = waits_of(JOBS, attempts)
     assert found[-1] == 2.5, "one of two maps is more than the 5% of slow-start"
     lonely = [attempt("a_r_0", 7.5, 12.0, kind="reduce")]
     without = [JOBS[0] | {"maps": 0}]
-    assert waits.task_waits(table("jobs", without), table("attempts", lonely)).tolist() == [7.5]
+    assert waits_of(without, lonely) == [7.5]
 
 
 def test_completion_is_told_by_user_and_size() -> None:
@@ -88,8 +95,9 @@ ON_TWO_SLOTS = [
 
 def causes_of(attempts: list[dict[str, Any]], *decisions: dict[str, Any]) -> dict[str, list[float]]:
     tables = (table("jobs", SHARED), table("attempts", attempts), table("decisions", decisions))
-    found = task_causes(*tables, {"map": 2, "reduce": 2}, 20.0)
-    whole = waits.task_waits(*tables[:2])
+    first = waits.first_assignments(*tables[:2])
+    found = task_causes(*tables, {"map": 2, "reduce": 2}, 20.0, first)
+    whole = waits.task_waits(first)
     assert np.array([*found.values()]).sum(axis=0) == pytest.approx(whole), "causes are the whole wait"
     return {cause: seconds.tolist() for cause, seconds in found.items()}
 
