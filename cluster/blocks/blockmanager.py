@@ -238,6 +238,29 @@ class BlockManager:
                 self._settle(file, block)
                 self._replicas_changed(block)
 
+    def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
+        """Note all replicas of a complete file of which nothing is known yet, where the loads of `field` already
+        include the bytes. A faster form of `stored` for the start of a simulation."""
+        begin_life, count = self._journal.begin_life, file.replication
+        for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
+            self.map.load(block, nodes, length, count)
+            for node in nodes:
+                begin_life(block, node, length, now_s, "input")
+            self._input_bytes[block] = length * count
+            if len(nodes) != count:
+                self._replication.reconsider(block)
+        self._inputs_bytes += file.length * count
+
+    def wrote(self, now_s: float, file: File, block: str, nodes: Sequence[NodeId]) -> None:
+        """Note the replicas of one block of a complete output, of which nothing is known yet."""
+        length = file.blocks[block]
+        self.map.load(block, nodes, length, file.replication)
+        for index, node in enumerate(nodes):
+            self.map.field.charge(node, length)
+            self._journal.begin_life(block, node, length, now_s, "pipeline" if index else "write")
+        if len(nodes) != file.replication:
+            self._replication.reconsider(block)
+
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
         """Note the replicas of a block of which nothing is known yet. A faster form of `stored`."""
         length = file.blocks[block]

@@ -122,6 +122,14 @@ class BlockMap:
             state.expected[node] = promised
             self.nodes[node].reserved_bytes += length
 
+    def load(self, block: str, nodes: Sequence[NodeId], length: int, target: int) -> None:
+        """Add a new block with all its replicas, where the loads of `field` already include the bytes."""
+        self.blocks[block] = BlockState(length, target, dict.fromkeys(nodes, length))
+        for node in nodes:
+            holder = self.nodes[node]
+            holder.blocks[block] = None
+            holder.used_bytes += length
+
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:

@@ -19,7 +19,7 @@ from schedbed.cluster.blocks.input_layout import lay_out
 from schedbed.cluster.blocks.memory_journal import MemoryJournal
 from schedbed.cluster.blocks.namenode_journal import NamespaceJournal
 from schedbed.cluster.blocks.namespace import Change, Directory, File, Namespace, block_id, clean
-from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_hdfs
+from schedbed.cluster.blocks.placement import PLACEMENTS, hot_nodes, place_file, place_hdfs
 from schedbed.cluster.blocks.replication import Replication
 from schedbed.cluster.masters import Json, Rows
 from schedbed.cluster.spec import DynamicReplicas
@@ -141,6 +141,28 @@ class NameNode:
             self._blocks.map.expect(block, node, "pipeline" if index else "write", length_hint)
         return {"block": block, "nodes": nodes}
 
+    def write_output(
+        self,
+        now_s: float,
+        path: str,
+        lengths: Sequence[int],
+        *,
+        writer: NodeId,
+        replication: int,
+        placed_as: str,
+    ) -> None:
+        """Create a complete file at once, its blocks placed as those of `placed_as` by `allocate`: for a simulation in
+        which nothing happens to the file before its rename to `path`. Not written to the journal. Raises NoNodes."""
+        self._names.apply(self._creation(now_s, path, replication, max(lengths)))
+        file, field = self._names.file(path), self._blocks.map.field
+        self._names.fill(file, lengths, now_s)
+        for index, block in enumerate(file.blocks):
+            place = f"{placed_as}:{index}"
+            nodes = place_hdfs(field, replication, seed=self._seed, block=place, writer=writer)
+            if not nodes:
+                raise NoNodes(f"{path}: no node can take a block")
+            self._blocks.wrote(now_s, file, block, nodes)
+
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
         """Complete a file with its blocks in order ({"block", "length", "nodes"} that stored them).
 
@@ -199,6 +221,22 @@ class NameNode:
         for change in (creation, *allocations):
             self._names.apply(change)
         return lay_out(self._names.file(path), self._blocks, self._seed, preferred)
+
+    def load_input(
+        self, now_s: float, path: str, lengths: Sequence[int], replication: int
+    ) -> dict[str, list[NodeId]]:
+        """Place a file by HDFS's rule as `plan_input` does, complete it at once, and return the nodes of each block.
+
+        For a simulation, which has no bytes to send. Not written to the journal.
+        """
+        creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": True}
+        self._names.check(creation)
+        self._names.apply(creation)
+        file = self._names.file(path)
+        self._names.fill(file, lengths, now_s)
+        places = place_file(self._blocks.map.field, replication, list(file.blocks), lengths, seed=self._seed)
+        self._blocks.loaded(now_s, file, places)
+        return dict(zip(file.blocks, places, strict=True))
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
         """Complete an uploaded input with these blocks ({"block", "length", "nodes"}), or as planned. The call can be

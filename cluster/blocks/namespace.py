@@ -6,7 +6,7 @@ namespace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -250,6 +250,14 @@ class Namespace:
         self.owners[change["block"]] = file
         self._last_block = int(change["block"].removeprefix("blk_"))
         return {}
+
+    def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:
+        """Give a new file its blocks, and complete it."""
+        first = self._last_block + 1
+        file.blocks = {block_id(first + index): length for index, length in enumerate(lengths)}
+        file.complete, file.modified_s = True, now_s
+        self.owners.update(dict.fromkeys(file.blocks, file))
+        self._last_block += len(lengths)
 
     def _check_complete(self, change: Change) -> None:
         file = self.file(change["path"])

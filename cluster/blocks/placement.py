@@ -65,23 +65,13 @@ def place_file(
     Like `place_hdfs` without a writer; differs in that one generator, named after the first block, serves the whole
     file.
     """
-    luck = chance(seed, "place", blocks[0], "file") if blocks else None
+    if not blocks:
+        return []
+    luck = chance(seed, "place", blocks[0], "file")
     placed: list[list[NodeId]] = []
-    names, racks, load_bytes, by_rack = field.names, field.racks, field.load_bytes, field.by_rack
+    load_bytes, nodes = field.load_bytes, max(1, len(field.names))
     for length in lengths:
-        assert luck is not None
-        random, most_bytes = luck.random, 2 * field.total_bytes / max(1, len(names))
-        chosen: list[NodeId] = []
-        pool = names
-        while len(chosen) < min(count, 3):
-            node = pool[int(random() * len(pool))] if pool else ""
-            # The plain case: each first draw is light, new, and where the rack rule wants it.
-            if not node or node in chosen or load_bytes[node] > most_bytes:
-                break
-            if len(chosen) == 1 and racks[node] == racks[chosen[0]]:
-                break
-            chosen.append(node)
-            pool = by_rack[racks[node]] if len(chosen) == 2 else names
+        chosen = _first_draws(field, count, 2 * field.total_bytes / nodes, luck)
         if len(chosen) < count:
             chosen = _complete(field, count, chosen, luck)
         for node in chosen:
@@ -89,6 +79,27 @@ def place_file(
         field.total_bytes += length * len(chosen)
         placed.append(chosen)
     return placed
+
+
+def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
+    """Return up to three of `count` nodes, fewer if a draw is not light, new, and where the rack rule wants it."""
+    random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
+    first = names[int(random() * len(names))] if names else ""
+    if not first or load_bytes[first] > most_bytes:
+        return []
+    if count == 1:
+        return [first]
+    second = names[int(random() * len(names))]
+    rack = racks[second]
+    if rack == racks[first] or load_bytes[second] > most_bytes:
+        return [first]
+    if count == 2:
+        return [first, second]
+    pool = field.by_rack[rack]
+    third = pool[int(random() * len(pool))]
+    if third == second or load_bytes[third] > most_bytes:
+        return [first, second]
+    return [first, second, third]
 
 
 def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:

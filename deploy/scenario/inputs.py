@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 
 from schedbed.cluster.spec import ClusterSpec
@@ -25,7 +27,7 @@ def filler_path(job: str) -> str:
     return f"/in/{job}.filler"
 
 
-@dataclass(slots=True)
+@dataclass
 class JobInputs:
     """The facts needed to plan a job, and the files collected so far by their path in the block store.
 
@@ -38,6 +40,27 @@ class JobInputs:
     complaints: Complaints
     files: dict[str, InputFile] = field(default_factory=dict)
     known: dict[tuple[object, ...], str] = field(default_factory=dict)
+
+    @cached_property
+    def memory_share_bytes(self) -> int:
+        """Return the memory of a task that declares none: the least that a node has for each of its slots."""
+        return min(
+            node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in self.cluster.nodes
+        )
+
+    @cached_property
+    def largest(self) -> dict[str, tuple[int, float] | None]:
+        """Return the most memory and the most cores of a node with map_slots and with reduce_slots; None if there is
+        no such node."""
+        found: dict[str, tuple[int, float] | None] = {}
+        for slots in ("map_slots", "reduce_slots"):
+            nodes = [*filter(attrgetter(slots), self.cluster.nodes)]
+            found[slots] = (
+                (max(node.memory_bytes for node in nodes), max(node.cores for node in nodes))
+                if nodes
+                else None
+            )
+        return found
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
         """Return the block-store path of a job's input, created or shared; None without input or with a complaint."""

@@ -86,10 +86,8 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
     """Return a task's demand: its own memory, or an equal share of the smallest node's memory per slot."""
-    share = min(
-        node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in inputs.cluster.nodes
-    )
-    return Demand(memory_bytes=share if phase.memory is None else phase.memory, vcores=phase.vcores)
+    memory_bytes = inputs.memory_share_bytes if phase.memory is None else phase.memory
+    return Demand(memory_bytes=memory_bytes, vcores=phase.vcores)
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
@@ -98,11 +96,11 @@ def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
     if job.reduces:
         kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
     for kind, need, slots in kinds:
-        nodes = [node for node in inputs.cluster.nodes if getattr(node, slots)]
-        if not nodes:
+        largest = inputs.largest[slots]
+        if largest is None:
             inputs.complaints.add(path, f"{job.name} has {kind} tasks, but no node has {slots}")
             continue
-        memory, cores = max(node.memory_bytes for node in nodes), max(node.cores for node in nodes)
+        memory, cores = largest
         if not 0 < need.memory_bytes <= memory:
             asked, most = format_bytes(need.memory_bytes), format_bytes(memory)
             message = f"a task of {asked} fits no node, the largest has {most}"

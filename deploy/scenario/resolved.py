@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from schedbed.cluster.faults import PlannedFault
@@ -129,6 +130,10 @@ class ResolvedScenario:
             raise BadInput(f"not a resolved scenario: {type(error).__name__}: {error}") from None
 
 
+JOB_FIELDS = tuple(each.name for each in fields(PlannedJob))
+INPUT_FIELDS = tuple(each.name for each in fields(InputFile))
+
+
 def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
     """Return values as JSON, `plain` of each; n equal ones in a row become [n, value]."""
     groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
@@ -142,13 +147,15 @@ def _unpacked(raw: Sequence[Any], made: Callable[[Any], T]) -> Iterator[T]:
 
 
 def _job_json(job: PlannedJob) -> dict[str, Any]:
-    rest = asdict(replace(job, map_costs=(), reduce_costs=()))
-    costs = {"map_costs": job.map_costs, "reduce_costs": job.reduce_costs}
-    return rest | {key: packed(each, asdict) for key, each in costs.items()}
+    made = dict(zip(JOB_FIELDS, attrgetter(*JOB_FIELDS)(job), strict=True))
+    made |= {key: asdict(made[key]) for key in ("map_demand", "reduce_demand")}
+    made["params"] = dict(job.params)
+    return made | {key: packed(made[key], asdict) for key in ("map_costs", "reduce_costs")}
 
 
 def _input_json(file: InputFile) -> dict[str, Any]:
-    return asdict(replace(file, blocks=())) | {"blocks": packed(file.blocks, int)}
+    made = dict(zip(INPUT_FIELDS, attrgetter(*INPUT_FIELDS)(file), strict=True))
+    return made | {"blocks": packed(file.blocks, int)}
 
 
 def _from_json(raw: Mapping[str, Any]) -> ResolvedScenario:

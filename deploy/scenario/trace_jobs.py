@@ -109,7 +109,7 @@ def plan_synthetic(
 ) -> PlannedJob:
     """Return a synthetic job that reads a file of its own (placed as `preferred`), or the existing file `shared`."""
     scale = inputs.scenario.scale
-    maps = tuple(_scaled(cost, scale) for cost in made.maps)
+    maps = _scaled_all(made.maps, scale)
     filler = shared
     if shared is None and any(cost.read_bytes for cost in maps):
         blocks = tuple(max(1, cost.read_bytes) for cost in maps)
@@ -130,7 +130,7 @@ def plan_synthetic(
         reduce_demand=demand(Phase(), inputs),
         params={} if made.requested_s is None else {REQUESTED: made.requested_s * scale},
         map_costs=maps,
-        reduce_costs=tuple(_scaled(cost, scale) for cost in made.reduces),
+        reduce_costs=_scaled_all(made.reduces, scale),
     )
 
 
@@ -155,6 +155,18 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
         blocks = tuple(max(1, read) for read in wanted[0]) if even else cut(length, block)
         found[path] = inputs.shared_filler(path, blocks)
     return found
+
+
+def _scaled_all(costs: Sequence[Cost], scale: float) -> tuple[Cost, ...]:
+    """Return scaled costs. Equal tasks share one, as they do in the trace: there may be millions."""
+    made: dict[int, Cost] = {}
+    found: list[Cost] = []
+    for cost in costs:
+        scaled = made.get(id(cost))
+        if scaled is None:
+            scaled = made[id(cost)] = _scaled(cost, scale)
+        found.append(scaled)
+    return tuple(found)
 
 
 def _scaled(cost: Cost, scale: float) -> Cost:

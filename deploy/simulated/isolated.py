@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
+from typing import Any
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
@@ -24,12 +25,15 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
     Jobs with an application of unknown costs are left out, as are all jobs if they are too large together.
     """
-    shapes: dict[str, list[PlannedJob]] = {}
+    shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
+    tasks = 0
     for job in scenario.jobs:
         if job.app == "synthetic" or (app_of(job).costs is not None and scenario.simulate.costs != "profile"):
-            shapes.setdefault(_shape(job), []).append(job)
-    if sum(jobs[0].maps + jobs[0].reduces for jobs in shapes.values()) > TASKS_MAX:
-        return {}
+            same = shapes.setdefault(_shape(job), [])
+            tasks += 0 if same else job.maps + job.reduces
+            same.append(job)
+            if tasks > TASKS_MAX:
+                return {}
     found: dict[str, float] = {}
     for jobs in shapes.values():
         seconds = _alone_s(scenario, jobs[0])
@@ -38,10 +42,10 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
     return found
 
 
-def _shape(job: PlannedJob) -> str:
+def _shape(job: PlannedJob) -> tuple[Any, ...]:
     """Return the properties of a job that determine its duration alone."""
-    plain = replace(job, job="", name="", user="", queue="", submit_s=0.0, deadline_s=None)
-    return repr(asdict(plain))
+    plain = (job.app, job.priority, job.input, job.maps, job.reduces, repr(dict(job.params)))
+    return (*plain, job.map_demand, job.reduce_demand, job.map_costs, job.reduce_costs)
 
 
 def _alone_s(scenario: ResolvedScenario, job: PlannedJob) -> float | None:

@@ -114,6 +114,8 @@ class ScenarioCosts:
         self._apps, self._core_speed, self._timed = apps, core_speed, timed
         self._shuffles = shuffles
         self._specified: dict[tuple[Cost, int, int], TaskCost] = {}
+        # The same by identity, which is faster to look up. The costs are kept, so that no other gets their identity.
+        self._seen: dict[tuple[int, int, int], tuple[Cost, TaskCost]] = {}
         self._maps: dict[tuple[str, int], TaskCost] = {}
         self._shuffled: dict[str, int] = {}
         self._reduces: dict[str, TaskCost] = {}
@@ -122,13 +124,10 @@ class ScenarioCosts:
         """Implement `CostModel`."""
         if job.map_costs:
             cost, spills = job.map_costs[index], job.reduces > 0
-            found = self._specified.get((cost, 0, spills))
-            if found is None:
-                moving_s = HANDLING.map_s(cost, spills=spills)
-                found = self._specified[cost, 0, spills] = self._specify(
-                    cost, max(self._host(cost), moving_s)
-                )
-            return found
+            seen = self._seen.get((id(cost), 0, spills))
+            if seen is None:
+                seen = self._seen[id(cost), 0, spills] = cost, self._map_of(cost, spills=spills)
+            return seen[1]
         length = job.splits[index].length
         found = self._maps.get((job.job, length))
         if found is None:
@@ -139,18 +138,33 @@ class ScenarioCosts:
         """Implement `CostModel`."""
         if job.reduce_costs:
             cost, fetched = job.reduce_costs[index], self._fetched(job)
-            found = self._specified.get((cost, job.maps, fetched))
-            if found is None:
-                left_s = self._host(cost) - HANDLING.shuffle_s(job.maps, fetched)
-                write_s = HANDLING.written_byte_s * cost.write_bytes
-                found = fetching(self._specify(cost, max(left_s, write_s)), self._core_speed)
-                self._specified[cost, job.maps, fetched] = found
-            return found
+            seen = self._seen.get((id(cost), job.maps, fetched))
+            if seen is None:
+                found = self._reduce_of(cost, job.maps, fetched)
+                seen = self._seen[id(cost), job.maps, fetched] = cost, found
+            return seen[1]
         if job.job not in self._apps:
             return FREE
         found = self._reduces.get(job.job)
         if found is None:
             found = self._reduces[job.job] = self._reduce(job)
+        return found
+
+    def _map_of(self, cost: Cost, *, spills: bool) -> TaskCost:
+        found = self._specified.get((cost, 0, spills))
+        if found is None:
+            moving_s = HANDLING.map_s(cost, spills=spills)
+            found = self._specify(cost, max(self._host(cost), moving_s))
+            self._specified[cost, 0, spills] = found
+        return found
+
+    def _reduce_of(self, cost: Cost, maps: int, fetched: int) -> TaskCost:
+        found = self._specified.get((cost, maps, fetched))
+        if found is None:
+            left_s = self._host(cost) - HANDLING.shuffle_s(maps, fetched)
+            write_s = HANDLING.written_byte_s * cost.write_bytes
+            found = fetching(self._specify(cost, max(left_s, write_s)), self._core_speed)
+            self._specified[cost, maps, fetched] = found
         return found
 
     def _host(self, cost: Cost) -> float:

@@ -7,6 +7,7 @@ without bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
@@ -35,8 +36,10 @@ class Storage:
         self._cluster = cluster
         self._seed = seed
         self._alive = alive
+        self._restarts = restarts
         self._journal = MemoryJournal(keeps_changes=restarts)
         self.names = self._name_node()
+        self._ranges: dict[str, tuple[BlockRange, ...]] = {}  # by path, of files placed by HDFS's rule
         self._given: dict[str, tuple[NodeId, ...]] = {}  # replicas that come with the jobs themselves
         self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # blocks by path
         self._wrote: dict[str, dict[str, None]] = {}  # by job, the attempts that have begun a file
@@ -52,8 +55,11 @@ class Storage:
     def load(self, files: Sequence[InputFile]) -> None:
         """Place all inputs at time 0 on the registered nodes."""
         settings = self._cluster.blocks
-        plans = [
-            self.names.plan_input(
+        for file in files:
+            if settings.placement == "hdfs" and file.preferred is None and not self._restarts:
+                self._load_plain(file, settings.replication)
+                continue
+            plan = self.names.plan_input(
                 0.0,
                 file.path,
                 file.blocks,
@@ -62,15 +68,21 @@ class Storage:
                 preferred=file.preferred,
                 skew=settings.skew,
             )
-            for file in files
-        ]
-        for file, plan in zip(files, plans, strict=True):
             self.names.input_uploaded(0.0, file.path, plan)
         self.names.take_replica_changes()  # jobs are built from where the blocks are now
 
+    def _load_plain(self, file: InputFile, replication: int) -> None:
+        """Place a file by HDFS's rule, and keep where its blocks are for the jobs that read it."""
+        places = self.names.load_input(0.0, file.path, file.blocks, replication)
+        offsets = accumulate(file.blocks, initial=0)
+        self._ranges[file.path] = tuple(
+            BlockRange(block=block, offset=offset, length=length, nodes=tuple(nodes))
+            for (block, nodes), offset, length in zip(places.items(), offsets, file.blocks, strict=False)
+        )
+
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
         """Return the jobs as they will be submitted."""
-        found: dict[str, tuple[BlockRange, ...]] = {}
+        found, self._ranges = self._ranges, {}
 
         def locate(path: str) -> tuple[BlockRange, ...]:
             if path not in found:
@@ -128,6 +140,21 @@ class Storage:
                 self.names.complete(now_s, path, stored)
         except BlockStoreError:
             return
+
+    def write_output(
+        self, now_s: float, node: NodeId, attempt: tuple[str, str, int], lengths: Sequence[int]
+    ) -> None:
+        """Write the output of an attempt (its job, id and index) that is sure to be committed, in place of `allocate`,
+        `written` and `commit`. Raises NoNodes."""
+        job, name, index = attempt
+        self.names.write_output(
+            now_s,
+            f"/out/{job}/part-{index:05d}",
+            lengths,
+            writer=node,
+            replication=self._cluster.blocks.replication,
+            placed_as=aside(job, name),
+        )
 
     # ----------------------------------------------------- the JobTracker's orders
 

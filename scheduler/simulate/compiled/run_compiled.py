@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.node_model import AttemptPlan, TaskCost
-from schedbed.cluster.virtual.plan_arithmetic import block_lengths, write_file
+from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
+from schedbed.scheduler.simulate.compiled.arrays import Values
 from schedbed.scheduler.simulate.compiled.columns import Said
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
 from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, play
@@ -75,6 +78,9 @@ class _Played:
         storage, nodes = simulation.storage, simulation.nodes
         steps = state.file_rows[: int(state.num.n_files)]
         state.num.n_files = 0
+        if not simulation.setup.contention:
+            self._write_files(steps[steps["step"] == names.WRITTEN])
+            return
         for at_s, number, step in zip(
             steps["t"].tolist(), steps["number"].tolist(), steps["step"].tolist(), strict=True
         ):
@@ -83,16 +89,35 @@ class _Played:
                 continue
             plan = self._plan(number)
             node = nodes[int(state.tasks["node"][number])].spec.node
-            if step == names.WRITTEN and simulation.setup.contention:
+            if step == names.WRITTEN:
                 lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
                 assert plan.output is not None
                 storage.written(at_s, node, plan.output, lengths)
-            elif step == names.WRITTEN:
-                write_file(storage, at_s, node, plan)
             else:
                 storage.commit(at_s, plan.job, plan.attempt, plan.index)
                 del self._plans[number]
         storage.names.take_replica_changes()
+
+    def _write_files(self, steps: Values) -> None:
+        """Write the output of attempts at once: no node fails here, so nothing can hinder their commits."""
+        state, simulation = self._state, self._simulation
+        tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks
+        entries, is_map = state.jobs[tasks["job"]], tasks["is_map"] > 0
+        index = steps["number"] - entries["first"] - np.where(is_map, 0, entries["maps"])
+        columns = (
+            steps["t"],
+            tasks["job"],
+            tasks["node"],
+            is_map,
+            index,
+            state.costs["output"][tasks["cost"]],
+        )
+        for at_s, job, node, maps, place, size_bytes in zip(*(c.tolist() for c in columns), strict=True):
+            lengths = block_lengths(size_bytes, blocks.size_bytes)
+            if lengths:
+                spec, writer = simulation.jobs[job], simulation.nodes[node].spec.node
+                attempt = f"{task_id(spec.job, TaskKind.MAP if maps else TaskKind.REDUCE, place)}_0"
+                simulation.storage.write_output(at_s, writer, (spec.job, attempt, place), lengths)
 
     def _find_targets(self) -> None:
         """Find target nodes for the block that an attempt will write next."""
