@@ -21,7 +21,6 @@ from schedbed.scheduler.guard.answers import Answers
 from schedbed.scheduler.guard.blame import Culprit
 from schedbed.scheduler.guard.faces import Faces, TaskFace
 from schedbed.scheduler.guard.guarded_calls import BeatWatch, Guard
-from schedbed.scheduler.guard.guarded_parts import GuardedAdmission, GuardedSpeculation
 from schedbed.scheduler.guard.idle_watch import IdleWatch
 from schedbed.scheduler.guard.own_order import (
     HOOKS,
@@ -31,6 +30,7 @@ from schedbed.scheduler.guard.own_order import (
     method_of,
     takes_core,
 )
+from schedbed.scheduler.guard.own_parts import GuardedAdmission, GuardedSpeculation
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
 from schedbed.scheduler.guard.watched_faces import WatchedFaces
 from schedbed.scheduler.policies.keeper_choice import Keeping
