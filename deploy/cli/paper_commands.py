@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from schedbed.deploy.papers import terminal
-from schedbed.deploy.papers.catalogue import chosen, entries
+from schedbed.deploy.papers import paper_file, terminal
+from schedbed.deploy.papers.catalogue import PAPERS, chosen, entries
 from schedbed.tasks.errors import BadInput
 
 
@@ -20,13 +20,20 @@ class ReproduceOptions:
     all: bool
     quick: bool
     full: bool
+    posterior: bool
+    draws: int | None
     repeats: int | None
     seed: int
     out: Path | None
 
 
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
-    """Run the selected experiments, or list all if none is selected."""
+    """Run the selected experiments or a paper's posterior, or list all if none is selected."""
+    if options.posterior:
+        _posterior(target, options)
+        return
+    if options.draws is not None:
+        raise BadInput("reproduce --draws: expected --posterior PAPER beside it")
     known = entries()
     if target is None and not options.all and not options.quick:
         terminal.list_all(known)
@@ -45,3 +52,14 @@ def reproduce(target: str | None, options: ReproduceOptions) -> None:
         say=typer.echo,
         full=options.full,
     )
+
+
+def _posterior(target: str | None, options: ReproduceOptions) -> None:
+    if options.all or options.quick or options.full or options.repeats is not None:
+        raise BadInput("reproduce --posterior: expected PAPER, --draws, --seed and --out only")
+    if target not in PAPERS:
+        names = ", ".join(paper for paper in PAPERS if paper_file.load(paper).posterior is not None)
+        raise BadInput(f"reproduce --posterior: expected one of {names}, got {target or 'no paper'}")
+    from schedbed.deploy.papers.posterior.posterior_run import posterior
+
+    posterior(target, draws=options.draws, seed=options.seed, out=options.out, say=typer.echo)

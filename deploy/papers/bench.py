@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedbed.deploy.papers.job_times import JobTime, job_times
 from schedbed.deploy.results.record_check import open_record
 from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
@@ -78,6 +79,7 @@ class Bench:
         self.full = full
         self.used: list[Path] = []  # folders of the runs that the experiment looked at
         self.simulations = 0  # those that the experiment simulates itself, without a folder
+        self._times: dict[str, list[JobTime]] = {}
 
     @property
     def live(self) -> bool:
@@ -104,6 +106,18 @@ class Bench:
             run = open_record(folder)
             self._played[folder] = Played(folder, run, Recorded(folder, run))
         return self._played[folder]
+
+    def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
+        """Simulate a scenario of one policy once, without a folder, and return its jobs' times.
+
+        A name that was simulated before is not simulated again.
+        """
+        if name not in self._times:
+            self.simulations += 1
+            resolved = self._resolved(scenario, name, 1)
+            (policy,) = resolved.policies
+            self._times[name] = job_times(resolved, policy)
+        return self._times[name]
 
     def _resolved(
         self, scenario: Mapping[str, Any] | ResolvedScenario, name: str, repeats: int

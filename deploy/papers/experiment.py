@@ -48,7 +48,7 @@ class Experiment:
 
     `takes_s`: the kinds of machines it can run on (`sim` and `process`, which includes containers), with the
     approximate seconds of all its repeats there. `quick`: part of `reproduce --quick`. `repeats`: default on live
-    machines, 1 if nothing is random; simulated it is at least `SIM_REPEATS`. `full_repeats`: the paper's own number,
+    machines, 1 if nothing is random; simulated it is at least `sim_repeats`. `full_repeats`: the paper's own number,
     if that takes hours; `reproduce --full` runs that number, each in the paper's own size.
     """
 
@@ -57,6 +57,7 @@ class Experiment:
     draw: Callable[[Figure, Values, Measured], None]
     takes_s: Mapping[str, float]
     repeats: int = 3
+    sim_repeats: int = SIM_REPEATS
     full_repeats: int | None = None
     quick: bool = False
     size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
@@ -68,7 +69,9 @@ class Experiment:
     def repeats_on(self, machines: str) -> int:
         """Return the default number of repeats, larger in simulations because they are cheap."""
         return (
-            self.repeats if kind(machines) != "sim" or self.repeats == 1 else max(self.repeats, SIM_REPEATS)
+            self.repeats
+            if kind(machines) != "sim" or self.repeats == 1
+            else max(self.repeats, self.sim_repeats)
         )
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.results.plots import OKABE, RC
+from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 
@@ -66,3 +68,23 @@ def grouped_bars(
 def legend(ax: Axes) -> None:
     """Place the legend above the axes, where it hides nothing."""
     ax.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(-0.02, 0.99), borderpad=0)
+
+
+def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the values that have a criterion, beside the number that the text prints."""
+    keys = [key for key, value in said.items() if value.holds and key in measured.values]
+    printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
+    samples = [measured.samples(key) for key in keys]
+    ax = figure.subplots()
+    grouped_bars(
+        ax,
+        keys,
+        [
+            ("printed", PAPER, [None if value is None else float(value) for value in printed]),
+            ("ours", OURS, [sum(each) / len(each) for each in samples]),
+        ],
+        [[None] * len(keys), [mean_interval(each) for each in samples]],
+    )
+    ax.axhline(0, color="black", linewidth=0.5)
+    ax.tick_params(axis="x", labelsize=6, rotation=15)
+    ax.set_ylabel("as in the table")

@@ -8,11 +8,12 @@ from importlib import resources
 from typing import Annotated, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-Number = int | float
+from schedbed.deploy.papers.criterion import Criterion, Number, PaperPart, Text
+from schedbed.deploy.papers.posterior.prior import Posterior
+
 Shown = Number | list[Number] | str | None
-Text = Annotated[str, Field(min_length=1)]
 
 Kind = Literal["outcome", "consistency", "input", "ours"]
 """What a claim tells. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
@@ -24,31 +25,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """In the order in which they are shown."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Criterion(_Part):
-    """The condition on our value under which the claim holds: `equal` alone, or all of the others that are given.
-
-    `within` is a share of the paper's value. `equal` requires the paper's value itself, for figures without
-    randomness.
-    """
-
-    at_least: Number | None = None
-    at_most: Number | None = None
-    within: Annotated[Number, Field(gt=0)] | None = None
-    equal: bool = False
-
-    @model_validator(mode="after")
-    def _one(self) -> Criterion:
-        ranged = any(each is not None for each in (self.at_least, self.at_most, self.within))
-        if ranged == self.equal:
-            raise ValueError("expected equal: true, or at_least, at_most and/or within")
-        return self
-
-
-class Value(_Part):
+class Value(PaperPart):
     """A value of a paper.
 
     `read_off`: read off a figure. Without `holds` it is only compared. `chosen`: what was chosen with results in view
@@ -102,15 +79,10 @@ class Value(_Part):
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")
-        low = float("-inf") if asked.at_least is None else asked.at_least
-        high = float("inf") if asked.at_most is None else asked.at_most
-        if asked.within is not None:
-            slack = abs(self.number) * asked.within
-            low, high = max(low, self.number - slack), min(high, self.number + slack)
-        return (low, high)
+        return asked.bounds(None if asked.within is None else self.number)
 
 
-class About(_Part):
+class About(PaperPart):
     """The paper's description of one experiment. `setup` says what the paper ran it on and how ours differs."""
 
     title: str
@@ -119,13 +91,14 @@ class About(_Part):
     values: Annotated[dict[str, Value], Field(min_length=1)]
 
 
-class Paper(_Part):
+class Paper(PaperPart):
     """The content of a `paper.yaml`."""
 
     title: str
     authors: str
     published: str
     experiments: dict[str, About]
+    posterior: Posterior | None = None
 
 
 def parse(text: str, file: str) -> Paper:

@@ -21,6 +21,7 @@ from schedbed.deploy.papers.claim_counts import VERDICTS, counted, marks, withou
 from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
+from tests.bench import causes
 
 NOTES = "notes.yaml"
 CARRIED = "carried"
@@ -63,11 +64,31 @@ def tables(folder: Path) -> dict[str, str]:
     """Return the markdown by place: counts, headlines, and each kind of machines with its papers."""
     notes = yaml.safe_load((folder / NOTES).read_text(encoding="utf-8"))
     kept = {machines: load(folder / machines) for machines in MACHINES if (folder / machines).is_dir()}
-    made = {"counts": _counts(kept), "headlines": _headlines(kept["sim"], notes["headlines"])}
+    rows = rows_of(kept["sim"])
+    checked = causes.load(folder, rows)
+    by_paper = {name: [key for key in rows if key.startswith(f"{name}/")] for name in kept["sim"]}
+    made = {
+        "counts": _counts(kept),
+        "causes": causes.table(by_paper, rows, checked),
+        "headlines": _headlines(kept["sim"], notes["headlines"]),
+    }
     for machines, papers in kept.items():
         mine = notes.get(machines, {})
-        made[machines] = "\n".join(_paper(name, paper, mine.get(name, {})) for name, paper in papers.items())
+        why = (rows, checked) if machines == "sim" else ({}, {})
+        made[machines] = "\n".join(
+            _paper(name, paper, mine.get(name, {}), why) for name, paper in papers.items()
+        )
     return made
+
+
+def rows_of(papers: Mapping[str, Content]) -> dict[str, Row]:
+    """Return the rows of the papers' results by PAPER/EXPERIMENT/VALUE."""
+    return {
+        f"{paper}/{each['experiment']}/{row.key}": row
+        for paper, content in papers.items()
+        for each in content["experiments"]
+        for row in judged(paper, each)
+    }
 
 
 def load(folder: Path) -> dict[str, Content]:
@@ -166,7 +187,11 @@ def _count_row(name: str, counts: Mapping[str, Sequence[int]], idle: int) -> str
     return f"| {name} | {' | '.join(cells)} | {idle or '-'} |"
 
 
-def _paper(name: str, paper: Content, notes: Mapping[str, str]) -> str:
+Why = tuple[causes.Rows, causes.Checked]
+"""Rows by name, and the causes of those that do not hold."""
+
+
+def _paper(name: str, paper: Content, notes: Mapping[str, str], why: Why) -> str:
     """Return a paper's heading and its experiments; a note stands under the table that it explains."""
     title = paper["title"] if name == CARRIED else f"{name}: {paper_file.load(name).title}"
     head = f"### {title}\n\n{_provenance(name, paper)}\n"
@@ -178,7 +203,7 @@ def _paper(name: str, paper: Content, notes: Mapping[str, str]) -> str:
         [
             head,
             *(
-                _experiment(label, _paper_of(name, each), each, notes.get(label, ""))
+                _experiment(label, _paper_of(name, each), each, notes.get(label, ""), why)
                 for label, each in known.items()
             ),
         ]
@@ -203,7 +228,7 @@ def _provenance(name: str, paper: Content) -> str:
     return f"{said.authors}. {said.published}.\n\nSeed {paper['seed']}. Host: {host}. Versions: {versions}."
 
 
-def _experiment(label: str, paper: str, each: Content, note: str) -> str:
+def _experiment(label: str, paper: str, each: Content, note: str, why: Why) -> str:
     rows = judged(paper, each)
     about = paper_file.load(paper).experiments[each["experiment"]]
     letters = marks(row.to_json() for row in rows)
@@ -211,7 +236,8 @@ def _experiment(label: str, paper: str, each: Content, note: str) -> str:
     lines = [f"#### {label}: {about.title}\n", f"{about.where}{when}.\n", *_head("value")]
     lines += [_row(row, kept, row.what, letters) for row, kept in zip(rows, each["rows"], strict=True)]
     beside = [f"[{letter}] {text}" for text, letter in letters.items()]
-    texts = [*beside, *each["notes"], *([note.strip()] if note else [])]
+    keys = [key for key in (f"{paper}/{each['experiment']}/{row.key}" for row in rows) if key in why[0]]
+    texts = [*beside, *each["notes"], *([note.strip()] if note else []), *causes.texts(keys, *why)]
     return "\n".join(lines) + "\n" + "".join(f"\n{text}\n" for text in texts)
 
 

@@ -2,6 +2,7 @@
 
     python -m tests.bench.pages                    # writes all of them
     python -m tests.bench.pages --claims DIR       # first keeps the claims of `schedbed reproduce --out DIR`
+    python -m tests.bench.pages --posterior DIR    # first keeps the draws of `... --posterior PAPER --out DIR`
 
 Figures are kept by `tests/bench/run --out docs/results/figures`, limits by `schedbed doctor quickstart --hostile
 --machines KIND --save docs/results/limits/KIND.json`, clients by `python -m tests.bench.client_suites`, when a
@@ -17,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.bench import claims, client_table, limit_tables, when_pays, whole_arena
+from tests.bench import claims, client_table, limit_tables, posterior_tables, when_pays, whole_arena
 from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, show
 
 RESULTS = ROOT / "docs" / "results"
@@ -39,6 +40,12 @@ def reproduce(results: Path = RESULTS) -> str:
     """Return the text of docs/reproduce.md."""
     tables = claims.tables(results / "reproduce")
     return fill((results / "reproduce.template.md").read_text(encoding="utf-8"), tables)
+
+
+def posterior(results: Path = RESULTS) -> str:
+    """Return the text of docs/posterior.md."""
+    tables = posterior_tables.tables(results / "reproduce" / posterior_tables.FOLDER)
+    return fill((results / "posterior.template.md").read_text(encoding="utf-8"), tables)
 
 
 def limits(results: Path = RESULTS) -> str:
@@ -129,6 +136,7 @@ def _cell(figure: Figure) -> str:
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/performance.md": performance,
     "docs/reproduce.md": reproduce,
+    "docs/posterior.md": posterior,
     "docs/limits.md": limits,
     "docs/arena.md": arena,
     "docs/clients.md": clients,
@@ -140,9 +148,14 @@ def main() -> None:
     """Write all pages."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--claims", type=Path, help="folder that `schedbed reproduce` wrote")
+    options.add_argument("--posterior", type=Path, help="folder that `schedbed reproduce --posterior` wrote")
     asked = options.parse_args()
     if asked.claims:
         claims.keep(asked.claims, RESULTS / "reproduce")
+    drawn = RESULTS / "reproduce" / posterior_tables.FOLDER
+    if asked.posterior:
+        posterior_tables.keep(asked.posterior, drawn)
+    posterior_tables.draw(posterior_tables.load(drawn), ROOT / "docs" / posterior_tables.FOLDER)
     for name, render in PAGES.items():
         (ROOT / name).write_text(render(), encoding="utf-8")
         print(name)

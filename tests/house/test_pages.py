@@ -16,7 +16,7 @@ from schedbed.deploy.papers.catalogue import PAPERS, entries
 from schedbed.deploy.papers.claim_counts import agree
 from schedbed.deploy.papers.experiment import SIM_REPEATS
 from schedbed.deploy.papers.verdict import FAILS
-from tests.bench import claims, limit_tables, pages
+from tests.bench import causes, claims, limit_tables, pages
 from tests.bench.figures import ROOT, Figure, ResultFile
 
 KEPT = pages.RESULTS / "reproduce"
@@ -155,6 +155,7 @@ def test_kept_values_are_judged_by_the_present_criteria(tmp_path: Path) -> None:
     keep()
     notes = {"headlines": ["polo2011/fig3/gain_least"], "sim": {"polo2011": {"fig3": "Disks do not seek."}}}
     (kept / claims.NOTES).write_text(yaml.safe_dump(notes))
+    (kept / causes.CAUSES).write_text("[]\n")
     made = claims.tables(kept)
     assert "| **all** | 0 / 1 / 0 | - | - | - | - |" in made["counts"]
     said = paper_file.load("polo2011").experiments["fig3"].values["gain_least"]
@@ -163,7 +164,10 @@ def test_kept_values_are_judged_by_the_present_criteria(tmp_path: Path) -> None:
         f"| {cells} [a] |" in made["sim"] and f"[a] Chosen with results in view: {said.chosen}" in made["sim"]
     )
     assert f"| polo2011/fig3: {cells} |" in made["headlines"]
-    assert made["sim"].endswith("A note.\n\nDisks do not seek.\n")
+    assert made["sim"].endswith(
+        f"A note.\n\nDisks do not seek.\n\nNo cause is shown, so these count as open: {said.what}.\n"
+    )
+    assert "| **all** | 0 | 0 | 1 | 0 | 1 of 1 |" in made["causes"]
     row["key"] = "gone"
     keep()
     with pytest.raises(ValueError, match=r"polo2011/fig3: paper\.yaml has no gone"):

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import Job, draw_values, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import Job, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.scheduler.models.johnson import PlannedStages, johnson
 from schedbed.tasks.chance import Coin, chance
 

@@ -11,22 +11,28 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import Job, draw_values, gains, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
 
 JOBS, APART_S = 20, 25.0
 USERS = 4
+MAPS = (4, 24)  # of a job
+FEW_MAPS, MANY_MAPS = 4, 44  # of unequal jobs, which have the same mean
 OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk of the others
 FIFO, FAIR, FAIR_FIFO, COSHH = "fifo", "fair", "fair:inside=fifo", "coshh"
 MEAN = ("completion_s", "mean")
 
 
-def jobs(seed: int) -> list[Job]:
-    """Return random jobs of both kinds, with exponential gaps."""
+def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
+    """Return random jobs of both kinds, with exponential gaps. `unequal`: three in four are small, the others
+    large."""
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
-        user, maps = f"user{coin.randrange(USERS)}", coin.randint(4, 24)
+        user, maps = f"user{coin.randrange(USERS)}", coin.randint(*MAPS)
+        if unequal:
+            maps = coin.choice((FEW_MAPS, FEW_MAPS, FEW_MAPS, MANY_MAPS))
         made.append(coin.choice((computing, reading))(user, now_s, maps))
         now_s += coin.expovariate(1 / APART_S)
     return made
@@ -44,14 +50,14 @@ def reading(user: str, submit_s: float, maps: int) -> Job:
     return each
 
 
-def scenario(seed: int, *, alone: bool) -> Mapping[str, Any]:
+def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
     """Return a scenario in which half of the nodes are old. `alone`: twice as many nodes with one map slot each, so
     that maps share no disk."""
     count, slots = (6, 1) if alone else (3, 2)
     groups = [{"count": count}, {"count": count, **OLD}]
     return {
         "cluster": {**nodes(1, slots, 1), "nodes": groups},
-        "workload": {"jobs": jobs(seed)},
+        "workload": {"jobs": jobs(seed, unequal=unequal)},
         "policies": [FIFO, FAIR, FAIR_FIFO, COSHH],
     }
 
@@ -68,7 +74,7 @@ def on_fast(played: Played, policy: str, kind: str) -> float:
 
 def measure(bench: Bench) -> Measured:
     """Measure the gains in the mean completion time of jobs, paired by repeat."""
-    runs = play_each(bench, "coshh", partial(scenario, alone=False))
+    runs = play_each(bench, "coshh", scenario)
     alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(
         values={

@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import draw_values, figure_of, gains, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import figure_of, gains, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 
 FIFO, DELAY, LSAP, LSAP_FAIR = "fifo", "delay", "lsap", "lsap-fair"
 LOADS = {"idle": 0.3, "full": 1.2}  # what the jobs ask of the slots
 MEAN = ("completion_s", "mean")
 
 
-def scenario(seed: int, *, load: float) -> Mapping[str, Any]:
+def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
     """Return a scenario of twenty nodes with a map slot and Hadoop's 3 s heartbeats, so that several slots are idle
     at a time."""
     generated = {
@@ -27,7 +28,7 @@ def scenario(seed: int, *, load: float) -> Mapping[str, Any]:
     }
     return {
         "cluster": {**nodes(20, 1, 1), "heartbeat": "3s"},
-        "blocks": {"size": "64MiB", "replication": 3},
+        "blocks": {"size": "64MiB", "replication": replicas},
         "workload": {"generate": generated},
         "policies": [FIFO, DELAY, LSAP, LSAP_FAIR],
     }

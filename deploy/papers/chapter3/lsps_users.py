@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.chapter3.runs import Job, draw_values, gains, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.workloads.drawn import heavy_tailed
 

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import EDF, Job, draw_values, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
 
 MIMP, FIFO, FAIR = "mimp", "fifo", "fair"

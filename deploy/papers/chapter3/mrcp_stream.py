@@ -8,8 +8,9 @@ from math import ceil
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import EDF, Job, draw_values, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, play_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
 
 MRCP, FIFO = "mrcp", "fifo"
@@ -48,7 +49,7 @@ def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]
     return {
         "cluster": nodes(NODES, 2, 1),
         "workload": {"jobs": jobs(seed, load, apart)},
-        "policies": [FIFO, EDF, MRCP] if apart == 1 else [EDF],
+        "policies": [EDF] if apart > 1 else [FIFO, EDF, MRCP],
     }
 
 

@@ -17,8 +17,8 @@ SCARLETT = {"scarlett": {"epoch": "60s", "delta": 1, "budget": 0.2}}
 DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
-def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
-    """Return a scenario of twenty nodes with two map slots; each job reads one of twelve files, by Zipf's law."""
+def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
+    """Return a scenario of nodes with two map slots; each job reads one of twelve files, by Zipf's law."""
     generated = {
         "jobs": JOBS,
         "load": 0.7,
@@ -28,7 +28,7 @@ def scenario(seed: int, *, dynamic: Any = "none") -> Mapping[str, Any]:
         "files": {"count": 12, "exponent": 1},
     }
     return {
-        "cluster": nodes(NODES, 2, 1),
+        "cluster": nodes(machines, 2, 1),
         "blocks": {"size": "64MiB", "replication": REPLICAS, "dynamic": dynamic},
         "workload": {"generate": generated},
         "policies": [FIFO, ALL_LOCAL, DELAY],

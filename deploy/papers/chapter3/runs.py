@@ -7,16 +7,9 @@ Each setup resembles that of the original as far as an abstract or the thesis sa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.results.stats import mean_interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from schedbed.deploy.papers.experiment import Measured, Values
 
 Job = dict[str, Any]
 Scenario = Mapping[str, Any]
@@ -84,23 +77,3 @@ def gains(
     return [
         100 * (1 - figure_of(mine, policy, *path) / figure_of(theirs, than, *path)) for mine, theirs in pairs
     ]
-
-
-def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the values that have a criterion, beside the number that the text prints."""
-    keys = [key for key, value in said.items() if value.holds and key in measured.values]
-    printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
-    samples = [measured.samples(key) for key in keys]
-    ax = figure.subplots()
-    grouped_bars(
-        ax,
-        keys,
-        [
-            ("printed", PAPER, [None if value is None else float(value) for value in printed]),
-            ("ours", OURS, [sum(each) / len(each) for each in samples]),
-        ],
-        [[None] * len(keys), [mean_interval(each) for each in samples]],
-    )
-    ax.axhline(0, color="black", linewidth=0.5)
-    ax.tick_params(axis="x", labelsize=6, rotation=15)
-    ax.set_ylabel("as in the table")

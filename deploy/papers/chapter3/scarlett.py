@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.chapter3.popular_files import ALL_LOCAL, DELAY, FIFO, SCARLETT, play
-from schedbed.deploy.papers.chapter3.runs import draw_values, figure_of, gains
+from schedbed.deploy.papers.chapter3.runs import figure_of, gains
 from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
 
 MEAN = ("completion_s", "mean")
 LOCAL = ("locality", "tasks", "node")

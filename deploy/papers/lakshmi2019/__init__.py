@@ -1,5 +1,20 @@
 """CSLA (lakshmi2019): its experiments in the order of the paper."""
 
-from schedbed.deploy.papers.lakshmi2019 import fours, pairs, table3_predictor, ways
+from schedbed.deploy.papers.lakshmi2019 import (
+    csla_live,
+    csla_mini,
+    fours,
+    pairs,
+    table3_predictor,
+    ways,
+)
 
-EXPERIMENTS = (table3_predictor.EXPERIMENT, pairs.EXPERIMENT, ways.EXPERIMENT, fours.EXPERIMENT)
+EXPERIMENTS = (
+    table3_predictor.EXPERIMENT,
+    pairs.EXPERIMENT,
+    ways.EXPERIMENT,
+    fours.EXPERIMENT,
+    csla_live.EXPERIMENT,
+)
+
+MINI = csla_mini.MINI

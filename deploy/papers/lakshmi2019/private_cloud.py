@@ -19,7 +19,7 @@ POLICIES = ("capacity", "csla")
 SAMPLES = 5_000_000  # of a map of Pi: about as much CPU as WordCount needs for a block
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
-RTW_CPU = "1s"
+RTW_CPU_S = 1.0
 """Of a map of RandomTextWriter: what writing its block takes of a core in the simulator, and nothing beside that. For
 each byte moved that is 1.3 times what a map of Sort uses, and the paper calls the two alike. Hadoop's program is
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
@@ -51,15 +51,20 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     return {"nodes": 4, "heartbeat": "500ms" if live else "1s", "node": node}
 
 
-def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]:
-    """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks."""
+def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
+    """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks.
+
+    With `finer` it has so many times as many maps, which do as much less each.
+    """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
-    maps = round(MAPS_PER_GB * size_gb)
-    size = f"{maps * BLOCK_BYTES}B"
+    maps = round(MAPS_PER_GB * size_gb) * finer
+    block_bytes = BLOCK_BYTES // finer
+    size = f"{maps * block_bytes}B"
+    writes = {"cpu": f"{RTW_CPU_S / finer}s", "write": f"{block_bytes}B"}
     jobs: dict[str, dict[str, Any]] = {
         "wc": {"app": "wordcount", "input": {"generate": "text", "size": size, "seed": 1}, "reduces": 2},
-        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES}},
-        "rtw": {"app": "synthetic", "maps": maps, "map": {"cpu": RTW_CPU, "write": f"{BLOCK_BYTES}B"}},
+        "pi": {"app": "pi", "maps": maps, "params": {"samples": SAMPLES // finer}},
+        "rtw": {"app": "synthetic", "maps": maps, "map": writes},
         "sort": {"app": "sort", "input": {"generate": "records", "size": size, "seed": 2}, "reduces": 2},
         "grep": {
             "app": "grep",
@@ -71,14 +76,19 @@ def job(app: str, size_gb: float, queue: str, submit_s: float) -> dict[str, Any]
 
 
 def groups_of(
-    groups: Sequence[Sequence[str]], size_gb: float, queues: Sequence[str], disk_mbps: int = HOST_DISK_MBPS
+    groups: Sequence[Sequence[str]],
+    size_gb: float,
+    queues: Sequence[str],
+    disk_mbps: int = HOST_DISK_MBPS,
+    finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
     """Return the jobs of each group, submitted together. A group is submitted when the previous one must have
     ended."""
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
     for group in groups:
-        found.append([job(app, size_gb, queue, now_s) for app, queue in zip(group, queues, strict=True)])
+        pairs = zip(group, queues, strict=True)
+        found.append([job(app, size_gb, queue, now_s, finer) for app, queue in pairs])
         slower = max(1.0, HOST_DISK_MBPS / disk_mbps)
         alone_s = sum(ALONE_S_PER_GB[app] * (slower if app in WRITERS else 1.0) for app in group)
         now_s += BETWEEN_S * len(set(queues)) + size_gb * alone_s
@@ -92,12 +102,13 @@ def scenario(
     disk_mbps: int = HOST_DISK_MBPS,
     user_limit_factor: int = 1,
     host_disk: bool = True,
+    finer: int = 1,
 ) -> dict[str, Any]:
     """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues and one off-switch
     container per heartbeat.
 
     With a `user_limit_factor` of 1, Hadoop's default, a user never holds more of a queue than its own half.
-    `host_disk` as in csla: whether a node that uses its host's disk is as busy as that.
+    `host_disk` as in csla: whether a node that uses its host's disk is as busy as that. `finer` as in `job`.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -105,7 +116,7 @@ def scenario(
     return {
         "scale": 0.05 if live else 1.0,
         "cluster": cluster(live=live, disk_mbps=disk_mbps),
-        "blocks": {"size": f"{BLOCK_BYTES}B", "replication": 2},
+        "blocks": {"size": f"{BLOCK_BYTES // finer}B", "replication": 2},
         "workload": {"jobs": [dict(job) for group in groups for job in group]},
         "policies": [{"capacity": capacity}, {"csla": csla}],
     }

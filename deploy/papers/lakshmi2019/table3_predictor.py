@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
 
 CASES = {1: (), 2: ("cpu",), 3: ("io",), 4: ("cpu", "io")}
 STRESS_S = 400
-STRESS: dict[str, dict[str, Any]] = {
-    "cpu": {"cpu": f"{STRESS_S}s"},
-    "io": {"cpu": "1s", "write": f"{50 * STRESS_S}MB"},
-}
-"""What one task of stress does: it keeps a core or half a disk busy all the time."""
-
 MEASURES = ("mae", "rmse")
 RESOURCES = ("cpu", "io")
 
@@ -49,10 +44,24 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found | growth)
 
 
-def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of WordCount and Sort, twice, beside stress tasks, which have slots of their own."""
+def scenario(
+    stress: tuple[str, ...],
+    *,
+    live: bool,
+    turns_s: int = 0,
+    apps: Sequence[str] = ("wc", "sort"),
+    heartbeat_s: int | None = None,
+) -> dict[str, Any]:
+    """Return a scenario of WordCount and Sort, twice, beside stress tasks, which have slots of their own.
+
+    With `turns_s` stress lasts so long, pauses as long, and so on. `heartbeat_s` is the time from one sample of a
+    node's use to the next.
+    """
     machines = cluster(live=live)
+    if heartbeat_s is not None:
+        machines["heartbeat"] = f"{heartbeat_s}s"
     machines["node"] |= {"map_slots": machines["node"]["map_slots"] + len(stress)}
+    lasts_s = turns_s or STRESS_S
     jobs = [
         {
             "name": f"stress-{kind}",
@@ -60,11 +69,13 @@ def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
             "queue": "stress",
             "user": kind,
             "maps": machines["nodes"],
-            "map": STRESS[kind],
+            "map": _stress(kind, lasts_s),
+            "submit": f"{begins_s}s",
         }
         for kind in stress
+        for begins_s in range(0, STRESS_S, 2 * lasts_s)
     ]
-    jobs += [job(app, 2, "default", 10 + 150 * turn) for turn in range(2) for app in ("wc", "sort")]
+    jobs += [job(app, 2, "default", 10 + 150 * turn) for turn in range(2) for app in apps]
     return {
         "scale": 0.05 if live else 1.0,
         "cluster": machines,
@@ -72,6 +83,11 @@ def scenario(stress: tuple[str, ...], *, live: bool) -> dict[str, Any]:
         "workload": {"jobs": jobs},
         "policies": ["csla"],
     }
+
+
+def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
+    """Return the costs of one task of stress: it keeps a core or half a disk busy all the time."""
+    return {"cpu": f"{lasts_s}s"} if kind == "cpu" else {"cpu": "1s", "write": f"{50 * lasts_s}MB"}
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

@@ -20,7 +20,7 @@ from schedbed.deploy.papers.lakshmi2019.private_cloud import (
     scenario,
     shares,
 )
-from schedbed.scheduler.models.csla_tags import UNKNOWN, tag, words
+from schedbed.scheduler.models.csla_tags import CPU, UNKNOWN, tag, words
 
 Pair = tuple[str, str]
 Gains = Mapping[Pair, Sequence[float]]
@@ -35,7 +35,8 @@ SAMPLE_GB = 0.25  # a map for each node
 class Way:
     """A way to run pairs of jobs. The first job of a pair is submitted first.
 
-    `factor`: how many times its queue's half of the cluster one user may hold. `host_disk` as in csla.
+    `factor`: how many times its queue's half of the cluster one user may hold. `host_disk` as in csla. `finer`: how
+    many times as many maps a job has.
     """
 
     name: str  # of the run's folder
@@ -45,17 +46,19 @@ class Way:
     factor: int = 2
     disk_mbps: int = HOST_DISK_MBPS
     host_disk: bool = True
+    finer: int = 1
 
 
 def run_pairs(bench: Bench, way: Way) -> Played:
     """Run the pairs one after the other."""
-    groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps)
+    groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
         live=bench.live,
         disk_mbps=way.disk_mbps,
         user_limit_factor=way.factor,
         host_disk=way.host_disk,
+        finer=way.finer,
     )
     return bench.play(way.name, plan)
 
@@ -101,6 +104,11 @@ def tags_of(alone: Played) -> dict[str, int]:
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
     """Return whether the jobs of a pair have different tags."""
     return tags[pair[0]] != tags[pair[1]]
+
+
+def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
+    """Return the unlike pairs with the CPU-heavy job first."""
+    return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:

@@ -11,8 +11,8 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS, QUEUES
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
-    Pair,
     Way,
+    cpu_heavy_first,
     earlier,
     mean_gain,
     pair_gains,
@@ -24,7 +24,6 @@ from schedbed.deploy.papers.lakshmi2019.two_jobs import (
 )
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
-from schedbed.scheduler.models.csla_tags import CPU
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,9 +57,7 @@ def measure(bench: Bench) -> Measured:
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
     """Return the mean gain of unlike pairs with the CPU-heavy job first, and with it last."""
-    first: list[Pair] = [
-        pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)
-    ]
+    first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
         "cpu_first": Way(name="pairs-3GB-cpu-first", pairs=first),

@@ -1,5 +1,20 @@
 """FGCS (liu2015): its experiments in the order of the paper."""
 
-from schedbed.deploy.papers.liu2015 import fig2_teragen, gain_causes, mixes, table1_demand
+from schedbed.deploy.papers.liu2015 import (
+    fgcs_live,
+    fgcs_mini,
+    fig2_teragen,
+    gain_causes,
+    mixes,
+    table1_demand,
+)
 
-EXPERIMENTS = (fig2_teragen.EXPERIMENT, table1_demand.EXPERIMENT, mixes.EXPERIMENT, gain_causes.EXPERIMENT)
+EXPERIMENTS = (
+    fig2_teragen.EXPERIMENT,
+    table1_demand.EXPERIMENT,
+    mixes.EXPERIMENT,
+    gain_causes.EXPERIMENT,
+    fgcs_live.EXPERIMENT,
+)
+
+MINI = fgcs_mini.MINI

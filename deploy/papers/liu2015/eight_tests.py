@@ -118,12 +118,16 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench) -> Played:
-    """Run a job of 16 tasks of each benchmark, one after the other, under FGCS without profiles (2.3)."""
-    jobs = [
+    """Run the samples under FGCS without profiles (2.3)."""
+    return bench.play("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=bench.live))
+
+
+def sample_jobs() -> list[dict[str, Any]]:
+    """Return a job of 16 tasks of each benchmark, one after the other."""
+    return [
         {**job(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)
     ]
-    return bench.play("samples", scenario(jobs, [{"fgcs": {"profiles": "none"}}], live=bench.live))
 
 
 def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:

@@ -78,5 +78,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="fig2", measure=measure, draw=draw, takes_s={"sim": 15, "process": 40}, repeats=3, quick=True
+    name="fig2", measure=measure, draw=draw, takes_s={"sim": 15, "process": 40}, repeats=3
 )

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
+from schedbed.deploy.papers.job_times import job_times
 from schedbed.deploy.papers.liu2015.eight_tests import (
     CONTAINERS,
     CORES,
@@ -25,11 +25,6 @@ from schedbed.deploy.papers.liu2015.eight_tests import (
 from schedbed.deploy.papers.liu2015.mixes import extremes, map_changes, most_changed
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.scenario.resolve import resolve
-from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
-from schedbed.deploy.simulated.job_ends import JobEnds
-from schedbed.deploy.simulated.simulated_runs import setup_of
-from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
 
 if TYPE_CHECKING:
@@ -71,19 +66,14 @@ def _gains(
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
     seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
     resolved = resolve({"name": mix.name, "seed": seed, "profiles": {"store": "none"}, **asked})
-    fgcs_s, *others_s = (_ends_s(resolved, policy) for policy in resolved.policies)
+    fgcs_s, *others_s = (
+        {job.name: job.took_s for job in job_times(resolved, policy)} for policy in resolved.policies
+    )
     bench.simulations += len(resolved.policies)
     return {
         base: {name: 100 * (1 - fgcs_s[name] / base_s[name]) for name in mix.cpu}
         for base, base_s in zip(BASES, others_s, strict=True)
     }
-
-
-def _ends_s(resolved: ResolvedScenario, policy: PolicyChoice) -> dict[str, float]:
-    """Return when each job ends, by name. All are submitted at 0."""
-    ends = JobEnds()
-    Simulation(setup_of(resolved, policy, 0, costs_of(resolved), Latencies()), ends).run()
-    return {job.name: ends.finish_s[job.job] for job in resolved.jobs}
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
@@ -114,24 +104,6 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
             played = bench.play(f"{mix.name}-cores", {**asked, "cluster": {**asked["cluster"], "node": node}})
             changes[mix.name] = map_changes(played, mix.cpu[0])
     return most_changed(changes)
-
-
-def _gain(bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int) -> float:
-    jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
-    asked = scenario(jobs, [YARN, {"fgcs": {"profiles": profiles}}], live=False)
-    seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
-    resolved = resolve({"name": mix.name, "seed": seed, "profiles": {"store": "none"}, **asked})
-    (name,) = mix.cpu
-    yarn_s, fgcs_s = (_ended_s(resolved, policy, name) for policy in resolved.policies)
-    bench.simulations += 2
-    return 100 * (1 - fgcs_s / yarn_s)
-
-
-def _ended_s(resolved: ResolvedScenario, policy: PolicyChoice, name: str) -> float:
-    """Return when the job of that name ends. All are submitted at 0."""
-    ends = JobEnds()
-    Simulation(setup_of(resolved, policy, 0, costs_of(resolved), Latencies()), ends).run()
-    return next(ends.finish_s[job.job] for job in resolved.jobs if job.name == name)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

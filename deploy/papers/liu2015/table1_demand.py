@@ -32,5 +32,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="table1", measure=measure, draw=draw, takes_s={"sim": 10, "process": 180}, repeats=1, quick=True
+    name="table1", measure=measure, draw=draw, takes_s={"sim": 10, "process": 180}, repeats=1
 )

@@ -8,6 +8,8 @@ from schedbed.deploy.papers.polo2011 import (
     fig5_utilities,
     fig6_goals,
     hardware_map,
+    ras_live,
+    ras_mini,
     table1_alone,
 )
 
@@ -20,4 +22,7 @@ EXPERIMENTS = (
     fig6_goals.EXPERIMENT,
     causes.EXPERIMENT,
     hardware_map.EXPERIMENT,
+    ras_live.EXPERIMENT,
 )
+
+MINI = ras_mini.MINI

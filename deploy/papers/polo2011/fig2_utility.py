@@ -54,6 +54,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.set(xlabel="reduce slots", ylabel="map slots")
 
 
-EXPERIMENT = Experiment(
-    name="fig2", measure=measure, draw=draw, takes_s={"sim": 1, "process": 1}, repeats=1, quick=True
-)
+EXPERIMENT = Experiment(name="fig2", measure=measure, draw=draw, takes_s={"sim": 1, "process": 1}, repeats=1)

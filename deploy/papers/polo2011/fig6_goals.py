@@ -37,7 +37,7 @@ def measure(bench: Bench) -> Measured:
     found: dict[str, list[float]] = defaultdict(list)
     for repeat, fairs_s in enumerate(zip(*fair_s, strict=True)):
         ends, relaxed_ends = ({name: of[name][repeat] for name in JOBS} for of in (mine, before))
-        for key, value in (_compared(ends, relaxed_ends) | {"gain": _gain(ends, fairs_s)}).items():
+        for key, value in (compared(ends, relaxed_ends) | {"gain": _gain(ends, fairs_s)}).items():
             found[key].append(value)
     last = tight.of(ras, bench.repeats - 1)
     return Measured(
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> Measured:
     )
 
 
-def _compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+def compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     """Return the rows of the paper from the ends in both runs."""
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, job, said
-from schedbed.deploy.papers.polo2011.paper_cluster import scenario, size_of
+from schedbed.deploy.papers.polo2011.paper_cluster import Size, scenario, size_of
 from schedbed.deploy.results.metrics import RunTables, useful
 
 if TYPE_CHECKING:
@@ -29,11 +29,7 @@ GAP_S = 300.0
 def measure(bench: Bench) -> Measured:
     """Run the jobs one after the other, each alone on the cluster; J3 and J4 also with their printed sizes."""
     size = size_of(bench)
-    submits_s, now_s = {}, 0.0
-    for name in JOBS:
-        submits_s[name] = now_s
-        now_s += GAP * said()[f"{name}_alone"].number + GAP_S
-    alone = [job(name, submits_s[name], None, size) for name in JOBS]
+    alone = jobs_apart(size, JOBS)
     played = bench.play("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
     scale, found = played.run.scenario["scale"], defaultdict[str, list[float]](list)
     usual, few = (played.each(policy) for policy in played.policies)
@@ -45,13 +41,22 @@ def measure(bench: Bench) -> Measured:
             slots = min(both, key=lambda each: lengths(both[each])[LARGEST[app]])
             for key, percent in uses(both[slots], app, slots).items():
                 found[key].append(percent)
-    as_printed = [job(name, submits_s[name], None, size, printed=True) for name in EXCHANGED]
+    as_printed = jobs_apart(size, EXCHANGED, printed=True)
     for run in bench.play("alone_printed", scenario(as_printed, [fair_spec(USUAL_SLOTS)], size)).each(
         played.policies[0]
     ):
         for name, took_s in lengths(run).items():
             found[f"{name}_printed"].append(took_s / scale)
     return Measured(values=found)
+
+
+def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> list[dict[str, Any]]:
+    """Return these of the jobs, each submitted when those before it must have ended."""
+    submits_s, now_s = {}, 0.0
+    for name in JOBS:
+        submits_s[name] = now_s
+        now_s += GAP * said()[f"{name}_alone"].number + GAP_S
+    return [job(name, submits_s[name], None, size, printed=printed) for name in names]
 
 
 def lengths(run: RunTables) -> Mapping[str, float]:

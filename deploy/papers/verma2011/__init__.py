@@ -2,6 +2,8 @@
 
 from schedbed.deploy.papers.verma2011 import (
     alone,
+    aria_live,
+    aria_mini,
     fig3_prediction,
     fig4_allocations,
     fig5_bounds,
@@ -26,4 +28,7 @@ EXPERIMENTS = (
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
     overhead.EXPERIMENT,
+    aria_live.EXPERIMENT,
 )
+
+MINI = aria_mini.MINI

@@ -59,6 +59,4 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
         legend(ax)
 
 
-EXPERIMENT = Experiment(
-    name="fig4", measure=measure, draw=draw, takes_s={"sim": 1, "process": 1}, repeats=1, quick=True
-)
+EXPERIMENT = Experiment(name="fig4", measure=measure, draw=draw, takes_s={"sim": 1, "process": 1}, repeats=1)

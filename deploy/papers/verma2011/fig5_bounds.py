@@ -44,16 +44,16 @@ def measure(bench: Bench) -> Measured:
         profile_of(run, "job_0001").at_scale(1 / alone.run.scenario["scale"]) for run in alone.each("fifo")
     ]
     profile = reduce(JobProfile.merged, profiles)
-    jobs = _jobs(profile, live=bench.live)
+    jobs = jobs_by_bound(profile, job(live=bench.live), SLOTS // 2 if bench.live else SLOTS)
     played = bench.play("fig5", scenario(jobs, [SPEC], live=bench.live))
     took: dict[str, list[list[float]]] = {bound: [] for bound in TRIED}
     for run in played.each(played.policies[0]):
-        ratios = _ratios(run)
+        ratios = completion_ratios(run)
         for number, bound in enumerate(TRIED):
             took[bound].append(ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)])
     found["ideal_off"] = Exact(value=round(100 * least_off(_waves(model)), 2))
     return Measured(
-        values={**found, **_profile(profiles), **_figures(took)},
+        values={**found, **profile_values(profiles), **_figures(took)},
         series={"took": took},
         notes=[
             f"Completion against SLO: average bound {_by_slo(took['avg'])}; in whole waves {_by_slo(took[WAVES])}, of "
@@ -117,15 +117,16 @@ def job(*, live: bool) -> dict[str, Any]:
     }
 
 
-def _jobs(profile: JobProfile, *, live: bool) -> list[dict[str, Any]]:
+def jobs_by_bound(
+    profile: JobProfile, plain: Mapping[str, Any], slots: int, tried: Sequence[str] = TRIED
+) -> list[dict[str, Any]]:
     """Return the job once for each bound and deadline, named after its slots and submitted `APART_S` apart."""
-    plain, made = job(live=live), []
-    for bound in TRIED:
+    made: list[dict[str, Any]] = []
+    for bound in tried:
         for slo_s in SLOS_S:
-            slots = SLOTS // 2 if live else SLOTS
             maps, reduces = _asked(profile, plain["maps"], plain["reduces"], bound, slo_s, slots)
             submit = {"submit": f"{APART_S * len(made)}s", "deadline": f"{slo_s}s"}
-            made.append(plain | submit | {"name": f"wikitrends@{maps}x{reduces}"})
+            made.append({**plain, **submit, "name": f"wikitrends@{maps}x{reduces}"})
     return made
 
 
@@ -158,13 +159,14 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
     }
 
 
-def _ratios(run: RunTables) -> list[float]:
+def completion_ratios(run: RunTables) -> list[float]:
     """Return completion time over deadline, in the order of the jobs."""
     jobs = run.jobs.sort_values("submit")
     return ((jobs["finish"] - jobs["submit"]) / (jobs["deadline"] - jobs["submit"])).tolist()
 
 
-def _profile(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
+def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
+    """Return the parts of the profiles that Figure 5's table follows from, one number per profile, in s."""
     return {
         "map_avg": [one.map.avg_s for one in profiles],
         "shuffle_avg": [one.first_shuffle.avg_s for one in profiles],
@@ -218,5 +220,5 @@ def _interval(ratios: tuple[float, ...], slo_s: float) -> tuple[float, float] | 
 
 
 EXPERIMENT = Experiment(
-    name="fig5", measure=measure, draw=draw, takes_s={"sim": 130, "process": 420}, repeats=3, quick=True
+    name="fig5", measure=measure, draw=draw, takes_s={"sim": 130, "process": 420}, repeats=3
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench
@@ -41,20 +42,34 @@ class Month:
 
 def play(bench: Bench) -> dict[str, list[Month]]:
     """Return the four jobs (`sept_256`, `oct_64`, ...), each with its repeats."""
-    return _months(bench, {slots: f"months-{slots}" for slots in SLOTS}, FETCH_RATE)
+    return _months(bench, "", scenario)
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
     """Run the four jobs, at most three repeats, with a reduce's fetches limited by disks and NICs only."""
-    return _months(bench, {slots: f"months-{slots}-unlimited" for slots in SLOTS}, None)
+    return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 
-def _months(bench: Bench, runs: Mapping[str, str], fetch_rate: str | None) -> dict[str, list[Month]]:
+def play_changed(
+    bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
+) -> dict[str, list[Month]]:
+    """Run the four jobs with a changed scenario, for which `change` edits the usual one."""
+
+    def changed(slots: str, *, live: bool) -> dict[str, Any]:
+        plan = scenario(slots, live=live)
+        change(plan)
+        return plan
+
+    return _months(bench, f"-{name}", changed)
+
+
+def _months(
+    bench: Bench, name: str, plan: Callable[..., dict[str, Any]], most_repeats: int | None = None
+) -> dict[str, list[Month]]:
     found: dict[str, list[Month]] = {}
-    repeats = bench.repeats if fetch_rate else min(bench.repeats, UNLIMITED_REPEATS)
-    for slots, name in runs.items():
-        plan = scenario(slots, live=bench.live, fetch_rate=fetch_rate)
-        played = bench.play(name, plan, repeats=repeats)
+    repeats = min(bench.repeats, most_repeats or bench.repeats)
+    for slots in SLOTS:
+        played = bench.play(f"months-{slots}{name}", plan(slots, live=bench.live), repeats=repeats)
         scale = played.run.scenario["scale"]
         for run in played.each("fifo"):
             for number, month in enumerate(MONTHS, 1):

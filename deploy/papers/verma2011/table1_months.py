@@ -22,17 +22,18 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 def measure(bench: Bench) -> Measured:
     """Measure the average of each phase by job, and the variation between runs and between jobs."""
     jobs = play(bench)
-    found = {f"{phase}_{job}": _averages(jobs, job, phase) for job in JOBS for phase in PHASES}
-    spread = {f"spread_{phase}": _spread([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
+    found = {f"{phase}_{job}": averages(jobs, job, phase) for job in JOBS for phase in PHASES}
+    spread = {f"spread_{phase}": spread_of([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
     if not bench.live:
         free = play_unlimited(bench)
-        shuffles = [_averages(free, job, "typical_shuffle") for job in JOBS]
-        spread["spread_unlimited"] = _spread(shuffles)
+        shuffles = [averages(free, job, "typical_shuffle") for job in JOBS]
+        spread["spread_unlimited"] = spread_of(shuffles)
         spread["unlimited_sept_256"], spread["unlimited_sept_64"] = shuffles[0], shuffles[2]
     return Measured(values={**found, **spread, "variation": _variation(jobs)})
 
 
-def _averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[float]:
+def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[float]:
+    """Return the average of a phase, one number per repeat, in s."""
     return [getattr(run.profile, phase).avg_s for run in jobs[job]]
 
 
@@ -48,7 +49,7 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
     return worst
 
 
-def _spread(by_job: Sequence[Sequence[float]]) -> list[float]:
+def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
     """Return for each repeat the range of the four jobs divided by their mean, in %."""
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 

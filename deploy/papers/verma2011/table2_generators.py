@@ -76,5 +76,5 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="table2", measure=measure, draw=draw, takes_s={"sim": 6, "process": 3}, repeats=5, quick=True
+    name="table2", measure=measure, draw=draw, takes_s={"sim": 6, "process": 3}, repeats=5
 )

@@ -1,6 +1,6 @@
 """DTSS (xu2015): its experiments in the order of the thesis, and its future work."""
 
-from schedbed.deploy.papers.xu2015 import analysis, beyond, fig12, fig13, fig14, fig15
+from schedbed.deploy.papers.xu2015 import analysis, beyond, dtss_live, dtss_mini, fig12, fig13, fig14, fig15
 
 EXPERIMENTS = (
     analysis.EXPERIMENT,
@@ -9,4 +9,7 @@ EXPERIMENTS = (
     fig14.EXPERIMENT,
     fig15.EXPERIMENT,
     beyond.EXPERIMENT,
+    dtss_live.EXPERIMENT,
 )
+
+MINI = dtss_mini.MINI

@@ -74,6 +74,8 @@ def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
     delay, quarter, most = setting.policies
     return {
         f"{key}_quarter": [fmean(gains(played, quarter, delay)) for played in runs],
+        f"{key}_quarter_least": [min(gains(played, quarter, delay)) for played in runs],
+        f"{key}_most_most": [max(gains(played, most, delay)) for played in runs],
         f"{key}_most": [fmean(gains(played, most, delay)) for played in runs],
         f"{key}_epochs": [epochs(played.of(quarter), played.run.scenario["scale"]) for played in runs],
     }

@@ -83,7 +83,7 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
 
 def test_the_jobs_of_figure_5_ask_by_their_own_profile() -> None:
     slow = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
-    jobs = fig5_bounds._jobs(slow, live=False)
+    jobs = fig5_bounds.jobs_by_bound(slow, fig5_bounds.job(live=False), fig5_bounds.SLOTS)
     assert len({job["submit"] for job in jobs}) == len(jobs) == 16
     slots = [fixed_slots.slots_of(job["name"]) for job in jobs]
     for bound in range(4):  # a later deadline never asks for more

@@ -1,0 +1,49 @@
+"""The condition under which a value agrees with a paper, as given in a `paper.yaml`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Number = int | float
+Text = Annotated[str, Field(min_length=1)]
+
+
+class PaperPart(BaseModel):
+    """A part of a `paper.yaml`: unknown keys and infinite numbers are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Criterion(PaperPart):
+    """The condition on our value under which the claim holds: `equal` alone, or all of the others that are given.
+
+    `within` is a share of the paper's value. `equal` requires the paper's value itself, for figures without
+    randomness.
+    """
+
+    at_least: Number | None = None
+    at_most: Number | None = None
+    within: Annotated[Number, Field(gt=0)] | None = None
+    equal: bool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> Criterion:
+        ranged = any(each is not None for each in (self.at_least, self.at_most, self.within))
+        if ranged == self.equal:
+            raise ValueError("expected equal: true, or at_least, at_most and/or within")
+        return self
+
+    def bounds(self, paper: Number | None) -> tuple[float, float]:
+        """Return the range in which our value must be. Raises ValueError for `equal`, and for `within` of no number."""
+        if self.equal:
+            raise ValueError("equal: has no range")
+        low = float("-inf") if self.at_least is None else self.at_least
+        high = float("inf") if self.at_most is None else self.at_most
+        if self.within is not None:
+            if paper is None:
+                raise ValueError("within: needs a number of the paper")
+            slack = abs(paper) * self.within
+            low, high = max(low, paper - slack), min(high, paper + slack)
+        return (low, high)

@@ -1,0 +1,33 @@
+"""Figure 4's headline live: WordCount before Sort, 3 GB each, under Capacity and under CSLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment import Measured
+from schedbed.deploy.papers.lakshmi2019.private_cloud import SHARED, gains, groups_of, makespans, scenario
+from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
+
+PAIR = ("wc", "sort")
+SIZE_GB = 3
+
+
+def measure(bench: Bench) -> Measured:
+    """Compare the pair's makespans."""
+    return compare(bench, "headline", plan(), gain)
+
+
+def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
+    """Return the live form of the pair in one queue."""
+    return scenario(groups_of([PAIR], size_gb, SHARED), live=True, user_limit_factor=2)
+
+
+def gain(played: Played) -> Sequence[float]:
+    """Return by how many percent the pair ends earlier under CSLA."""
+    (found,) = gains(makespans(played, 1))
+    return found
+
+
+EXPERIMENT = live_experiment(measure, 330)

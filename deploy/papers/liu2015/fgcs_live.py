@@ -1,0 +1,37 @@
+"""Figure 4's headline live: Pi beside TeraGen under YARN's vcores and under FGCS, on two nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment import Measured
+from schedbed.deploy.papers.liu2015.eight_tests import MIXES, YARN, demands, jobs_of, samples, scenario
+from schedbed.deploy.papers.liu2015.mixes import lengths
+from schedbed.deploy.papers.live_and_simulated import compare, live_experiment, simulating
+
+TEST, JOB = "pi-teragen", "pi"
+SCALE = 0.1
+
+
+def measure(bench: Bench) -> Measured:
+    """Compare Pi's lengths. FGCS knows the demands that simulated samples find."""
+    return compare(bench, "headline", plan(demands(samples(simulating(bench)))), gain)
+
+
+def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the live form of the test."""
+    (mix,) = (each for each in MIXES if each.name == TEST)
+    policies = [YARN, {"fgcs": {"profiles": profiles}}]
+    return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE}
+
+
+def gain(played: Played) -> Sequence[float]:
+    """Return by how many percent Pi is shorter under FGCS."""
+    scale = played.run.scenario["scale"]
+    pairs = zip(*(played.each(policy) for policy in played.policies), strict=True)
+    return [100 * (1 - lengths(fgcs, scale)[JOB] / lengths(yarn, scale)[JOB]) for yarn, fgcs in pairs]
+
+
+EXPERIMENT = live_experiment(measure, 400)

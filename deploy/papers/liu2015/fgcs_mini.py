@@ -1,0 +1,95 @@
+"""FGCS on nodes on which the tests' jobs take about equally long under YARN: the eight tests, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.job_times import JobTime
+from schedbed.deploy.papers.liu2015.eight_tests import (
+    CONTAINERS,
+    DISK_BPS,
+    IO_JOBS,
+    MIXES,
+    Mix,
+    demands,
+    jobs_of,
+    sample_jobs,
+    scenario,
+)
+from schedbed.deploy.papers.liu2015.mixes import map_times
+from schedbed.deploy.papers.posterior.mini import Mini
+from schedbed.deploy.papers.posterior.prior import Drawn
+
+MAP_TEST = "pi-teragen"
+
+
+def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
+    """Yield Pi's mean map under YARN, and for each pattern the longest job over the shortest of a test."""
+    (mix,) = (each for each in MIXES if each.name == MAP_TEST)
+    jobs = jobs_of(mix, live=False)
+    ((map_s,),) = map_times(bench.play("maps", _scenario(drawn, jobs, _yarn_policy(drawn))), mix.cpu[0])
+    yield "pi_map", map_s
+    for pattern in ("balanced", "io", "cpu"):
+        yield (
+            f"ratio_{pattern}",
+            max(_uneven(_yarn(bench, drawn, each)) for each in MIXES if each.pattern == pattern),
+        )
+
+
+def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
+    """Return the gains under FGCS."""
+    samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
+    fgcs = {"fgcs": {"profiles": demands(bench.play("samples", samples))}}
+    gains: dict[tuple[str, str], float] = {}
+    for mix in MIXES:
+        mine = bench.times(f"{mix.name}-fgcs", _scenario(drawn, jobs_of(mix, live=False), fgcs))
+        before, after = ({job.name: job.took_s for job in jobs} for jobs in (_yarn(bench, drawn, mix), mine))
+        gains |= {(mix.name, name): 100 * (1 - after[name] / before[name]) for name in mix.jobs}
+    of_cpu = {
+        pattern: [gains[mix.name, name] for mix in MIXES if mix.pattern == pattern for name in mix.cpu]
+        for pattern in ("balanced", "io", "cpu")
+    }
+    return {
+        "tests/balanced_least": min(of_cpu["balanced"]),
+        "tests/balanced_most": max(of_cpu["balanced"]),
+        "tests/io_least": min(of_cpu["io"]),
+        "tests/io_most": max(of_cpu["io"]),
+        "tests/cpu_mean": fmean(of_cpu["cpu"]),
+        "tests/io_jobs_mean": fmean(gains[mix.name, name] for mix in MIXES for name in mix.io),
+    }
+
+
+def _uneven(jobs: Sequence[JobTime]) -> float:
+    return max(job.took_s for job in jobs) / min(job.took_s for job in jobs)
+
+
+def _yarn(bench: Bench, drawn: Drawn, mix: Mix) -> list[JobTime]:
+    """Return the test under YARN, which the bench simulates once."""
+    return bench.times(f"{mix.name}-yarn", _scenario(drawn, jobs_of(mix, live=False), _yarn_policy(drawn)))
+
+
+def _yarn_policy(drawn: Drawn) -> str:
+    return f"{CONTAINERS}:reserved_cores={drawn['reserved_cores']:.0f}"
+
+
+def _scenario(drawn: Drawn, jobs: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, Any]:
+    asked = scenario([_drawn_job(job, drawn) for job in jobs], [policy], live=False)
+    disk = {"rate": f"{drawn['disk_mbps']:.3f}MB/s", "seek": drawn["seek"]}
+    node = {**asked["cluster"]["node"], "disk": disk}
+    costs = {"yarn": {"jvm": f"{drawn['start_s']}s"}}
+    return {**asked, "cluster": {**asked["cluster"], "node": node}, "framework": costs}
+
+
+def _drawn_job(job: Mapping[str, Any], drawn: Drawn) -> dict[str, Any]:
+    """Return a job with the drawn spread. One that moves bytes computes as Table 1 says beside the drawn disk."""
+    each = {**job["map"], "variance": drawn["spread"]}
+    if job["name"] in IO_JOBS:
+        cpu_s = float(each["cpu"].removesuffix("s")) * DISK_BPS / 1e6 / drawn["disk_mbps"]
+        each["cpu"] = f"{cpu_s}s"
+    return {**job, "map": each}
+
+
+MINI = Mini(fits=fits, claims=claims)

@@ -1,0 +1,70 @@
+"""One headline live, and simulated on the same scaled cluster: the two values, and whether their signs agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import OURS, PAPER
+from schedbed.deploy.papers.verdict import Exact
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIVE_REPEATS = 5
+SIMULATED = "simulated"
+
+Measure = Callable[[Played], Sequence[float]]
+"""Returns the headline's value, one number per repeat."""
+
+
+def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
+    """Run the scenario on the bench's machines, then simulate it with as many repeats and the same seed."""
+    live = list(value(bench.play(name, plan)))
+    beside = simulating(bench)
+    simulated = list(value(beside.play(name, plan)))
+    agree = (fmean(live) > 0) == (fmean(simulated) > 0)
+    unclear = [
+        where
+        for where, each in (("live", live), (SIMULATED, simulated))
+        if (interval := mean_interval(each)) is None or interval[0] <= 0 <= interval[1]
+    ]
+    notes = [f"The sign is not certain {' and '.join(unclear)}: the interval reaches 0."] if unclear else []
+    values = {"live": live, SIMULATED: simulated, "agree": Exact(value=float(agree))}
+    return Measured(values=values, notes=notes)
+
+
+def simulating(bench: Bench) -> Bench:
+    """Return a bench that simulates what `bench` runs, beside it."""
+    return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
+
+
+def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
+    """Return the experiment of a paper's headline in `reproduce --quick`."""
+    return Experiment(
+        name="live",
+        measure=measure,
+        draw=draw,
+        takes_s={"process": takes_s},
+        repeats=LIVE_REPEATS,
+        quick=True,
+        size=(4.5, 2.4),
+    )
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw both values with their intervals."""
+    ax = figure.subplots()
+    for place, (key, shade) in enumerate((("live", OKABE[1]), (SIMULATED, OURS))):
+        found = measured.samples(key)
+        ax.bar(key, fmean(found), 0.5, color=shade)
+        interval = mean_interval(found)
+        if interval is not None:
+            ax.vlines(place, *interval, color="black", linewidth=0.8)
+    ax.axhline(0, color=PAPER, linewidth=0.8)
+    ax.set_ylabel(said["live"].unit or "value")

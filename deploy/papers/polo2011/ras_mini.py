@@ -1,0 +1,61 @@
+"""RAS on clusters that the paper does not describe further: Table 1's jobs on a quarter of the cluster, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.job_times import JobTime, makespan_s
+from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
+from schedbed.deploy.papers.polo2011.fig3_makespans import USUAL_SLOTS
+from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, SLOTS, jobs, ras
+from schedbed.deploy.papers.polo2011.paper_cluster import QUARTER, NodeHardware, scenario
+from schedbed.deploy.papers.polo2011.table1_alone import jobs_apart
+from schedbed.deploy.papers.posterior.mini import Mini
+from schedbed.deploy.papers.posterior.prior import Drawn
+
+NEXT_SLOTS = (3, 6)
+"""Fair's slots beside the usual ones that must take longer."""
+
+FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
+"""Table 1's lengths without J3, J4 and J5, whose printed sizes and lengths contradict each other."""
+
+
+def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
+    """Yield Fair's makespan with the usual slots, by how much more or fewer of them are worse, and lengths alone."""
+    usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
+    yield "fair_four", usual_s
+    for slots in NEXT_SLOTS:
+        yield f"worse_{slots}", 100 * (_fair_s(bench, drawn, slots) / usual_s - 1)
+    alone = _times(bench, drawn, "alone", jobs_apart(QUARTER, JOBS), fair_spec(USUAL_SLOTS))
+    took_s = {job.name: job.took_s for job in alone}
+    for name in FITTED:
+        yield f"{name}_alone", took_s[name]
+
+
+def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
+    """Return how far Fair is behind RAS, and the goals that RAS meets."""
+    fair_s = [_fair_s(bench, drawn, slots) for slots in SLOTS]
+    ras_s = makespan_s(_times(bench, drawn, "ras", jobs(QUARTER), ras()))
+    tight = _times(bench, drawn, "goals", jobs(QUARTER, tight=True), ras())
+    least = 100 * (min(fair_s) / ras_s - 1)
+    return {
+        "fig3/ahead": least,
+        "fig3/gain_least": least,
+        "fig3/gain_most": 100 * (max(fair_s) / ras_s - 1),
+        "fig6/met": float(sum(job.finish_s <= (job.deadline_s or 0.0) for job in tight)),
+    }
+
+
+def _fair_s(bench: Bench, drawn: Drawn, slots: int) -> float:
+    """Return Fair's makespan in s with a number of map slots per node."""
+    return makespan_s(_times(bench, drawn, f"fair-{slots}", jobs(QUARTER), fair_spec(slots)))
+
+
+def _times(bench: Bench, drawn: Drawn, name: str, asked: Sequence[Any], policy: Any) -> list[JobTime]:
+    hardware = NodeHardware(cores=int(drawn["cores"]), seek=drawn["seek"], paging=drawn["paging"])
+    return bench.times(name, scenario(asked, [policy], QUARTER, hardware, start_s=drawn["start_s"]))
+
+
+MINI = Mini(fits=fits, claims=claims)

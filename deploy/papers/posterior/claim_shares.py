@@ -1,0 +1,94 @@
+"""The shares of clusters that fit, and of those on which a claim holds, with their intervals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.paper_file import Value
+
+CONFIDENCE = 0.95
+FEW = 10
+"""Below so many fitting clusters a page says that they are too few to tell."""
+
+Draws = Sequence[Mapping[str, Any]]
+"""As `Draw.to_json` has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitShare:
+    """How many of some clusters have a property, with the 95% interval of the share (Clopper-Pearson)."""
+
+    count: int
+    of: int
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the share as text: `12 of 40, 30% [17, 47]`."""
+        if not self.of:
+            return "0 of 0"
+        percent = 100 * self.count / self.of
+        return f"{self.count} of {self.of}, {percent:.0f}% [{100 * self.low:.0f}, {100 * self.high:.0f}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimShare:
+    """A claim over the clusters that fit."""
+
+    key: str
+    said: Value
+    share: FitShare
+    middle: float | None  # the median of our values
+    values: tuple[float, ...]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return the range in which the claim holds."""
+        return self.said.bounds()
+
+
+def share(count: int, of: int) -> FitShare:
+    """Return a share with its exact interval, which is [0, 1] of nothing."""
+    if not of:
+        return FitShare(count=0, of=0, low=0.0, high=1.0)
+    from scipy.stats import binomtest
+
+    found = binomtest(count, of).proportion_ci(CONFIDENCE, method="exact")
+    return FitShare(count=count, of=of, low=float(found.low), high=float(found.high))
+
+
+def fitting(draws: Draws) -> Draws:
+    """Return the draws that fit all printed values."""
+    return [draw for draw in draws if not draw["misses"]]
+
+
+def misses(draws: Draws) -> Mapping[str, int]:
+    """Return how many draws ended with a miss of each printed value, by key."""
+    return Counter(draw["misses"] for draw in draws if draw["misses"])
+
+
+def shares_of_claims(paper: str, draws: Draws) -> list[ClaimShare]:
+    """Return each claim of the paper's posterior over the draws that fit."""
+    said, fits = paper_file.load(paper), fitting(draws)
+    assert said.posterior is not None
+    found: list[ClaimShare] = []
+    for key in said.posterior.claims:
+        experiment, _, name = key.partition("/")
+        value = said.experiments[experiment].values[name]
+        low, high = value.bounds()
+        ours = tuple(float(draw["claims"][key]) for draw in fits)
+        found.append(
+            ClaimShare(
+                key=key,
+                said=value,
+                share=share(sum(low <= each <= high for each in ours), len(ours)),
+                middle=median(ours) if ours else None,
+                values=ours,
+            )
+        )
+    return found

@@ -1,0 +1,116 @@
+"""Simulation of the draws on all cores: which clusters fit, and what their claims come to."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.posterior.mini import Mini
+from schedbed.deploy.papers.posterior.prior import Drawn, Posterior
+from schedbed.deploy.papers.side_by_side import Lane, play_lanes
+from schedbed.tasks.chance import chance
+from schedbed.tasks.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDraw:
+    """A draw to simulate."""
+
+    paper: str
+    number: int
+    seed: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Draw:
+    """A simulated cluster. `misses` is the first printed value that it does not fit, empty if it fits all; only then
+    has it claims."""
+
+    number: int
+    cluster: Drawn
+    fits: dict[str, float] = field(default_factory=dict)
+    misses: str = ""
+    claims: dict[str, float] = field(default_factory=dict)
+    took_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+def posterior_of(paper: str) -> Posterior:
+    """Return the paper's prior and fits. Raises BadInput if it has none."""
+    found = paper_file.load(paper).posterior
+    if found is None:
+        raise BadInput(f"reproduce --posterior {paper}: {paper}/paper.yaml declares no prior")
+    return found
+
+
+def play(paper: str, draws: int, seed: int, done: Callable[[Draw], object]) -> list[Draw]:
+    """Simulate the draws, side by side on all cores, and return them in order. `done` gets each as it ends.
+
+    A draw depends on its number and the seed only: more draws add to fewer ones.
+    """
+    posterior_of(paper)
+    planned = [PlannedDraw(paper=paper, number=number, seed=seed) for number in range(1, draws + 1)]
+    lanes = os.cpu_count() or 1
+    found: dict[int, Draw] = {}
+
+    def take(draw: Draw) -> None:
+        found[draw.number] = draw
+        done(draw)
+
+    play_lanes(
+        [
+            Lane(
+                names=[f"draw {each.number} of {paper}" for each in planned[n::lanes]],
+                jobs=planned[n::lanes],
+                work=simulate,
+            )
+            for n in range(min(lanes, draws))
+        ],
+        take,
+    )
+    return [found[number] for number in sorted(found)]
+
+
+def simulate(planned: Sequence[PlannedDraw]) -> Iterator[Draw]:
+    """Yield each draw once it is simulated. Its runs are written to a temporary folder, which goes with them."""
+    for each in planned:
+        with tempfile.TemporaryDirectory(prefix="schedbed-posterior-") as folder:
+            yield one(each, Path(folder))
+
+
+def one(planned: PlannedDraw, folder: Path) -> Draw:
+    """Return a draw: its fits until the first miss, and its claims if it has none. Raises KeyError when the mini gives
+    other values than the yaml declares."""
+    began_s = time.monotonic()
+    posterior, mini = posterior_of(planned.paper), mini_of(planned.paper)
+    draw = Draw(number=planned.number, cluster=posterior.drawn(planned.paper, planned.number, planned.seed))
+    seed = chance(planned.seed, "posterior", planned.paper, planned.number).getrandbits(31)
+    bench = Bench(folder, machines="sim", repeats=1, seed=seed)
+    for key, value in mini.fits(bench, draw.cluster):
+        draw.fits[key] = value
+        if not posterior.fits[key].meets(value):
+            draw.misses = key
+            break
+    else:
+        if set(draw.fits) != set(posterior.fits):
+            raise KeyError(f"{planned.paper}: fits {sorted(draw.fits)} of {sorted(posterior.fits)}")
+        claims = mini.claims(bench, draw.cluster)
+        draw.claims = {key: claims[key] for key in posterior.claims}
+    draw.took_s = time.monotonic() - began_s
+    return draw
+
+
+def mini_of(paper: str) -> Mini:
+    """Return the paper's small experiment."""
+    return importlib.import_module(f"schedbed.deploy.papers.{paper}").MINI

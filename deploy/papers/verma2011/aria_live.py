@@ -1,0 +1,42 @@
+"""Figure 5's headline live: a job with the slots of the average bound for each deadline, by a profile of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment import Measured
+from schedbed.deploy.papers.live_and_simulated import compare, live_experiment, simulating
+from schedbed.deploy.papers.verma2011.fig5_bounds import (
+    SLOTS,
+    completion_ratios,
+    job,
+    jobs_by_bound,
+    scenario,
+)
+from schedbed.deploy.papers.verma2011.fixed_slots import SPEC
+from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of
+from schedbed.scheduler.models.job_profile import JobProfile
+
+
+def measure(bench: Bench) -> Measured:
+    """Compare the time that is left at the deadlines. The profile is of a simulated run alone on the same nodes."""
+    alone = simulating(bench).play("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
+    profile = profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"])
+    return compare(bench, "headline", plan(profile), left)
+
+
+def plan(profile: JobProfile) -> Mapping[str, Any]:
+    """Return the live form of Figure 5 with the average bound alone."""
+    jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
+    return scenario(jobs, [SPEC], live=True)
+
+
+def left(played: Played) -> Sequence[float]:
+    """Return how many percent of the deadline are left at the job's end, mean of the four deadlines."""
+    return [100 * (1 - fmean(completion_ratios(run))) for run in played.each(played.policies[0])]
+
+
+EXPERIMENT = live_experiment(measure, 480)

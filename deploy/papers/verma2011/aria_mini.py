@@ -1,0 +1,71 @@
+"""ARIA's slots for a deadline on machines that give the job the profile which Figure 5's table follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.posterior.mini import Mini
+from schedbed.deploy.papers.posterior.prior import Drawn
+from schedbed.deploy.papers.verma2011.fig5_bounds import (
+    SLOS_S,
+    SLOTS,
+    job,
+    jobs_by_bound,
+    profile_values,
+    scenario,
+)
+from schedbed.deploy.papers.verma2011.fixed_slots import SPEC
+from schedbed.deploy.papers.verma2011.wikitrends_profiles import profile_of
+from schedbed.scheduler.models.aria_bounds import BOUNDS
+from schedbed.scheduler.models.job_profile import JobProfile
+
+
+def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
+    """Yield the parts of the job's profile."""
+    for key, (value,) in profile_values([_profile(bench, drawn)]).items():
+        yield key, value
+
+
+def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
+    """Return how near to their deadlines the jobs end with the slots of each bound."""
+    jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
+    ratios = [
+        job.took_s / ((job.deadline_s or 0.0) - job.submit_s)
+        for job in bench.times("bounds", _scenario(drawn, jobs, SPEC))
+    ]
+    took = {
+        bound: ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)]
+        for number, bound in enumerate(BOUNDS)
+    }
+    return {
+        "fig5/avg_off": 100 * max(abs(ratio - 1) for ratio in took["avg"]),
+        "fig5/low_missed": float(sum(ratio > 1 for ratio in took["low"])),
+        "fig5/up_missed": float(sum(ratio > 1 for ratio in took["up"])),
+    }
+
+
+def _profile(bench: Bench, drawn: Drawn) -> JobProfile:
+    """Return the job's profile from a run alone, which the bench plays once."""
+    alone = bench.play("alone", _scenario(drawn, [_job(drawn)], "fifo"))
+    return profile_of(alone.of("fifo"), "job_0001")
+
+
+def _job(drawn: Drawn) -> dict[str, Any]:
+    made = job(live=False)
+    return {**made, "map": {**made["map"], "variance": drawn["variance"]}}
+
+
+def _scenario(drawn: Drawn, jobs: Sequence[Any], policy: str) -> dict[str, Any]:
+    asked = scenario(list(jobs), [policy], live=False)
+    node = {
+        **asked["cluster"]["node"],
+        "disk": {"rate": f"{drawn['disk_mbps']:.3f}MB/s", "seek": drawn["seek"]},
+        "network": f"{drawn['network_mbitps']:.3f}Mbit/s",
+    }
+    costs = {"hadoop1": {"jvm": f"{drawn['start_s']}s"}}
+    return {**asked, "cluster": {**asked["cluster"], "node": node}, "framework": costs}
+
+
+MINI = Mini(fits=fits, claims=claims)

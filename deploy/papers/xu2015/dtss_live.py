@@ -1,0 +1,37 @@
+"""Figure 12's headline live: the first ten jobs under delay scheduling and under DTSS with P=0.25."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.experiment import Measured
+from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, FITTED, QUARTER, jobs, scenario
+from schedbed.deploy.results.metrics import makespan
+
+JOBS = 10
+
+
+def measure(bench: Bench) -> Measured:
+    """Compare the users' makespans on the same jobs."""
+    return compare(bench, "headline", plan(bench.seed), gain)
+
+
+def plan(seed: int) -> Mapping[str, Any]:
+    """Return the live form of Figure 12's scenario, with a start as CPU time."""
+    return scenario(jobs(seed, 0, cpu_s=FITTED.start_s)[:JOBS], [DELAY, QUARTER], layout="skewed", live=True)
+
+
+def gain(played: Played) -> Sequence[float]:
+    """Return by how many percent the users' makespans are shorter under DTSS, mean of the users."""
+    found: list[float] = []
+    for pair in zip(*(played.each(policy) for policy in played.policies), strict=True):
+        delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)
+        found.append(fmean(100 * (1 - quarter_s[user] / delay_s[user]) for user in delay_s))
+    return found
+
+
+EXPERIMENT = live_experiment(measure, 340)

@@ -1,0 +1,67 @@
+"""DTSS on clusters that fit Table 6 and the number of epochs: one run of twenty jobs, as in the thesis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from statistics import fmean
+
+import numpy as np
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.posterior.mini import Mini
+from schedbed.deploy.papers.posterior.prior import Drawn
+from schedbed.deploy.papers.xu2015.epochs import EPOCH_S, epochs, off_fair, off_table, ratios, slots
+from schedbed.deploy.papers.xu2015.fig13 import local_bytes
+from schedbed.deploy.papers.xu2015.fig15 import BEFORE_RAMP
+from schedbed.deploy.papers.xu2015.twenty_jobs import USERS, Setting, gains, held_slots, play
+from schedbed.deploy.results.metrics import locality
+
+
+def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
+    """Yield the slots in use before the ramp, the epochs of P=0.25, and the distance from Table 6."""
+    played, setting = _skewed(bench, drawn), _setting(drawn)
+    delay, quarter, _ = setting.policies
+    held = slots(held_slots(played, delay), EPOCH_S)
+    yield "busy", float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean())
+    yield "epochs", epochs(played.of(quarter), 1.0)
+    said = paper_file.load("xu2015").experiments["fig15"].values
+    yield "table6", off_table(held, {user: np.array(said[f"delay_slots_{user}"].numbers) for user in USERS})
+
+
+def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
+    """Return the gains, the local input and the fairness of the run, and the local input of one that is even."""
+    setting, played = _setting(drawn), _skewed(bench, drawn)
+    delay, quarter, most = setting.policies
+    (even,) = play(bench, layout="even", setting=setting)
+    quarter_gain, most_gains = fmean(gains(played, quarter, delay)), gains(played, most, delay)
+    local_gb = [local_bytes(played.of(policy)) / 1e9 for policy in (delay, quarter)]
+    off = [_off_fair(played, policy) for policy in (delay, quarter)]
+    return {
+        "fig12/quarter_mean": quarter_gain,
+        "fig12/most_most": max(most_gains),
+        "fig12/less_is_better": quarter_gain - fmean(most_gains),
+        "fig13/delay_more": local_gb[0] - local_gb[1],
+        "fig14/quarter_local": 100 * locality(even.of(quarter).attempts)["bytes"]["node"],
+        "fig15/fairer": off[0] - off[1],
+    }
+
+
+def _setting(drawn: Drawn) -> Setting:
+    return Setting(
+        name="-drawn", start_s=drawn["start_s"], wait_s=round(drawn["wait_s"], 3), cpu_s=drawn["cpu_s"]
+    )
+
+
+def _skewed(bench: Bench, drawn: Drawn) -> Played:
+    """Return the run with all input on one node; the bench plays it once."""
+    (played,) = play(bench, setting=_setting(drawn))
+    return played
+
+
+def _off_fair(played: Played, policy: str) -> float:
+    run = held_slots(played, policy)
+    return off_fair(ratios(slots(run, EPOCH_S), run, EPOCH_S))
+
+
+MINI = Mini(fits=fits, claims=claims)

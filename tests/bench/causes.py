@@ -1,0 +1,174 @@
+"""Check why claims do not hold: each cause in causes.yaml names results that show it, or it is refused.
+
+A claim that does not hold counts as refuted with a shown cause, or as open. A cause is shown in one of two ways:
+
+- `changed`: for each claim the same value of another run, in which one thing of our setup was changed; by the claim's
+  own criterion that value is no longer refuted.
+- `claims` with `shown`: values of the results that must lie, with their whole interval, where the cause needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import Field, TypeAdapter, model_validator
+
+from schedbed.deploy.papers import paper_file, terminal
+from schedbed.deploy.papers.criterion import Criterion, PaperPart, Text
+from schedbed.deploy.papers.paper_file import Value
+from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN, Row, judge_kept
+
+CAUSES = "causes.yaml"
+
+Rows = Mapping[str, Row]
+"""By PAPER/EXPERIMENT/VALUE."""
+
+
+class Cause(PaperPart):
+    """A reason, the claims that it explains, and the results that show it."""
+
+    because: Text
+    changed: dict[str, str] = {}
+    claims: list[str] = []
+    shown: dict[str, Criterion] = {}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Cause:
+        if bool(self.changed) == bool(self.claims and self.shown) or bool(self.claims) != bool(self.shown):
+            raise ValueError(
+                "expected changed: {CLAIM: VALUE}, or claims: [...] and shown: {VALUE: criterion}"
+            )
+        return self
+
+    @property
+    def explained(self) -> Sequence[str]:
+        """Return the claims."""
+        return list(self.changed) or self.claims
+
+    def evidence(self, claim: str) -> Sequence[str]:
+        """Return the results that show the cause of a claim."""
+        return [self.changed[claim]] if self.changed else list(self.shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many of some claims hold, are refuted with a shown cause, are refuted without, and are undecided."""
+
+    hold: int
+    caused: int
+    without: int
+    undecided: int
+
+    @property
+    def open(self) -> int:
+        """Return the claims that are not settled."""
+        return self.without + self.undecided
+
+
+Checked = Mapping[str, Cause]
+"""The cause of each claim that has one."""
+
+
+def load(folder: Path, rows: Rows) -> Checked:
+    """Return the causes by claim. Raises ValueError with a line for each fault: a claim or a result that is not there,
+    a claim that is not refuted or has two causes, and results that do not show the cause."""
+    parsed = yaml.safe_load((folder / CAUSES).read_text(encoding="utf-8"))
+    causes = TypeAdapter(Annotated[list[Cause], Field()]).validate_python(parsed)
+    found: dict[str, Cause] = {}
+    faults: list[str] = []
+    for cause in causes:
+        for claim in cause.explained:
+            faults += _faults(cause, claim, rows)
+            if claim in found:
+                faults.append(f"{CAUSES}: {claim}: has two causes")
+            found[claim] = cause
+    if faults:
+        raise ValueError("\n".join(faults))
+    return found
+
+
+def _faults(cause: Cause, claim: str, rows: Rows) -> Iterator[str]:
+    missing = [key for key in (claim, *cause.evidence(claim)) if key not in rows]
+    if missing:
+        yield f"{CAUSES}: {claim}: there is no result of {', '.join(missing)}"
+        return
+    if rows[claim].verdict != FAILS:
+        yield f"{CAUSES}: {claim}: {rows[claim].verdict or 'is no claim'}, expected one that does not hold"
+    for key in cause.evidence(claim):
+        said = _said(claim) if cause.changed else _wanting(_said(key), cause.shown[key])
+        row = judged(key, said, rows[key])
+        if row.verdict == FAILS or (row.verdict == OPEN and not cause.changed):
+            yield f"{CAUSES}: {claim}: not shown by {key}, which is {terminal.ours(row)}, expected {row.wanted}"
+
+
+def judged(key: str, said: Value, kept: Row) -> Row:
+    """Return a kept value judged by another criterion."""
+    return judge_kept(key, said, "", mean=kept.mean, ci95=kept.ci95, exact=kept.ci95 is None)
+
+
+def _said(claim: str) -> Value:
+    paper, experiment, value = claim.split("/")
+    return paper_file.load(paper).experiments[experiment].values[value]
+
+
+def _wanting(said: Value, criterion: Criterion) -> Value:
+    return said.model_copy(update={"holds": criterion, "kind": "ours"})
+
+
+def tally(keys: Iterable[str], rows: Rows, checked: Checked) -> Tally:
+    """Return the counts of these claims."""
+    verdicts = [(key, rows[key].verdict) for key in keys]
+    return Tally(
+        hold=sum(verdict == HOLDS for _, verdict in verdicts),
+        caused=sum(verdict == FAILS and key in checked for key, verdict in verdicts),
+        without=sum(verdict == FAILS and key not in checked for key, verdict in verdicts),
+        undecided=sum(verdict == OPEN for _, verdict in verdicts),
+    )
+
+
+def table(papers: Mapping[str, Sequence[str]], rows: Rows, checked: Checked) -> str:
+    """Return a table of the papers' outcomes: settled or open."""
+    lines = [
+        "| simulated outcomes | hold | refuted, cause shown | refuted, no cause | interval undecided | open of all |",
+        "|---|---|---|---|---|---|",
+    ]
+    total: list[str] = []
+    for paper, keys in papers.items():
+        mine = [key for key in keys if rows[key].kind == "outcome" and rows[key].wanted]
+        total += mine
+        lines.append(_line(paper, tally(mine, rows, checked)))
+    return "\n".join([*lines, _line("**all**", tally(total, rows, checked))]) + "\n"
+
+
+def _line(name: str, counts: Tally) -> str:
+    of = counts.hold + counts.caused + counts.open
+    return (
+        f"| {name} | {counts.hold} | {counts.caused} | {counts.without} | {counts.undecided} "
+        f"| {counts.open} of {of} |"
+    )
+
+
+def texts(keys: Sequence[str], rows: Rows, checked: Checked) -> list[str]:
+    """Return a paragraph for each cause of these claims, and one for those that lack a cause."""
+    by_cause: dict[int, list[str]] = {}
+    for key in keys:
+        if rows[key].verdict == FAILS and key in checked:
+            by_cause.setdefault(id(checked[key]), []).append(key)
+    found = [_text(checked[mine[0]], mine, rows) for mine in by_cause.values()]
+    without = [rows[key].what for key in keys if rows[key].verdict == FAILS and key not in checked]
+    if without:
+        found.append(f"No cause is shown, so these count as open: {'; '.join(without)}.")
+    return found
+
+
+def _text(cause: Cause, claims: Sequence[str], rows: Rows) -> str:
+    shown = dict.fromkeys(key for claim in claims for key in cause.evidence(claim))
+    results = "; ".join(
+        f"{key.rpartition('/')[0]}, {rows[key].what}: {terminal.ours(rows[key])}" for key in shown
+    )
+    whats = "; ".join(rows[claim].what for claim in claims)
+    return f"**Cause** of: {whats}. {cause.because.strip()} Shown by {results}."

@@ -1,0 +1,90 @@
+"""The headlines of `reproduce --quick`: one of each paper, live, with the same scenario simulated beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.catalogue import chosen, entries
+from schedbed.deploy.papers.lakshmi2019 import csla_live
+from schedbed.deploy.papers.liu2015 import fgcs_live
+from schedbed.deploy.papers.live_and_simulated import LIVE_REPEATS, compare
+from schedbed.deploy.papers.polo2011 import ras_live
+from schedbed.deploy.papers.verdict import HOLDS, judge
+from schedbed.deploy.papers.verma2011 import aria_live
+from schedbed.deploy.papers.xu2015 import dtss_live
+from schedbed.deploy.scenario.resolve import resolve
+from schedbed.scheduler.models.job_profile import JobProfile, Times
+
+PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011")
+MOST_S = 40 * 60.0
+TINY: dict[str, Any] = {
+    "cluster": {"nodes": 2},
+    "workload": {"jobs": [{"app": "synthetic", "maps": 6, "map": {"cpu": "10s", "variance": 0.5}}]},
+    "policies": ["fifo", "fair"],
+}
+
+
+def test_the_quick_subset_is_a_headline_of_each_paper_in_less_than_forty_minutes() -> None:
+    mine = chosen(entries(), None, "process", quick=True)
+    assert [entry.paper for entry in mine] == list(PAPERS)
+    assert all(entry.experiment.repeats_on("process") == LIVE_REPEATS == 5 for entry in mine)
+    assert sum(entry.experiment.takes_s["process"] for entry in mine) < MOST_S
+
+
+def plans() -> Mapping[str, Mapping[str, Any]]:
+    profile = JobProfile(map=Times(90.0, 110.0), first_shuffle=Times(10.0, 12.0), reduce=Times(16.0, 17.0))
+    demand = {name: {"map": 100.0} for name in ("pi", "teragen")}
+    return {
+        "polo2011": ras_live.plan(),
+        "xu2015": dtss_live.plan(1),
+        "liu2015": fgcs_live.plan(demand),
+        "lakshmi2019": csla_live.plan(),
+        "verma2011": aria_live.plan(profile),
+    }
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_headline_s_scenario_runs_live_and_simulated(paper: str) -> None:
+    plan = plans()[paper]
+    resolved = resolve({"name": paper, **plan})
+    assert resolved.framework.is_none and resolved.scale < 1
+    cores = sum(node.cores * node.core_speed for node in resolved.cluster.nodes)
+    assert cores <= 2  # of a small host
+
+
+def test_jobs_come_as_much_sooner_as_a_node_has_less_work() -> None:
+    """A 25th of the tasks on 3 of 20 nodes: 3.75 times less a node."""
+    jobs = ras_live.plan()["workload"]["jobs"]
+    assert float(jobs[-1]["submit"].removesuffix("s")) == pytest.approx(3750 / 3.75)
+
+
+def gain(played: Played) -> list[float]:
+    first, second = (played.figures(policy, "makespan_s") for policy in played.policies)
+    return [100 * (1 - b / a) for a, b in zip(first, second, strict=True)]
+
+
+def test_both_values_and_whether_their_signs_agree(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, machines="sim", repeats=3, seed=4)
+    found = compare(bench, "headline", TINY, lambda played: [each + 1.0 for each in gain(played)])
+    assert found.samples("live") == found.samples("simulated") and len(found.samples("live")) == 3
+    assert found.samples("agree") == [1.0]
+    assert bench.used == [tmp_path / "headline"] and (tmp_path / "simulated" / "headline").is_dir()
+    bench = Bench(tmp_path / "other", machines="sim", repeats=3, seed=4)
+    turned = iter((1.0, -1.0))
+    other = compare(bench, "headline", TINY, lambda _: [sign * 1.5 for sign in [next(turned)] * 3])
+    assert other.samples("agree") == [0.0]
+    bench = Bench(tmp_path / "unclear", machines="sim", repeats=3, seed=4)
+    unclear = compare(bench, "headline", TINY, lambda _: [-1.0, 1.0, 0.5])
+    assert "not certain live and simulated" in unclear.notes[0]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_headline_holds_when_it_is_above_0_live(paper: str) -> None:
+    values = entries()[f"{paper}/live"].about.values
+    assert judge("live", values["live"], "Figure 3", [1.0, 1.1, 1.2]).verdict == HOLDS
+    assert set(values) == {"live", "simulated", "agree"}
