@@ -101,7 +101,9 @@ def _faults(cause: Cause, claim: str, rows: Rows) -> Iterator[str]:
     for key in cause.evidence(claim):
         said = _said(claim) if cause.changed else _wanting(_said(key), cause.shown[key])
         row = judged(key, said, rows[key])
-        if row.verdict == FAILS or (row.verdict == OPEN and not cause.changed):
+        if rows[key].ci95 is None and rows[key].kind != "consistency":
+            yield f"{CAUSES}: {claim}: {key} has no interval, expected three repeats or more"
+        elif row.verdict == FAILS or (row.verdict == OPEN and not cause.changed):
             yield f"{CAUSES}: {claim}: not shown by {key}, which is {terminal.ours(row)}, expected {row.wanted}"
 
 
