@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTime:
-    """When a job was submitted and when it ended, in s since the run's start; its deadline if it has one."""
+    """The submission and the end of a job, in s since the run's start; its deadline if it has one."""
 
     name: str
     submit_s: float

@@ -56,7 +56,7 @@ class Cause(PaperPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many of some claims hold, are refuted with a shown cause, are refuted without, and are undecided."""
+    """The numbers of claims that hold, are refuted with a shown cause, are refuted without, and are undecided."""
 
     hold: int
     caused: int

@@ -81,7 +81,7 @@ def _section(content: Content) -> str:
     return "\n".join(
         [
             f"## {paper}: {said.title}\n",
-            f"`schedbed reproduce --posterior {paper}`: {len(draws)} draws with seed {content['seed']} on "
+            f"`schedbed reproduce --posterior {paper} --draws {len(draws)}` with seed {content['seed']} on "
             f"{content['date']}, {content['took_s'] / 60:.1f} minutes on {host}.\n",
             f"{said.posterior.about.strip()}\n",
             f"**{summary(paper, draws)}**\n",

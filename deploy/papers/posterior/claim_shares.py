@@ -13,7 +13,7 @@ from schedbed.deploy.papers.paper_file import Value
 
 CONFIDENCE = 0.95
 FEW = 10
-"""Below so many fitting clusters a page says that they are too few to tell."""
+"""Below that many fitting clusters a page says that they are too few to tell."""
 
 Draws = Sequence[Mapping[str, Any]]
 """As `Draw.to_json` has them."""
@@ -21,7 +21,7 @@ Draws = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitShare:
-    """How many of some clusters have a property, with the 95% interval of the share (Clopper-Pearson)."""
+    """The number of clusters that have a property, with the 95% interval of their share (Clopper-Pearson)."""
 
     count: int
     of: int

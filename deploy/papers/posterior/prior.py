@@ -1,4 +1,4 @@
-"""What a paper leaves open about its cluster: ranges to draw from, and the printed values that a draw must meet."""
+"""The open parameters of a paper's cluster: ranges to draw from, and the printed values that a draw must meet."""
 
 from __future__ import annotations
 
