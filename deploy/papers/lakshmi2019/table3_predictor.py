@@ -54,7 +54,7 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario of WordCount and Sort, twice, beside stress tasks, which have slots of their own.
 
-    With `turns_s` stress lasts so long, pauses as long, and so on. `heartbeat_s` is the time from one sample of a
+    With `turns_s` stress takes turns of that length with pauses. `heartbeat_s` is the time from one sample of a
     node's use to the next.
     """
     machines = cluster(live=live)

@@ -24,7 +24,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan() -> Mapping[str, Any]:
-    """Return Experiment 1 with so much less work a node that jobs come as much sooner after each other."""
+    """Return Experiment 1 with less work a node, for which jobs come sooner after each other by the same factor."""
     sooner = SIZE.part * FULL.nodes / SIZE.nodes
     mine = [{**each, "submit": f"{sooner * float(each['submit'].removesuffix('s'))}s"} for each in jobs(SIZE)]
     asked = scenario(mine, [fair_spec(WORST_SLOTS), ras(live=True)], SIZE)
