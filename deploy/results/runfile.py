@@ -77,20 +77,16 @@ class RunFile:
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
-    # The text of `scenario`, which never changes and may be of a million tasks.
-    _scenario_text: str = field(default="", init=False, repr=False, compare=False)
 
     def save(self, out_dir: Path | str) -> None:
         """Write `out_dir/run.json`, one key per line; a reader sees the old file or the new one, never half of it."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
-        self._scenario_text = self._scenario_text or json.dumps(self.scenario, default=str)
-        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
         plain["tables"] = {name: asdict(table) for name, table in self.tables.items()}
         plain["runs"] = [asdict(run) for run in self.runs]
         text = "{\n" + ",\n".join(
-            f'"{key}": {self._scenario_text if key == "scenario" else json.dumps(value, default=str)}'
-            for key, value in plain.items()
+            f'"{key}": {json.dumps(value, default=str)}' for key, value in plain.items()
         )
         content = text.encode()
         with tmp.open("wb") as out:
@@ -140,7 +136,7 @@ class RunFile:
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
     """Return the run of a JSON value; skip unknown keys, so that a file of a newer version can still be read."""
-    known = {f.name: raw[f.name] for f in fields(RunFile) if f.init and f.name in raw}
+    known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
     names = {f.name for f in fields(RunRecord)}
     known["runs"] = [
         RunRecord(**{key: value for key, value in run.items() if key in names}) for run in raw["runs"]

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.apart import ApartFailed, CutOff, apart
+from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
-from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation

@@ -19,7 +19,7 @@ class BeatRead(BaseException):
 
 
 class BeatWatch:
-    """What is known of one policy. `read`: it has read such a value. `is_over`: its run has ended."""
+    """The reads of one policy. `read`: it has read such a value. `is_over`: its run has ended."""
 
     __slots__ = ("is_over", "read")
 

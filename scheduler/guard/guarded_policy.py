@@ -171,7 +171,7 @@ class GuardedPolicy:
         return self._faces
 
     def watch_beats(self) -> BeatWatch:
-        """Watch for reads of what heartbeats bring, which raise BeatRead. Must precede the core's first event."""
+        """Follow reads of what heartbeats bring, which raise BeatRead. Must precede the core's first event."""
         self._make_faces = partial(WatchedFaces, self._guard.watch)
         return self._guard.watch
 

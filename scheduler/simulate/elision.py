@@ -24,7 +24,7 @@ def is_quiet(policy: Policy) -> bool:
 
 
 def watch_of(policy: Policy) -> BeatWatch | None:
-    """Watch what a user's policy reads, and return the watch; None for a shipped policy."""
+    """Follow what a user's policy reads, and return the watch; None for a shipped policy."""
     watch_beats: Callable[[], BeatWatch] | None = getattr(policy, "watch_beats", None)
     return None if watch_beats is None else watch_beats()
 

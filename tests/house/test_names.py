@@ -36,6 +36,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "scheduler/guard/blame.py": (1, HOOK),
     "scheduler/guard/guarded_policy.py": (1, HOOK),
     "scheduler/guard/own_order.py": (2, HOOK),
+    "scheduler/guard/own_parts.py": (1, HOOK),
     "scheduler/models/job_profile.py": (7, FIELD),
     "scheduler/models/resource_profiles.py": (1, FIELD),
     "scheduler/policy.py": (2, HOOK),

@@ -130,6 +130,7 @@ def test_a_snapshot_holds_every_attribute_of_the_books_that_events_change() -> N
         "_on_ended",
         "_on_finished",
         "_on_kill",
+        "_on_ready",
         "_on_submitted",
         "_possible",
         "_sink",

@@ -16,8 +16,8 @@ import numpy as np
 
 from schedbed.deploy.results import stats
 from schedbed.deploy.results.comparison import LEVEL, Policies
-from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.measures.passed_over import WAITS_FOR_DATA
+from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.measures.waits import SIZES, size_of
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page.compared_pairs import ComparedPair

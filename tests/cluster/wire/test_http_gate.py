@@ -21,6 +21,7 @@ from schedbed.cluster.wire.http_gate import HEAD_BYTES, HttpGate, Refusal
 from schedbed.cluster.wire.port_range import listen_at
 from schedbed.cluster.wire.strangers import Strangers
 from schedbed.deploy.service.api import Api
+from schedbed.deploy.service.users.user_book import UserBook
 
 TOKEN = "5ecret"
 RIGHT = b"Bearer " + TOKEN.encode()
@@ -131,6 +132,7 @@ def test_what_is_no_http_is_401_too(nonsense: bytes) -> None:
 
 async def _api(use: Callable[[int], Awaitable[None]]) -> None:
     service: Any = AsyncMock()
+    service.book = UserBook()
     with Api(service, TOKEN) as api:
         await use(int(api.url.rpartition(":")[2]))
     assert service.mock_calls == []

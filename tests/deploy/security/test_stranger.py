@@ -32,6 +32,7 @@ from schedbed.deploy.security.stranger import (
     try_all,
 )
 from schedbed.deploy.service.api import Api
+from schedbed.deploy.service.users.user_book import UserBook
 from tests.harness.fake_server import answering
 
 TOKEN = "s3cret"
@@ -61,6 +62,7 @@ def all_of_ours(folder: Path) -> Iterator[dict[str, Listener]]:
     """The API, and servers of frames on a unix socket and on TCP."""
     folder.chmod(0o700)
     service: Any = AsyncMock()
+    service.book = UserBook()
     on_tcp = Endpoint(host="127.0.0.1", token=TOKEN)
     with (
         Api(service, TOKEN) as api,

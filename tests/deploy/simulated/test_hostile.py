@@ -33,11 +33,10 @@ IN_RUN = [
     "patches Ledger.launch",
     "patches Simulation.run",
     "report gives the view",
-    "sys.modules.clear()",
 ]
 AT_THE_DOOR = ["import ends the process", "__init__ ends the process", "limits are texts", "import exits"]
 QUIET = "\n__import__('faulthandler').disable()\n"  # a crash that is wanted is not shown as one of pytest
-HARMLESS = ["os.chdir('/')", "os.environ.clear()", "sys.stdout.close()"]
+HARMLESS = ["sys.modules.clear()", "os.chdir('/')", "os.environ.clear()", "sys.stdout.close()"]
 
 
 def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
