@@ -108,6 +108,7 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
         return replace(two_jobs.Way(name="x"), **{"pairs": few, "size_gb": 1, **fields})
 
     monkeypatch.setattr(ways, "PAIRS", few)
+    monkeypatch.setattr(two_jobs, "PAIRS", few)
     monkeypatch.setattr(ways, "Way", small)
     for name in ("ONE", "EACH", "EACH_GROWN"):
         monkeypatch.setattr(ways, name, replace(getattr(ways, name), pairs=few, size_gb=1))
