@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ from schedbed.deploy.security.listeners import Listener, listeners_of
 from schedbed.deploy.security.start_check import ports_of
 from schedbed.deploy.security.stranger import NOBODY, TLS, StrangerAnswer, try_all
 from schedbed.deploy.service.api import Api
+from schedbed.deploy.service.users.user_book import UserBook
 from schedbed.deploy.whole_run import run_scenario
 from schedbed.deploy.workspace import owned
 
@@ -108,9 +110,10 @@ class _TriedRuns(LiveRuns):
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the API as well, without a service: a stranger who gets past the token causes an error, which
-        shows."""
-        with Api(cast(Any, None), secrets.token_hex(32), self._options.ports):
+        """Serve the API as well, without users and a service: a stranger who gets past the token causes an error,
+        which shows."""
+        nothing = SimpleNamespace(book=UserBook())
+        with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):
             self.tried = try_listeners(session.agents)
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.live
 
 SCHEMES: dict[str, Any] = {
     "none": "none",
-    "scarlett": {"scarlett": {"epoch": "20s", "delta": 1, "budget": 2}},
+    "scarlett": {"scarlett": {"epoch": "20s", "delta": 1, "budget": 1}},
     "cdrm": {"cdrm": {"epoch": "20s", "availability": 0.99, "failure": 0.1}},
 }
 WORDS = {"app": "wordcount", "input": {"generate": "text", "size": "96MiB"}, "reduces": 1}
