@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn, Posterior
 from schedbed.deploy.papers.side_by_side import Lane, play_lanes
+from schedbed.deploy.workspace import base_folder, owned, sweep
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 
@@ -68,24 +70,26 @@ def play(paper: str, draws: int, seed: int, done: Callable[[Draw], object]) -> l
         found[draw.number] = draw
         done(draw)
 
-    play_lanes(
-        [
-            Lane(
-                names=[f"draw {each.number} of {paper}" for each in planned[n::lanes]],
-                jobs=planned[n::lanes],
-                work=simulate,
-            )
-            for n in range(min(lanes, draws))
-        ],
-        take,
-    )
+    sweep(base_folder())
+    with tempfile.TemporaryDirectory(prefix=owned("posterior-"), dir=base_folder()) as scratch:
+        play_lanes(
+            [
+                Lane(
+                    names=[f"draw {each.number} of {paper}" for each in planned[n::lanes]],
+                    jobs=planned[n::lanes],
+                    work=partial(simulate, Path(scratch)),
+                )
+                for n in range(min(lanes, draws))
+            ],
+            take,
+        )
     return [found[number] for number in sorted(found)]
 
 
-def simulate(planned: Sequence[PlannedDraw]) -> Iterator[Draw]:
-    """Yield each draw once it is simulated. Its runs are written to a temporary folder, which goes with them."""
+def simulate(scratch: Path, planned: Sequence[PlannedDraw]) -> Iterator[Draw]:
+    """Yield each draw once it is simulated. Its runs are written below `scratch` and removed afterwards."""
     for each in planned:
-        with tempfile.TemporaryDirectory(prefix="schedbed-posterior-") as folder:
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
             yield one(each, Path(folder))
 
 
