@@ -223,7 +223,7 @@ def connect(name: str | None = None, *, token: str | None = None) -> Cluster:
     Without `name` there must be exactly one cluster. `Cluster.submit` submits a job; the returned job has `wait`,
     `state` and `outputs`. For a cluster of another user, `name` is its address (`http://127.0.0.1:PORT`) and `token`
     the token that its owner gave to this user; SCHEDBED_CLUSTER and SCHEDBED_TOKEN in the environment replace both.
-    Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
+    Raises BadInput if no such cluster exists, RunFailed if the cluster ended without `down`.
 
     Example: `schedbed.connect("lab").submit({"app": "wordcount", "input": "books.txt"}).wait()`
     """

@@ -108,8 +108,8 @@ class Hooks(Protocol):
 
     `limits`: what the core enforces on a node; typed slots if absent. `speculation`: an object that proposes copies of
     running tasks. `elidable`: a promise that the policy does not depend on heartbeats that report nothing new, except
-    those for which `awaits_beat` returns true; the simulator skips the others. A policy without `beat` need not
-    promise that: what it reads decides.
+    those for which `awaits_beat` returns true; the simulator skips the others. For a policy without
+    `beat` the simulator decides this from the values that the policy reads.
     """
 
     limits: Limits

@@ -1,4 +1,4 @@
-"""One headline live, and simulated on the same scaled cluster: the two values, and whether their signs agree."""
+"""Comparison of a headline measured live with the same scenario simulated: both values, and whether the signs agree."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def connect(name: str | None = None, *, token: str | None = None, patience_s: fl
 
     `name` may also be the address of a cluster of another user, with `token` the token that its owner gave to this
     user. The environment variables SCHEDBED_CLUSTER and SCHEDBED_TOKEN replace `name` and `token` that are not given.
-    Raises BadInput if no such cluster exists, RunFailed if the cluster ended by itself.
+    Raises BadInput if no such cluster exists, RunFailed if the cluster ended without `down`.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is None or "://" not in name:

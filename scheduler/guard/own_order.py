@@ -58,9 +58,9 @@ def takes_core(own: Any) -> bool:
 
 
 def hears_each_beat(own: Any) -> bool:
-    """Return whether heartbeats without news may matter to the policy: it or an axis has a `beat`, or says so.
+    """Return whether the policy may depend on heartbeats without news: it or an axis has `beat` or is not `elidable`.
 
-    What else faces show of heartbeats is noted when it is read, see `scheduler.guard.watched_faces`.
+    Reads of other values that heartbeats bring are noted by `scheduler.guard.watched_faces`.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)

@@ -1,4 +1,4 @@
-"""What the live page costs at rest, and how evenly a browser draws it under many events.
+"""Measure the CPU use of the live page at rest, and the times between frames in a browser under many events.
 
     python -m tests.bench.live_page [--repeats 3] [--seconds 20] [--nodes 24] [--events 10] [--out DIR]
 

@@ -16,7 +16,7 @@ FEW = 10
 """Below that many fitting clusters a page says that they are too few to tell."""
 
 Draws = Sequence[Mapping[str, Any]]
-"""As `Draw.to_json` has them."""
+"""Draws in the form that `Draw.to_json` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

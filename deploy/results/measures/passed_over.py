@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WAITS_FOR_DATA = "waits for a "
-"""What the reasons of skips for locality begin with."""
+"""The first words of the reason of each skip for locality."""
 
 Area = Callable[[np.ndarray], np.ndarray]
 
