@@ -13,7 +13,7 @@ from schedbed.deploy.arena import arena_page
 from schedbed.deploy.arena.cell_processes import CellBounds, play_all
 from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row, kept_rows
 from schedbed.deploy.arena.courses import Course
-from schedbed.deploy.arena.live_leaders import LiveContest, chosen, hold_live, host_cores, live_courses
+from schedbed.deploy.arena.live_leaders import hold_live, live_contest
 from schedbed.deploy.arena.ranking import front, rank
 from schedbed.deploy.arena.ray_cells import play_over
 from schedbed.deploy.arena.reasons import mean, sentence
@@ -63,9 +63,8 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
         rows = _play_missing(contest, folder, say)
         found = summarize(contest, rows)
         _write(folder, contest, rows, found)
-        leaders = chosen(found["leaders"], found["rank"]["ranks"])
-        if contest.live_seeds and len(leaders) > 1:
-            live = LiveContest(tuple(leaders), tuple(live_courses(host_cores())), contest.live_seeds)
+        live = live_contest(found["leaders"], found["rank"]["ranks"], contest.live_seeds)
+        if live.seeds and len(live.policies) > 1:
             found["live"] = hold_live(live, folder, say)
             _write(folder, contest, rows, found)
     return found

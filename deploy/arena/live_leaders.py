@@ -80,6 +80,11 @@ class LiveContest:
                 yield Cell("\n".join(self.policies), course, seed).key, course, seed
 
 
+def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float], seeds: int) -> LiveContest:
+    """Return the live runs of the leaders and the reference on this host."""
+    return LiveContest(tuple(chosen(leaders, ranks)), tuple(live_courses(host_cores())), seeds)
+
+
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
     """Run what the folder does not have yet, live and simulated. Return how far the two orders agree.
 

@@ -103,7 +103,7 @@ def _in_file(path: Path, action: str, names: Sequence[str], change: Json, as_jso
     book = open_class(path)
     wanted = change_of(change)
     if action == "list":
-        _show([_seen(user.to_json()) for user in book], as_json)
+        _show([user.shown() for user in book], as_json)
         return
     acts: dict[str, Callable[[str], str | None]] = {
         "add": lambda name: book.add(name, wanted),
@@ -113,10 +113,6 @@ def _in_file(path: Path, action: str, names: Sequence[str], change: Json, as_jso
     told = {name: acts[action](name) for name in names}
     write_class(path, book)
     _tell([{"name": name, "token": token} for name, token in told.items() if token], None, as_json)
-
-
-def _seen(user: Json) -> Json:
-    return {key: value for key, value in user.items() if key != "token_sha256"}
 
 
 def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Json, as_json: bool) -> None:

@@ -111,8 +111,7 @@ class ClusterService:
         return [self._with_use(user) for user in self.book]
 
     def _with_use(self, user: TokenUser) -> Json:
-        about = {key: value for key, value in user.to_json().items() if key != "token_sha256"}
-        return about | {"use": self._ledger.use(user.name)}
+        return user.shown() | {"use": self._ledger.use(user.name)}
 
     def change_user(self, name: str, request: Json, *, is_new: bool) -> Json:
         """Add or change a user with a token; return the user, and the token if it is new."""

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import yaml
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import TypeAdapter, model_validator
 
 from schedbed.deploy.papers import paper_file, terminal
 from schedbed.deploy.papers.criterion import Criterion, PaperPart, Text
@@ -77,7 +76,7 @@ def load(folder: Path, rows: Rows) -> Checked:
     """Return the causes by claim. Raises ValueError with a line for each fault: a claim or a result that is not there,
     a claim that is not refuted or has two causes, and results that do not show the cause."""
     parsed = yaml.safe_load((folder / CAUSES).read_text(encoding="utf-8"))
-    causes = TypeAdapter(Annotated[list[Cause], Field()]).validate_python(parsed)
+    causes = TypeAdapter(list[Cause]).validate_python(parsed)
     found: dict[str, Cause] = {}
     faults: list[str] = []
     for cause in causes:

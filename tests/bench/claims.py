@@ -22,11 +22,12 @@ from schedbed.deploy.papers.paper_file import KINDS
 from schedbed.deploy.papers.reproduce import RESULTS
 from schedbed.deploy.papers.verdict import FAILS, Row, judge_kept
 from tests.bench import causes
+from tests.bench.figures import rounded
 
 NOTES = "notes.yaml"
 CARRIED = "carried"
 MACHINES = {"sim": "simulated", "process": "live, in processes", "docker": "live, in containers"}
-DIGITS = 6
+DIGITS = 6  # a page shows three
 
 Content = Mapping[str, Any]
 
@@ -122,20 +123,13 @@ def _compact(each: Content, date: str) -> dict[str, Any]:
     rows = [
         {
             "key": row["key"],
-            "mean": _rounded(row["mean"]),
-            "ci95": _rounded(row["ci95"]),
+            "mean": rounded(row["mean"], DIGITS),
+            "ci95": rounded(row["ci95"], DIGITS),
             "repeats": len(row["repeats"]),
         }
         for row in each["rows"]
     ]
     return {"experiment": each["experiment"], "date": date, "notes": each["notes"], "rows": rows}
-
-
-def _rounded(value: Any) -> Any:
-    """Return floats with six digits, within lists as well: a page shows three."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _tuple(value: Any) -> Any:

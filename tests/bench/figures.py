@@ -8,7 +8,7 @@ import shlex
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,6 +78,24 @@ class Figure:
     @property
     def _unit(self) -> str:
         return self.unit if self.unit in ("", "%", "x") else f" {self.unit}"
+
+
+def pivoted(figures: Sequence[Figure]) -> dict[str, dict[str, Figure]]:
+    """Return figures by the row and the column that `PIVOT` parts in their names."""
+    cells: dict[str, dict[str, Figure]] = {}
+    for figure in figures:
+        row, _, column = figure.name.partition(PIVOT)
+        cells.setdefault(row, {})[column] = figure
+    return cells
+
+
+def rounded(value: Any, digits: int) -> Any:
+    """Return floats with that many digits, within lists and mappings as well."""
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(each, digits) for key, each in value.items()}
+    return [rounded(each, digits) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

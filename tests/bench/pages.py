@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.bench import claims, client_table, limit_tables, posterior_tables, when_pays, whole_arena
-from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, show
+from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, pivoted, show
 
 RESULTS = ROOT / "docs" / "results"
 PLACE = re.compile(r"^\{\{([\w/-]+)\}\}$", re.MULTILINE)
@@ -93,7 +93,7 @@ def table(kept: ResultFile) -> str:
     how = "To measure again" if kept.carried_over else "Command"
     head = [f"### {kept.title}\n", f"{when} Host: {kept.host}. {how}: `{kept.command}`.\n"]
     if all(PIVOT in figure.name for figure in kept.figures):
-        return "\n".join(head + pivoted(kept)) + "\n"
+        return "\n".join(head + pivot_lines(kept)) + "\n"
     lines = [
         *head,
         "| figure | target | median (min..max) | repeats | |",
@@ -107,15 +107,12 @@ def table(kept: ResultFile) -> str:
     return "\n".join(lines) + "\n"
 
 
-def pivoted(kept: ResultFile) -> list[str]:
+def pivot_lines(kept: ResultFile) -> list[str]:
     """Return the lines of a table with a row for each name before `PIVOT` and a column for each name behind it.
 
     A cell is a median, with the target beside it where it is missed.
     """
-    cells: dict[str, dict[str, Figure]] = {}
-    for figure in kept.figures:
-        row, _, column = figure.name.partition(PIVOT)
-        cells.setdefault(row, {})[column] = figure
+    cells = pivoted(kept.figures)
     columns = list(dict.fromkeys(column for row in cells.values() for column in row))
     repeats = ", ".join(sorted({str(figure.repeats) for figure in kept.figures}))
     lines = [

@@ -21,6 +21,8 @@ from schedbed.deploy.papers.posterior.posterior_page import (
     summary,
 )
 from schedbed.deploy.papers.posterior.posterior_run import RESULTS
+from tests.bench.figures import rounded
+from tests.pages.table_cells import cell
 
 FOLDER = "posterior"
 DIGITS = 5
@@ -35,7 +37,7 @@ def keep(simulated: Path, folder: Path) -> None:
     kept = {key: content[key] for key in ("paper", "seed", "versions", "host", "took_s")}
     kept["date"] = content["wall_start"][:10]
     head = json.dumps(kept, indent=1).removesuffix("\n}")
-    lines = ",\n".join(f"  {json.dumps(_rounded(draw), allow_nan=False)}" for draw in content["draws"])
+    lines = ",\n".join(f"  {json.dumps(rounded(draw, DIGITS), allow_nan=False)}" for draw in content["draws"])
     text = f'{head},\n "draws": [\n{lines}\n ]\n}}\n'
     (folder / f"{content['paper']}.json").write_text(text, encoding="utf-8")
 
@@ -97,13 +99,4 @@ def _section(content: Content) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
-
-
-def _rounded(value: Any) -> Any:
-    """Return floats with five digits, within lists and objects as well."""
-    if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
+    return "".join(f"| {' | '.join(cell(each) for each in line)} |\n" for line in lines)

@@ -16,7 +16,7 @@ from typing import Any
 
 import schedbed
 from schedbed.deploy.results import stats
-from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, host_line, show, today
+from tests.bench.figures import PIVOT, ROOT, Figure, ResultFile, host_line, pivoted, show, today
 
 KEPT = ROOT / "docs" / "results" / "when"
 WHEN = "examples/when"
@@ -144,10 +144,7 @@ def _additional(result: schedbed.Result, repeats: int) -> list[float]:
 
 def table(kept: ResultFile) -> str:
     """Return a kept case as Markdown: its command, and means with 95% intervals."""
-    cells: dict[str, dict[str, Figure]] = {}
-    for figure in kept.figures:
-        row, _, column = figure.name.partition(PIVOT)
-        cells.setdefault(row, {})[column] = figure
+    cells = pivoted(kept.figures)
     columns = list(next(iter(cells.values())))
     lines = [
         *(f"`{command}`  " for command in kept.command.split("; ")),

@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.arena import live_leaders
 from schedbed.deploy.arena.arena_page import rank_agreement
 from schedbed.deploy.arena.contest import PAGE, SUMMARY
+from schedbed.deploy.arena.live_leaders import hold_live, live_contest
 from tests.bench.figures import host_line, today
 
 TOOK, KEPT = "took.json", "figures.json"
@@ -87,11 +87,9 @@ def keep_live(folder: Path, target: Path, seeds: int) -> None:
     """Run the leaders of a kept arena live, and keep how far their order agrees with the simulated one."""
     path = target / KEPT
     kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    leaders = live_leaders.chosen(kept["leaders"], kept["rank"]["ranks"])
-    courses = live_leaders.live_courses(live_leaders.host_cores())
-    contest = live_leaders.LiveContest(tuple(leaders), tuple(courses), seeds)
+    contest = live_contest(kept["leaders"], kept["rank"]["ranks"], seeds)
     folder.mkdir(parents=True, exist_ok=True)
-    found = live_leaders.hold_live(contest, folder, print)
+    found = hold_live(contest, folder, print)
     kept["live"] = {**found, "date": today(), "host": host_line()}
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 

@@ -43,6 +43,10 @@ class TokenUser:
         """Return the user as JSON values."""
         return asdict(self)
 
+    def shown(self) -> dict[str, Any]:
+        """Return the user as JSON values without the digest of the token."""
+        return {key: value for key, value in self.to_json().items() if key != "token_sha256"}
+
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> TokenUser:
         """Return the user of `to_json`."""
