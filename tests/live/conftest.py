@@ -12,10 +12,12 @@ from tests.harness.shared import made_once
 LONGEST = (
     "policies_live",
     "accidents",
+    "adaptive_stretch",
     "installed",
     "hosts",
     "hosts_tls",
     "up",
+    "replicas_live",
     "docker",
     "own_apps_live",
     "hostile",

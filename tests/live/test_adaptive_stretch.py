@@ -26,7 +26,7 @@ HEARTBEAT_S = 0.5
 
 def scenario(folder: Path) -> Path:
     node = {"cores": 2, "core_speed": DECLARED * HOST_CORES / 4, "map_slots": 2, "reduce_slots": 1}
-    burn = {"app": "synthetic", "maps": 32, "map": {"cpu": "4s", "write": "1MiB"}, "reduces": 1}
+    burn = {"app": "synthetic", "maps": 20, "map": {"cpu": "4s", "write": "1MiB"}, "reduces": 1}
     path = folder / "adaptive.yaml"
     document = {
         "name": "adaptive",

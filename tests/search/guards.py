@@ -271,7 +271,7 @@ GUARDS = (
     Guard(
         "lost maps run again",
         "The finished maps of a node that is lost run again.",
-        13,
+        56,
         ("the books balance",),
         _keeps_dead_outputs,
     ),
@@ -348,7 +348,7 @@ GUARDS = (
     Guard(
         "the journal",
         "Every event is in the JobTracker's journal before it is applied.",
-        13,
+        33,
         ("a replay gives the same state",),
         swap(Driver, "do", _forgets_ticks),
     ),
@@ -399,7 +399,7 @@ GUARDS = (
     Guard(
         "faults end",
         "A fault that has ended is in force no longer, so that its node comes back.",
-        9,
+        139,
         ("every job ends",),
         swap(Conditions, "end", lambda self, fault: None),
     ),

@@ -31,8 +31,9 @@ FIRST = [
     *range(LATER, LATER + 40, AT_ONCE),
     *range(SHARED, SHARED + 30, AT_ONCE),
 ]
-# The first stories of either kind are enough while working; all of them take half a minute.
-LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
+# The first stories of either kind are enough while working; all of them take half a minute, without
+# seed 48, which plays 80,000 heartbeats and takes as long as half of the others.
+LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)} | {40: pytest.mark.slow}
 
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=LONG.get(first, ())) for first in FIRST])

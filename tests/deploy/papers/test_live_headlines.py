@@ -74,11 +74,11 @@ def test_both_values_and_whether_their_signs_agree(tmp_path: Path) -> None:
     assert found.samples("live") == found.samples("simulated") and len(found.samples("live")) == 2
     assert found.samples("agree") == [1.0]
     assert bench.used == [tmp_path / "headline"] and (tmp_path / "simulated" / "headline").is_dir()
-    bench = Bench(tmp_path / "other", machines="sim", repeats=2, seed=4)
+    bench = Bench(tmp_path / "other", machines="sim", repeats=1, seed=4)
     turned = iter((1.0, -1.0))
     other = compare(bench, "headline", TINY, lambda _: [sign * 1.5 for sign in [next(turned)] * 2])
     assert other.samples("agree") == [0.0]
-    bench = Bench(tmp_path / "unclear", machines="sim", repeats=2, seed=4)
+    bench = Bench(tmp_path / "unclear", machines="sim", repeats=1, seed=4)
     unclear = compare(bench, "headline", TINY, lambda _: [-1.0, 1.0, 0.5])
     assert "not certain live and simulated" in unclear.notes[0]
 

@@ -196,13 +196,13 @@ def test_the_command_simulates_draws_on_all_cores_and_more_draws_add_to_fewer(tm
     found = []
     for count in (1, 2):
         out = tmp_path / f"out{count}"
-        result = call("--posterior", "lakshmi2019", "--draws", count, "--out", out)
+        result = call("--posterior", "polo2011", "--draws", count, "--out", out)
         assert result.exit_code == 0, result.output
         content = json.loads((out / "posterior.json").read_text())
         assert (out / "index.html").is_file() and len(content["draws"]) == count
         found.append([{**draw, "took_s": 0} for draw in content["draws"]])
     assert found[0] == found[1][:1]
-    again = call("--posterior", "lakshmi2019", "--draws", 1, "--out", tmp_path / "out1")
+    again = call("--posterior", "polo2011", "--draws", 1, "--out", tmp_path / "out1")
     assert again.exit_code == 2 and "holds a posterior already" in again.stderr
 
 
