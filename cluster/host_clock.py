@@ -140,7 +140,7 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to the track now and every `every_s` seconds, until cancelled. Failed readings are skipped."""
+    """Add a reading to the track now and every `every_s` seconds, until canceled. Failed readings are skipped."""
     while True:
         with contextlib.suppress(Exception):  # a fault may keep down who is asked
             track.add(await read())

@@ -288,8 +288,8 @@ def with_modelled(by: str, node: NodeSpec) -> str:
     The kernel models neither seeks nor shared disks, and declared memory is not the memory that is used.
     """
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
-    modelled = ", ".join(name for name, value in parts.items() if value)
-    return f"{by.removesuffix(COOPERATING).strip()}; {modelled} modelled {COOPERATING}" if modelled else by
+    modeled = ", ".join(name for name, value in parts.items() if value)
+    return f"{by.removesuffix(COOPERATING).strip()}; {modeled} modeled {COOPERATING}" if modeled else by
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:

@@ -12,7 +12,7 @@ from math import inf
 from schedbed.tasks.specs import NodeId
 
 CAUSE = "dare"
-"""What blocks.parquet says of such a replica."""
+"""The cause in blocks.parquet of a kept copy."""
 
 
 class Kept:

@@ -124,7 +124,7 @@ class Replication:
         return scheme if good >= state.target else "repair"  # It was on its way when the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
-        """Note that a node deleted a replica or has a bad one. Copies from it are cancelled."""
+        """Note that a node deleted a replica or has a bad one. Copies from it are canceled."""
         self._leaving.get(block, {}).pop(node, None)
         self._end_copies_from(block, node)
 

@@ -19,8 +19,8 @@ class Nobody:
     """The owner of items that will never be due."""
 
     def fire(self, item: Item) -> None:
-        """Raise AssertionError, since a cancelled item must never be due."""
-        raise AssertionError("a cancelled item was due")
+        """Raise AssertionError, since a canceled item must never be due."""
+        raise AssertionError("a canceled item was due")
 
 
 NOBODY = Nobody()
@@ -72,7 +72,7 @@ class Agenda:
         return math.inf
 
     def pop(self) -> Item:
-        """Remove and return the first item and set the time to its. `next_s` must have been finite."""
+        """Remove and return the first item, and set the current time to the item's. `next_s` must have been finite."""
         self.now_s, _, item = heappop(self._heap)
         item.queued_s = item.due_s = math.inf
         return item

@@ -1,4 +1,4 @@
-"""The map outputs of a job that a node's reduces were told of."""
+"""The map outputs of a job that were announced to a node's reduces."""
 
 from __future__ import annotations
 

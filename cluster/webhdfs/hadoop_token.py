@@ -1,6 +1,6 @@
 """The run's token in the two encodings that Hadoop's clients read: a delegation token and a credentials file.
 
-Both hold the run's token as their password. They cannot be cancelled and are valid until the run ends.
+Both hold the run's token as their password. They cannot be canceled and are valid until the run ends.
 """
 
 from __future__ import annotations

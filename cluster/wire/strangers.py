@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 PATIENCE_S = 5.0
 """How long a peer may take from its connection to its token."""
 PLACES = 512
-"""How many such peers a server has at a time: several times what a listening socket's backlog brings at once."""
+"""The number of peers without a token that a server keeps: several times a listening socket's backlog."""
 TICKS = 5
 """Number of timers that the patience is made of: a process that is stopped for a while loses only one of them."""
 

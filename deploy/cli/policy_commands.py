@@ -15,7 +15,7 @@ policy_app = typer.Typer(
 
 @policy_app.callback()
 def policy() -> None:
-    """Keep `check` a subcommand, since there is no other."""
+    """Do nothing. Without this callback typer would make the only subcommand, `check`, the command itself."""
 
 
 @policy_app.command()

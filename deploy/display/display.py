@@ -19,7 +19,7 @@ ENDED = ("succeeded", "failed", "killed")
 
 
 class Display(Protocol):
-    """A context manager that gets the status as often as the driver likes."""
+    """A context manager that shows a run. The driver calls `update` at any rate."""
 
     def __enter__(self) -> Display: ...
 

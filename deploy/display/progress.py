@@ -14,7 +14,7 @@ LINE_EVERY_S = 10.0
 
 
 class Progress(Protocol):
-    """Gets each run's begin and end, and its progress as often as the driver likes."""
+    """Shows the begin, the progress and the end of each run. `show` may be called at any rate."""
 
     def begin(self, label: str) -> None:
         """Start the display of a run."""

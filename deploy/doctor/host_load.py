@@ -54,8 +54,8 @@ class HostClock:
 
 @contextlib.contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """Give this thread priority over all others, as far as permitted, so that the measurement need not wait for its
-    object."""
+    """Give this thread priority over all others, as far as permitted, so that the measuring thread does not wait
+    for the measured work."""
     thread = threading.get_native_id()
     before = os.getpriority(os.PRIO_PROCESS, thread)
     with contextlib.suppress(PermissionError):

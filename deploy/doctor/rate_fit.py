@@ -25,7 +25,7 @@ Series = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate per second, and its possible error; 0 for what is known to be a lower bound."""
+    """A rate per second, and its possible error (`resolution`), which is 0 if the rate is a lower bound."""
 
     per_s: float
     resolution: float = 0.0

@@ -1,4 +1,4 @@
-"""Attacks of uncooperative attempts on each limit of a node, and the judgement of what they got."""
+"""Attacks of uncooperative attempts on each limit of a node, and the judgment of what they got."""
 
 from __future__ import annotations
 

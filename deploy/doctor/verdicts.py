@@ -31,7 +31,7 @@ class Achieved:
     load: str
     """What was really tested, in a few words."""
     tolerance: float | None
-    """None where something else than this limit decides: such a row informs only."""
+    """None where something other than this limit decides: the row only informs."""
     resolution: float = 0.0
     """By how much the ratio may be wrong, as the time was as short as it was."""
     busy: str = ""

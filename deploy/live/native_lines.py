@@ -13,7 +13,8 @@ STDERR = 2
 
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
-    """Redirect such lines during the block to the file, with a note at its end; without any there is no file.
+    """Redirect lines that libraries write directly to standard error to the file, during the block. Print a note at the
+    end if there were any; else remove the file.
 
     Python's own `sys.stderr` is not changed. Does nothing if standard error is no terminal, file or pipe of its own,
     as in a notebook.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 
 PAPER, OURS = "#999999", OKABE[0]
-"""The paper's numbers are grey in all figures; ours take the colours that the colour-blind can tell apart."""
+"""The paper's numbers are gray in all figures; ours take the colors that the color-blind can tell apart."""
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:

@@ -1,4 +1,4 @@
-"""Comparison of a headline measured live with the same scenario simulated: both values, and whether the signs agree."""
+"""Comparison of a paper's main result, measured live, with the same scenario simulated: whether the signs agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIVE_REPEATS = 5
 SIMULATED = "simulated"
 
 Measure = Callable[[Played], Sequence[float]]
-"""Returns the headline's value, one number per repeat."""
+"""Returns the main result's value, one number per repeat."""
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
@@ -45,7 +45,7 @@ def simulating(bench: Bench) -> Bench:
 
 
 def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
-    """Return the experiment of a paper's headline in `reproduce --quick`."""
+    """Return the experiment for a paper's main result, a part of `reproduce --quick`."""
     return Experiment(
         name="live",
         measure=measure,

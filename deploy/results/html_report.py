@@ -123,7 +123,7 @@ def _why_note(run: RunFile) -> str:
             f"--repeats {stats.REPEATS_LEAST} is the least for a test."
         )
     return (
-        f"Only what the tests of {run.repeats} repeats carry, after Holm's adjustment. A per cent is the mean over "
+        f"Only what the tests of {run.repeats} repeats carry, after Holm's adjustment. A percentage is the mean over "
         "repeats with its 95% interval."
     )
 

@@ -114,7 +114,7 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of its maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
+    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
         attempt: Any = row

@@ -91,7 +91,7 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw one row per slot with a box per attempt, coloured by job; shuffles are paler, failed attempts hatched.
+    """Draw one row per slot with a box per attempt, colored by job; shuffles are paler, failed attempts hatched.
 
     A large cluster has one band per rack instead, filled by the share of its slots in use.
     """
@@ -262,7 +262,7 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """Return the report's colour of a job: one of seven, then darker, then lighter ones."""
+    """Return the report's color of a job: one of seven, then darker, then lighter ones."""
     if index < 0:
         return "#999999"
     base, turn = OKABE[index % len(OKABE)], index // len(OKABE) % 3

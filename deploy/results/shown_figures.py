@@ -31,24 +31,24 @@ def unsigned(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Return a number with about three digits, without an exponent."""
+    """Return seconds as text with about three digits, without an exponent."""
     return unsigned(
         f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     )
 
 
 def percent(value: float) -> str:
-    """Return a share as per cent, without the sign."""
+    """Return a share as a percentage, without the sign."""
     return unsigned(f"{100 * value:.1f}")
 
 
 def count(value: float) -> str:
-    """Return a number of things; a mean of repeats may have a fraction."""
+    """Return a count as text, with one decimal if it is a mean of repeats that is not whole."""
     return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
 
 
 def ratio(value: float) -> str:
-    """Return a number around one."""
+    """Return a ratio as text, with three decimals."""
     return f"{value:.3f}"
 
 

@@ -19,7 +19,7 @@ POLICIES_ABREAST = 4
 COLUMN_GAP = 3  # between two columns of a table on a terminal, with the table's edge
 NOTE_WIDTH = 110
 STAR = "* differs from the first policy."
-SKEWED = "An interval with a per cent sign behind it covers so much, not 95%: its repeats scatter by a large factor."
+SKEWED = "An interval with a percent sign behind it covers so much, not 95%: its repeats scatter by a large factor."
 
 
 def cell(figure: Figure, policies: Policies, name: str) -> str:
@@ -74,7 +74,7 @@ def plain(summary: Mapping[str, Any]) -> str:
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the table: in colour and boxes on a terminal, as plain text elsewhere."""
+    """Print the table: in color and boxes on a terminal, as plain text elsewhere."""
     if not console.is_terminal:
         console.file.write(plain(summary) + "\n")
         return
@@ -134,7 +134,7 @@ def _style(label: str, text: str, won: bool) -> str:
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table: the policies that the run separates, and what an interval with a per cent
+    """Return the sentences below the table: the policies that the run separates, and what an interval with a percent
     sign means."""
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]

@@ -1,7 +1,7 @@
 """`timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
 Policies keep their order. The first process of each is the whole cluster: the number of waiting tasks, their wait,
-and the decisions. Then each node is a process and each slot a thread; utilisation is a counter, a fault an instant.
+and the decisions. Then each node is a process and each slot a thread; utilization is a counter, a fault an instant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "timeline.json"
 BEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
 SKIPS_MAX = 10_000  # of a run; of more, every n-th is shown
-COLOURS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
+COLORS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
 ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
 ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")
 
@@ -138,9 +138,9 @@ def _slices(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
 def _attempt(row: Mapping[str, Any], pid: int, tid: int) -> Iterator[Event]:
     args = {key: row[key] for key in ARGS if row[key] == row[key] and row[key] is not None}
     base: Event = {"pid": pid, "tid": tid, "cat": row["kind"]}
-    colour = {"cname": COLOURS[row["state"]]} if row["state"] in COLOURS else {}
+    color = {"cname": COLORS[row["state"]]} if row["state"] in COLORS else {}
     start, end = row["from_s"], row["to_s"]
-    yield {"ph": "X", "name": row["attempt"], **_span(start, end), **base, "args": args, **colour}
+    yield {"ph": "X", "name": row["attempt"], **_span(start, end), **base, "args": args, **color}
     ends = [("shuffle", row["shuffle_end"]), ("sort", row["sort_end"]), ("reduce", end)]
     if row["kind"] == "reduce" and all(start <= at <= end for _, at in ends):
         for phase, at in ends:

@@ -30,7 +30,7 @@ class Arrivals(Section):
 
 
 class HeavyTail(Section):
-    """`input`: a bounded Pareto law, the share of jobs that read more than x falls as x^-shape."""
+    """`input`: a bounded Pareto law. The share of jobs that read more than x falls as x^-shape."""
 
     least: Annotated[Size, says("smallest input")] = 64 * 2**20
     most: Annotated[Size, says("largest input")] = 4 * 2**30
@@ -38,14 +38,14 @@ class HeavyTail(Section):
 
 
 class Popular(Section):
-    """`files`: the number of files that jobs read one of, the r-th most popular in proportion to r^-exponent."""
+    """`files`: the number of files. The r-th most popular one is read in proportion to r^-exponent."""
 
     count: Annotated[Positive, says("number of files")]
     exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0
 
 
 class Factors(Section):
-    """`deadline`: a factor of the time that the job takes alone, uniform between the two."""
+    """`deadline`: a factor of the time that the job takes alone, uniform between `least` and `most`."""
 
     least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
     most: Annotated[Above0, says("largest factor")] = 3.0

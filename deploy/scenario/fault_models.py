@@ -161,9 +161,9 @@ else:
 
 
 class RandomFaults(Section):
-    """`random`: a number of faults, or of a rate, between `from` and `until`, each for `for` on average.
+    """`random`: a number of faults, or faults at a rate, between `from` and `until`, each for `for` on average.
 
-    `spare`: at any time, enough nodes that hold replicas stay free of faults that one replica of each block remains.
+    `spare`: at any time, each block has a replica on a node without such a fault.
     """
 
     rate: Annotated[

@@ -367,7 +367,7 @@ class Scenario(Section):
     ] = "true"
     faults: Annotated[Faults, says("faults to inject, each at a time or drawn")] = []
     profiles: Annotated[Profiles, says("the profile store")] = Profiles()
-    simulate: Annotated[Simulate, says("how a simulated run is modelled")] = Simulate()
+    simulate: Annotated[Simulate, says("how a simulated run is modeled")] = Simulate()
     framework: Annotated[
         FrameworkModel,
         says("what a simulated run adds to the work of tasks: none, hadoop1, yarn, or one with numbers"),

@@ -27,17 +27,17 @@ class Listener:
 
     @property
     def is_unix(self) -> bool:
-        """Return whether it is a unix socket."""
+        """Return whether the listener is a unix socket."""
         return not self.port
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether no other host can reach it."""
+        """Return whether no other host can reach the listener."""
         return self.is_unix or ip_address(self.address).is_loopback
 
     @property
     def where(self) -> str:
-        """Return its address in the usual notation."""
+        """Return the address in the usual notation."""
         if self.is_unix:
             return self.address
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"

@@ -37,7 +37,7 @@ class ClusterRecord:
     policy: str
     machines: str
     started: str  # ISO 8601
-    failed: str = ""  # why it ended unasked
+    failed: str = ""  # why it ended without `schedbed down`
     doors: Mapping[str, str] = field(default_factory=dict)  # WebHDFS and metrics: where, and the token's file
 
 
@@ -146,7 +146,8 @@ def mark_failed(folder: Path, why: str) -> None:
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and a line for each that ended unasked, by name; remove the files of these."""
+    """Return the clusters that are up, and a line for each that failed or was killed, by name. Remove the files of
+    clusters that are not up."""
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -171,8 +172,8 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """Return the cluster of that name, or the only one. Raises BadInput if there is none, RunFailed if it ended
-    unasked."""
+    """Return the cluster of that name, or the only one. Raises BadInput if there is none, RunFailed if it
+    failed or was killed."""
     up, gone = clusters()
     if name is None and len(up) == 1:
         return next(iter(up.values()))

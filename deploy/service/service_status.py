@@ -28,7 +28,7 @@ class JobStates:
         return [job for job, row in rows.items() if row["state"] in ENDED and job not in before]
 
     def of(self, planned: PlannedJob) -> Json:
-        """Return the status of a job; a job without any yet waits for its time."""
+        """Return the status of a job; a job without a status yet is `waiting` for its submit time."""
         return self._rows.get(planned.job) or {
             "job": planned.job,
             "name": planned.name,

@@ -42,7 +42,7 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 def show_status(name: str | None, *, as_json: bool) -> None:
     """Print one cluster in full if it is named or the only one, else a line for each.
 
-    Raises RunFailed if the named one ended unasked; other clusters that did get a line.
+    A cluster that failed or was killed gets a line; if it is the named one, RunFailed is raised.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
@@ -80,7 +80,7 @@ def _status(cluster: Cluster) -> Json:
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
     """End one cluster, or all, and print where the results are; with `everything` also remove leftovers.
 
-    Raises RunFailed if one of them had ended unasked.
+    Raises RunFailed if one of them had failed or was killed.
     """
     console, trouble = Console(), []
     if not everything:

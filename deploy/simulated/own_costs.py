@@ -30,7 +30,7 @@ from schedbed.tasks.units import format_bytes, format_duration
 from schedbed.tasks.workloads.planned import PlannedJob
 
 KIND = "app-costs"
-"""The kind of such values in the profile store."""
+"""The kind under which the profile store keeps the costs."""
 SAMPLE_BYTES = 2 * 2**20  # at most, of a job's input
 LIMIT_S = 180.0
 _known: dict[str, AppCosts] = {}  # of this process, for jobs that run the same on the same input

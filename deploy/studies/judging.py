@@ -1,4 +1,4 @@
-"""The judgement of `schedbed validate`: the repeats to fit costs to, errors by job, and whether both sides have one
+"""The judgment of `schedbed validate`: the repeats to fit costs to, errors by job, and whether both sides have one
 winner."""
 
 from __future__ import annotations

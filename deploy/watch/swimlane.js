@@ -1,9 +1,9 @@
 // The slots of all nodes over time, on one canvas: a row a slot, a box an attempt.
-export const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1"];
+export const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1"];
 const LEFT = 74, FOOT = 18, SPAN_S = 120, LEAST_S = 30;
 
 export const jobOf = (attempt) => attempt.split("_").slice(0, 2).join("_");
-export const colourOf = (job) => COLOURS[(parseInt(job.split("_")[1], 10) || 0) % COLOURS.length];
+export const colorOf = (job) => COLORS[(parseInt(job.split("_")[1], 10) || 0) % COLORS.length];
 export const kindOf = (attempt) => (attempt.split("_")[2] === "r" ? "reduce" : "map");
 
 // Where each slot's row is: nodes in their order, maps above reduces.
@@ -65,7 +65,7 @@ export function drawLanes(canvas, specs, attempts, faults, now) {
   for (const box of place(rows, seen)) {
     const left = Math.max(LEFT, x(box.start)), right = x(box.end === null ? now : box.end);
     pen.globalAlpha = box.end === null || box.state === "succeeded" ? 1 : 0.4;
-    pen.fillStyle = colourOf(jobOf(box.attempt));
+    pen.fillStyle = colorOf(jobOf(box.attempt));
     pen.fillRect(left, box.row * high, Math.max(1, right - left - 0.5), high - 1);
   }
   pen.globalAlpha = 1;

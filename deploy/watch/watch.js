@@ -1,6 +1,6 @@
 // The live page: hears events, keeps what they say, and draws. Tables are drawn after an event; while attempts run,
 // lanes are drawn between events as well, so that their boxes grow evenly. All text is set as text.
-const { drawLanes, colourOf } = await import("./swimlane.js" + location.search);
+const { drawLanes, colorOf } = await import("./swimlane.js" + location.search);
 const TOKEN = new URLSearchParams(location.search).get("token"), KEPT = 6000, DECISIONS = 200, SHOWN = 60;
 const ENDED = ["succeeded", "failed", "killed"], byId = (id) => document.getElementById(id);
 const LANES_MS = 50, AHEAD_S = 1.5;
@@ -97,7 +97,7 @@ function drawJobs(jobs) {
   const order = jobs.filter((j) => !ENDED.includes(j.state)).concat(jobs.filter((j) => ENDED.includes(j.state)).reverse()).slice(0, 40);
   table("jobs", ["", "job", "name", "user", "maps", "reduces", "state", ""], order.map((job) => {
     const mark = element("span", "\u25a0");
-    mark.style.color = colourOf(job.job);
+    mark.style.color = colorOf(job.job);
     const state = job.reason ? `${job.state}: ${job.reason}` : job.state;
     return { cells: [mark, job.job, job.name, job.user, `${job.maps_done} of ${job.maps}`, `${job.reduces_done} of ${job.reduces}`, state, killButton(job)] };
   }));

@@ -19,7 +19,7 @@ class BeatRead(BaseException):
 
 
 class BeatWatch:
-    """The reads of one policy. `read`: it has read such a value. `is_over`: its run has ended."""
+    """The reads of one policy. `read`: the policy has read a value that heartbeats bring. `is_over`: the run ended."""
 
     __slots__ = ("is_over", "read")
 
@@ -28,7 +28,7 @@ class BeatWatch:
         self.is_over = False
 
     def note(self) -> None:
-        """Note such a read. Raises BeatRead, or TypeError after the end of the run."""
+        """Note a read of a value that heartbeats bring. Raises BeatRead, or TypeError after the end of the run."""
         if self.is_over:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
         self.read = True

@@ -24,14 +24,14 @@ REFUSED = {
     **dict.fromkeys(("os.posix_spawn", "os.spawn", "subprocess.Popen"), "starts no processes"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "sees only its view"),
 }
-"""By the interpreter's names of such events."""
+"""What a policy must not do, by the interpreter's names of the audit events."""
 
 
 _installed: list[int] = []
 
 
 def refuse_harm() -> None:
-    """Refuse such acts from now on in any thread that executes a call of the policy."""
+    """Refuse the acts of `REFUSED` from now on in any thread that executes a call of the policy."""
     if os.getpid() in _installed:
         return
     _installed.append(os.getpid())

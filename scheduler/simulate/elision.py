@@ -37,10 +37,11 @@ def acts_on_ticks(policy: Policy) -> bool:
 
 
 class Resting(Protocol):
-    """A shipped policy or admission that knows which nodes it would refuse, without a row, as slots do not say.
+    """A shipped policy or admission that predicts which nodes it would refuse without writing a row, even if they have
+    free slots. The heartbeats of these nodes can be skipped: the nodes rest.
 
-    `rest_turn` grows when a node that it has let rest may get a task without having reported anything. A policy may
-    also have `stage_ready(job, kind)`, which tells it at once that tasks may start; `changed` comes later.
+    `rest_turn` grows when a resting node may get a task without having reported anything. A policy may also have
+    `stage_ready(job, kind)`, which is called as soon as tasks may start; `changed` is called later.
     """
 
     rest_turn: int

@@ -42,7 +42,7 @@ def _columns(
 ) -> dict[str, Column]:
     blocks = list(chain.from_iterable(held))
     lives = list(chain.from_iterable(each.values() for each in held))
-    distinct = {id(life): life for life in lives}  # neighbours share theirs
+    distinct = {id(life): life for life in lives}  # neighbors share theirs
     place = {key: number for number, key in enumerate(distinct)}
     lengths, added, causes = zip(*distinct.values(), strict=True)
     codes = np.array([place[id(life)] for life in lives])

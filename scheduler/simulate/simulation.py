@@ -43,7 +43,7 @@ class Simulation:
     """Simulates a setup. Call `step` until it returns False, or `run`. Rows go to `rows` as they are made.
 
     A simulation that skips heartbeats, and whose policy then reads what only these bring, begins again without
-    skipping any. Its rows go on where they were.
+    skipping any. Rows that were passed on before are not passed on again.
     """
 
     def __init__(self, setup: Setup, rows: Rows) -> None:

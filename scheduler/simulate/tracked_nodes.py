@@ -126,7 +126,7 @@ class Ring:
         place = bisect_left(members, (now_s % self._interval_s, -1))
         best: tuple[float, int] | None = None
         count = len(members)
-        # Rounding may put a timer on the wrong side of the cut: its neighbours are looked at, too.
+        # Rounding may put a timer on the wrong side of the cut: its neighbors are looked at, too.
         for near in range(place - 1, place + 2):
             node = self._nodes[members[near % count][1]]
             at_s = next_grid_s(node, now_s, self._interval_s, passed)

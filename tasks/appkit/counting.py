@@ -30,7 +30,7 @@ class KeyCounts:
         return len(self.counts) * ENTRY_BYTES
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the keys of some whole lines; here its words."""
+        """Return the keys in some whole lines: the words, unless a subclass says otherwise."""
         return text.split()
 
     def feed(self, chunk: bytes) -> None:
@@ -47,7 +47,7 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """Return the text that decides which reduce gets the key; here the key itself."""
+        """Return the text that decides which reduce gets the key: the key itself, unless a subclass says otherwise."""
         return key
 
 

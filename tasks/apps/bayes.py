@@ -1,4 +1,4 @@
-"""Counts for a naive Bayes classifier from labelled pages, as the feature step of Mahout's trainer.
+"""Counts for a naive Bayes classifier from labeled pages, as the feature step of Mahout's trainer.
 
 A word of a page weighs log(1 + n) / sqrt(sum of n^2 over the page's words), where n is its number of occurrences.
 Left out: n-grams above single words, and the later jobs that turn the sums into a model.

@@ -44,11 +44,11 @@ def load_with_files_beside(path: Path) -> ModuleType:
 
 
 class _Finder:
-    """Finds the modules of such packages; an entry of `sys.meta_path`."""
+    """Finds the modules of the packages made of users' folders; an entry of `sys.meta_path`."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return how to load a module of such a folder; None for others."""
+        """Return how to load a module of a user's folder; None for other modules."""
         if not name.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(name, path, target)

@@ -64,7 +64,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Act as such a child: read the request, do the work, write the answer. Output of the code is dropped."""
+    """Act as the child of `ask`: read the request, do the work, write the answer. Output of the code is dropped."""
     with os.fdopen(int(sys.argv[1]), "w") as out:
         os.set_inheritable(out.fileno(), False)
         try:

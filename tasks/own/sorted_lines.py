@@ -26,7 +26,7 @@ Partition = Callable[[bytes, int], int]
 
 
 class SortedLines:
-    """The format of such runs. A record is a line, and its key in the sense of `RunFormat` is the whole line."""
+    """The format of runs of sorted lines. A record is a line, and `RunFormat` takes the whole line as the key."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
         """Merge runs. Equal lines are all kept."""
@@ -51,7 +51,7 @@ class SortedLines:
         return bytes(data[data.rfind(b"\n", 0, len(data) - 1) + 1 : len(data) - 1])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the position above `key` by bisection of the bytes."""
+        """Return the length of the lines up to `key`, by bisection."""
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
@@ -108,7 +108,7 @@ def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
-    """Yield these lines, sorted, each as often as it was counted, in pieces. Sorts `lines` in place."""
+    """Yield the sorted lines in pieces, each line `counts[line]` times. Sorts `lines` in place."""
     lines.sort()
     piece: list[bytes] = []
     size = 0

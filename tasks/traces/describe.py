@@ -1,4 +1,4 @@
-"""Description of a trace as labelled lines: counts, spans, quantiles, and what is missing."""
+"""Description of a trace as labeled lines: counts, spans, quantiles, and what is missing."""
 
 from __future__ import annotations
 

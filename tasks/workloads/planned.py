@@ -52,7 +52,7 @@ class PlannedJob:
     """A job whose input is not placed yet; fields as in JobSpec.
 
     With `input`, map i reads block i, or the range after the maps before it if synthetic jobs of different sizes
-    share a file. Without, the job has `maps` maps and no file.
+    share a file. Without `input`, the job has `maps` maps and no file.
     """
 
     job: str

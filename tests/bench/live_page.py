@@ -20,7 +20,7 @@ from tests.bench.figures import Figure, parser, publish, say
 from tests.harness.browser import look
 from tests.harness.busy_run import STATUS_S, BusyRun, fed
 
-IDLE_MAX = 1.0  # per cent of a core, beyond the loop without a page
+IDLE_MAX = 1.0  # percent of a core, beyond the loop without a page
 FRAME_P99_MS = 50.0  # 20 frames a second
 
 FRAMES = """
@@ -46,14 +46,14 @@ DRAWN = (
 
 
 def cpu_percent(seconds: float) -> float:
-    """Return the CPU time of this process over that time, in per cent of a core."""
+    """Return the CPU time of this process over that time, in percent of a core."""
     before_s, began_s = time.process_time(), time.monotonic()
     time.sleep(seconds)
     return 100 * (time.process_time() - before_s) / (time.monotonic() - began_s)
 
 
 def idle_percent(nodes: int, seconds: float) -> float:
-    """Return what an open page at rest adds: per cent of a core beyond the same loop without the page."""
+    """Return what an open page at rest adds: percent of a core beyond the same loop without the page."""
     with fed(BusyRun(nodes, 0), idle=True) as url:
         alone = cpu_percent(seconds)
         host, _, query = url.removeprefix("http://").partition("/")
@@ -74,7 +74,7 @@ def _read_all(answer: http.client.HTTPResponse) -> None:
 
 
 def frame_gaps_ms(nodes: int, events: int, seconds: float) -> tuple[np.ndarray, float]:
-    """Return the times between frames under load, and the server's per cent of a core meanwhile."""
+    """Return the times between frames under load, and the server's percent of a core meanwhile."""
     with fed(BusyRun(nodes, events), idle=False) as url:
         before_s, began_s = time.process_time(), time.monotonic()
         gaps, (rows_shown, _) = look(url, 1280, [FRAMES % (1000 * seconds), DRAWN])
@@ -107,7 +107,7 @@ def main() -> None:
         "live_page",
         "The live page",
         [
-            Figure(name="idle page, per cent of a core", values=idle, unit="%", high=IDLE_MAX, note=note),
+            Figure(name="idle page, percent of a core", values=idle, unit="%", high=IDLE_MAX, note=note),
             Figure(
                 name="time between frames, median",
                 values=[float(np.median(g)) for g in gaps],
@@ -121,7 +121,7 @@ def main() -> None:
                 high=FRAME_P99_MS,
                 note=load,
             ),
-            Figure(name="server under that load, per cent of a core", values=used, unit="%", note=load),
+            Figure(name="server under that load, percent of a core", values=used, unit="%", note=load),
         ],
         given.out,
     )

@@ -14,7 +14,7 @@ from tests.search.generate import LATER, make_story
 from tests.search.mutation.edits import edited, edits
 from tests.search.mutation.equivalent import EQUIVALENT
 from tests.search.mutation.forks import Forks
-from tests.search.mutation.mutant import Mutant, all_mutants, labelled
+from tests.search.mutation.mutant import Mutant, all_mutants, labeled
 from tests.search.mutation.places import functions_of, nodes_of, tree_of
 from tests.search.mutation.reach import Hits
 from tests.search.mutation.targets import LEFT_OUT, MODULES
@@ -85,7 +85,7 @@ def test_what_is_called_equivalent_is_still_made() -> None:
     """Each entry is a change that the generator makes, with a reason."""
     for name, changes in EQUIVALENT.items():
         module, _, function = name.partition(":")
-        made = {label for label, _ in labelled(edits(nodes_of(tree_of(module))[function]))}
+        made = {label for label, _ in labeled(edits(nodes_of(tree_of(module))[function]))}
         assert changes.keys() <= made, f"{name}: {changes.keys() - made}"
         assert all(len(why) > 20 for why in changes.values())
 

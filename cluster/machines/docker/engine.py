@@ -1,6 +1,6 @@
 """The Docker engine: the connection, labels of everything that a run creates there, and its removal.
 
-Containers, networks and volumes are labelled with the run, the user, and the owner process (`owner_mark`), so that
+Containers, networks and volumes are labeled with the run, the user, and the owner process (`owner_mark`), so that
 leftovers of a dead owner are found and nothing else is touched.
 """
 

@@ -164,7 +164,7 @@ class ExactEmulation:
                     self._try_reduce(now_s, run)
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and what was told of others."""
+        """Delete the job's map outputs on the node, and forget the announced ones of other nodes."""
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
@@ -324,7 +324,7 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return, and forget, whose output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return, and forget, the map attempts whose outputs a reduce has read, by map index (`keeps_consumed`)."""
         return self._consumed.pop(attempt, {})
 
 

@@ -153,7 +153,7 @@ class FluidEmulation:
                 run.hear(list(news.outputs))
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and what was told of others."""
+        """Delete the job's map outputs on the node, and forget the announced ones of other nodes."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None:
@@ -203,5 +203,5 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return, and forget, whose output of each map an ended reduce has read (with `keeps_consumed`)."""
+        """Return, and forget, the map attempts whose outputs a reduce has read, by map index (`keeps_consumed`)."""
         return self._world.consumed.pop(attempt, {})

@@ -64,7 +64,7 @@ class Resource:
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return its flows, each as often as it passes."""
+        """Return the resource's flows. A flow that passes the resource several times occurs that many times."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]

@@ -1,4 +1,4 @@
-"""Figure 4's headline live: WordCount before Sort, 3 GB each, under Capacity and under CSLA."""
+"""The main result of Figure 4, live: WordCount before Sort, 3 GB each, under Capacity and under CSLA."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
     """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks.
 
-    With `finer` it has that many times as many maps, which do as much less each.
+    With `finer` the job is cut into that many times as many maps, each with a smaller part of the work.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer

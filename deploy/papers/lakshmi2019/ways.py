@@ -28,7 +28,7 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ONE = Way(name="pairs-3GB")  # the headline's, which `pairs` has run as well
+ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, which `pairs` has run as well
 EACH = Way(name="pairs-3GB-each", queues=QUEUES, factor=1)
 EACH_GROWN = Way(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)
@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the headline's pairs in other queues and on other disks, then the unlike pairs in both orders."""
+    """Run the pairs of 3 GB in other queues and on other disks, then the unlike pairs in both orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

@@ -1,4 +1,4 @@
-"""Figure 4's headline live: Pi beside TeraGen under YARN's vcores and under FGCS, on two nodes."""
+"""The main result of Figure 4, live: Pi beside TeraGen under YARN's vcores and under FGCS, on two nodes."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def scenario(
     hardware: NodeHardware = PAPER_NODE,
     start_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return a scenario of the jobs. `start_s` is the time of an attempt's start instead of Hadoop 1's usual one.
+    """Return a scenario of the jobs. `start_s` replaces Hadoop 1's usual time to start an attempt.
 
     A live run is 67 times as fast, on slower cores and equally fast disks, and without paging.
     """

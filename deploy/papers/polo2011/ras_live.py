@@ -1,4 +1,4 @@
-"""Figure 3's headline live: Fair with one map slot a node against RAS, on three nodes."""
+"""The main result of Figure 3, live: Fair with one map slot a node against RAS, on three nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan() -> Mapping[str, Any]:
-    """Return Experiment 1 with less work a node, for which jobs come sooner after each other by the same factor."""
+    """Return Experiment 1 with less work per node, and with gaps between jobs shortened by the same factor."""
     sooner = SIZE.part * FULL.nodes / SIZE.nodes
     mine = [{**each, "submit": f"{sooner * float(each['submit'].removesuffix('s'))}s"} for each in jobs(SIZE)]
     asked = scenario(mine, [fair_spec(WORST_SLOTS), ras(live=True)], SIZE)

@@ -23,7 +23,7 @@ FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield Fair's makespan with the usual slots, by how much more or fewer of them are worse, and lengths alone."""
+    """Yield Fair's makespan with the usual slots, the loss in % with more and fewer, and the jobs' times alone."""
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s
     for slots in NEXT_SLOTS:

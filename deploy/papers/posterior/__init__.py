@@ -1,1 +1,1 @@
-"""The clusters that fit what a paper prints about its own, and the share of them on which each claim holds."""
+"""Clusters that fit the values that a paper prints about its cluster, and the share on which each claim holds."""

@@ -53,7 +53,7 @@ class ClaimShare:
 
 
 def share(count: int, of: int) -> FitShare:
-    """Return a share with its exact interval, which is [0, 1] of nothing."""
+    """Return a share with its exact interval, which is [0, 1] if nothing was counted."""
     if not of:
         return FitShare(count=0, of=0, low=0.0, high=1.0)
     from scipy.stats import binomtest

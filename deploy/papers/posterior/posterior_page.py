@@ -36,7 +36,8 @@ def summary(paper: str, draws: Draws) -> str:
 
 
 def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
-    """Return the cells of the claims' table: claim, paper, criterion, our median, and on which share it holds."""
+    """Return the cells of the claims' table: claim, paper, criterion, our median, and the share of
+    fitting clusters on which the claim holds."""
     return [
         (
             f"{claim.key}: {claim.said.what}",

@@ -83,5 +83,5 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of one draw, each with chance of its own, so that a new one leaves the others."""
+        """Return the parameters of one draw. A new parameter does not change the others: each has its own generator."""
         return {key: each.draw(seed, "posterior", paper, number, key) for key, each in self.prior.items()}

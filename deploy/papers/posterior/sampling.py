@@ -1,4 +1,4 @@
-"""Simulation of the draws on all cores: which clusters fit, and what their claims come to."""
+"""Simulation of the draws on all cores: which clusters fit, and the values of their claims."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def posterior_of(paper: str) -> Posterior:
 def play(paper: str, draws: int, seed: int, done: Callable[[Draw], object]) -> list[Draw]:
     """Simulate the draws, side by side on all cores, and return them in order. `done` gets each as it ends.
 
-    A draw depends on its number and the seed only: more draws add to fewer ones.
+    A draw depends on its number and the seed only, so more draws include the same first ones.
     """
     posterior_of(paper)
     planned = [PlannedDraw(paper=paper, number=number, seed=seed) for number in range(1, draws + 1)]

@@ -1,4 +1,4 @@
-"""Figure 5's headline live: a job with the slots of the average bound for each deadline, by a profile of its own."""
+"""The main result of Figure 5, live: a job with the average bound's slots for each deadline, by its own profile."""
 
 from __future__ import annotations
 

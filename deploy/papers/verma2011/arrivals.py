@@ -71,7 +71,8 @@ class Outcome:
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return the testbed's slots under ARIA, which knows these jobs' profiles; each task takes the job's time.
+    """Return the testbed's slots under ARIA, which knows these jobs' profiles. Tasks take the times in `maps_s` and
+    `reduces_s` of their job.
 
     Deadlines count from each job's submission, which `play` decides.
     """
@@ -79,7 +80,8 @@ def scenario(
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return `bare` of `under_aria` with all of the jobs, submitted at once; each task takes the job's time."""
+    """Return the scenario `bare` (from `under_aria`) with all jobs, submitted at once. Tasks take the times in `maps_s`
+    and `reduces_s` of their job."""
     (model,) = bare.jobs
     planned = [
         replace(
@@ -100,7 +102,7 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """Return a cluster under ARIA that knows these jobs' profiles, with one job as a model for others."""
+    """Return a cluster under ARIA that knows these jobs' profiles, with one job as a model for `planned_job`."""
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(

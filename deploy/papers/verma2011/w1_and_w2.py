@@ -30,7 +30,7 @@ LEAST_S = 1.0  # no task is shorter, whatever the normal distribution says
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A job that is not submitted: the seconds that each task holds a slot, and the deadline after its submission."""
+    """A job before its submission: the seconds that each task holds a slot, and the deadline after the submission."""
 
     name: str
     maps_s: tuple[float, ...]
@@ -41,7 +41,7 @@ class DueJob:
 
     @property
     def load(self) -> float:
-        """Return the load of its minimum pair."""
+        """Return the load of the job's minimum pair of map and reduce slots."""
         return load(*self.asks)
 
 

@@ -68,7 +68,7 @@ def draw(figure: Figure, said: Values, measured: Measured) -> None:
     ax.axhline(local_s + wait_s, color="black", linewidth=1, label="delay, N + D")
     for each in SHARES.values():
         ax.axvline(each, color=PAPER, linewidth=0.8, linestyle="--")
-    ax.set(xlabel="P (grey: the thesis's settings)", ylabel="map ends after [s], before scale", xlim=(0, 1))
+    ax.set(xlabel="P (gray: the thesis's settings)", ylabel="map ends after [s], before scale", xlim=(0, 1))
     legend(ax)
 
 

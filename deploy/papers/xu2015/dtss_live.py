@@ -1,4 +1,4 @@
-"""Figure 12's headline live: the first ten jobs under delay scheduling and under DTSS with P=0.25."""
+"""The main result of Figure 12, live: the first ten jobs under delay scheduling and under DTSS with P=0.25."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def local_bytes(run: RunTables) -> int:
-    """Return the input bytes of maps that ran on a node with the whole or a part of it."""
+    """Return the input bytes of maps, whole or parts, that ran on a node with a replica of their input."""
     maps = useful(run.attempts)
     return int(maps.loc[(maps["kind"] == "map") & (maps["locality"] == "node"), "length"].sum())
 

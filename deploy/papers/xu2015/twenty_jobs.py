@@ -32,8 +32,8 @@ LIVE_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Parameters that the thesis does not print: the start of an attempt, the CPU of a whole map, and T1. The fit has
-    no name."""
+    """Parameters that the thesis does not print: the time to start an attempt, the CPU time of a whole map, and T1.
+    `name` ends the names of runs; it is empty for the fitted setting."""
 
     name: str
     start_s: float
@@ -148,7 +148,7 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(played: Played, policy: str) -> RunTables:
-    """Return the tables with attempts that start when they take their slot instead of at their first line."""
+    """Return the tables with the start of each attempt set to its launch, when it takes its slot."""
     run = played.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})

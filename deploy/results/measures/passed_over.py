@@ -1,4 +1,4 @@
-"""The times when jobs were passed over by offers, and what of a wait lies in them, for many tasks at once."""
+"""The times when jobs were passed over by offers, and how much of a wait falls into them, for many tasks at once."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class PassedWaits:
     spans: list[tuple[int, int]]  # where the times of each job begin and end, of jobs with several
 
     def share(self, area: Area) -> np.ndarray:
-        """Return what of the area during each task's wait lies in the times when its job was passed over."""
+        """Return, for each task, the area over the part of the task's wait when its job was passed over."""
         made = np.zeros(self.count)
         if not len(self.start):
             return made

@@ -25,8 +25,8 @@ def task_causes(
     end_s: float,
     first: pd.DataFrame,
 ) -> dict[str, np.ndarray]:
-    """Return by cause the seconds that each task waited for it, in the order of `first` (`waits.first_assignments`).
-    Their sum is `waits.task_waits`.
+    """Return, by cause, the seconds that the cause made each task wait, in the order of `first`
+    (`waits.first_assignments`). Their sum is `waits.task_waits`.
 
     `slots` are those of the whole cluster by kind of task. NaN for a task whose time of becoming runnable is unknown.
     """

@@ -9,7 +9,7 @@ function bandGeometry(bands, width) {
   return { high, left: width < 500 ? 74 : 92, width, bottom: 4 + high * bands.names.length, height: 34 + high * bands.names.length };
 }
 function drawBands(policy, canvas, plot) {
-  const bands = policy.bands, by = document.getElementById("colour").value, { names, series } = bands[by];
+  const bands = policy.bands, by = document.getElementById("color").value, { names, series } = bands[by];
   const width = plot.clientWidth, g = bandGeometry(bands, width), [from, to] = timeRange(), pen = penOf(canvas, width, g.height);
   timeScale(g, from, to);
   const step = R.data.end / bands.bins;
@@ -50,7 +50,7 @@ function buildBands(policy, parent) {
     const bands = policy.bands, g = canvas.geometry, box = canvas.getBoundingClientRect(), t = g.time(event.clientX - box.left);
     const n = Math.floor((event.clientY - box.top - 4) / g.high), k = Math.floor((t / R.data.end) * bands.bins);
     if (n < 0 || n >= bands.names.length || k < 0 || k >= bands.bins) return "";
-    const by = document.getElementById("colour").value, { names, series } = bands[by];
+    const by = document.getElementById("color").value, { names, series } = bands[by];
     const parts = names.map((name, i) => [groupLabel(by, name), series[n][i][k]]).filter(([, v]) => v > 0).map(([name, v]) => `${name}: ${v} %`);
     return [`${bands.names[n]} (${bands.nodes[n]} nodes, ${bands.slots[n]} slots) at ${number(t)} s`, ...parts].join("\n");
   });

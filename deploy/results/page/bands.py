@@ -49,7 +49,7 @@ def _named(racks: Sequence[str]) -> str:
 
 
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
-    """Return, for each band, the share of its slots in use, in per cent per bin, by job, user and locality."""
+    """Return, for each band, the share of its slots in use, in percent per bin, by job, user and locality."""
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [
         sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)

@@ -1,5 +1,5 @@
 "use strict";
-// Shared by all plots: the data, the state (zoom, followed job), colours, axes and the tooltip.
+// Shared by all plots: the data, the state (zoom, followed job), colors, axes and the tooltip.
 const R = {
   data: JSON.parse(document.getElementById("data").textContent),
   view: null, // [from, to] in seconds, or null for the whole run
@@ -12,8 +12,8 @@ const PLACE_NAMES = ["node-local", "rack-local", "off-rack"];
 const OTHERS = "#999999";
 const DASHES = ["", "6 3", "2 3", "8 3 2 3", "4 2", "10 4"];
 
-// The seven safe colours, then the same ones darker and lighter.
-function colour(i) {
+// The seven safe colors, then the same ones darker and lighter.
+function color(i) {
   if (i < 0) return OTHERS;
   const base = OKABE[i % OKABE.length], round = Math.floor(i / OKABE.length) % 3;
   return round === 0 ? base : mix(base, round === 1 ? "#000000" : "#ffffff", 0.38);
@@ -27,7 +27,7 @@ const USER_INDEX = new Map(R.data.users.map((user, i) => [user, i]));
 const QUEUE_INDEX = new Map([...new Set(R.data.jobs.map((job) => job.queue))].sort().map((queue, i) => [queue, i]));
 function groupColour(kind, name) {
   const index = { job: JOB_INDEX, user: USER_INDEX, queue: QUEUE_INDEX }[kind].get(name);
-  return index === undefined ? OTHERS : colour(index);
+  return index === undefined ? OTHERS : color(index);
 }
 function groupLabel(kind, name) {
   const index = kind === "job" ? JOB_INDEX.get(name) : undefined;

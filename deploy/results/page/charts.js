@@ -1,4 +1,4 @@
-// The other plots: completion times, locality, running tasks, fair shares and node utilisation.
+// The other plots: completion times, locality, running tasks, fair shares and node utilization.
 function line(points) { return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join(""); }
 
 const SPREADS = { completion: ["completion time [s]", "s"], wait: ["wait for the first task [s]", "s"], slowdown: ["slowdown: completion over the time alone [x]", "x"] };
@@ -11,7 +11,7 @@ function drawCdf(of, plot) {
     if (!n) return;
     values.forEach((v, k) => points.push([f.x(v), f.y((100 * k) / n)], [f.x(v), f.y((100 * (k + 1)) / n)]));
     points.push([f.x(right), f.y(100)]);
-    f.inside.append(svg("path", { d: line(points), fill: "none", stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
+    f.inside.append(svg("path", { d: line(points), fill: "none", stroke: color(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
   });
   hover(f.root, (event) => {
     const share = (event.clientX - f.root.getBoundingClientRect().left - f.left) / (f.width - f.left - f.right), at = least + share * (right - least);
@@ -24,7 +24,7 @@ function buildSpreads() {
   const parent = document.getElementById("spreads"), box = el("div", { class: "legend" });
   R.data.policies.forEach((policy, i) => {
     const mark = svg("svg", { width: 26, height: 8, style: "width:26px" });
-    mark.append(svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: colour(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
+    mark.append(svg("line", { x1: 0, x2: 26, y1: 4, y2: 4, stroke: color(i), "stroke-width": 2, "stroke-dasharray": DASHES[i % DASHES.length] }));
     box.append(el("span", {}, mark, policy.name));
   });
   for (const of of Object.keys(SPREADS).filter((name) => R.data.policies.some((p) => p.spread[name].length))) {
@@ -111,7 +111,7 @@ function drawUse(policy, plot) {
   const resource = document.getElementById("resource").value, mean = policy.use[resource + "_mean"], most = policy.use[resource + "_most"], times = binTimes();
   const top = Math.max(115, 1.05 * Math.max(0, ...most.map((v) => v || 0)));
   const f = frame(plot, { height: 130, x: timeRange(), y: [0, top], xlabel: "time [s]", ylabel: "of limit [%]" });
-  f.inside.append(svg("path", { d: gapped(f, times, most), fill: "none", stroke: colour(1), "stroke-width": 1 }));
+  f.inside.append(svg("path", { d: gapped(f, times, most), fill: "none", stroke: color(1), "stroke-width": 1 }));
   f.inside.append(svg("path", { d: gapped(f, times, mean), fill: "none", stroke: css("--accent"), "stroke-width": 2 }));
   f.root.append(svg("line", { class: "limit", x1: f.left, x2: f.width - f.right, y1: f.y(100), y2: f.y(100), stroke: css("--bad"), "stroke-width": 1.3, "stroke-dasharray": "6 3" }));
   f.root.append(svg("text", { x: f.width - f.right, y: f.y(100) - 4, "text-anchor": "end" }, fitted(`limit of a node: ${policy.limits[resource]}`, f.width - f.left - f.right)));
@@ -145,7 +145,7 @@ function drawHeat(policy, plot, canvas) {
 }
 
 function buildHeat(policy, parent) {
-  const plot = panel(parent, policy.name), canvas = el("canvas", { role: "img", "aria-label": `node utilisation under ${policy.name}` });
+  const plot = panel(parent, policy.name), canvas = el("canvas", { role: "img", "aria-label": `node utilization under ${policy.name}` });
   const lines = el("div", { class: "plot" });
   plot.before(lines);
   plot.append(canvas);
@@ -194,7 +194,7 @@ buildLanes();
 buildCharts();
 sharedLegend("areakeys", areaEntries, () => (document.getElementById("group").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
 sharedLegend("sharekeys", shareEntries);
-for (const id of ["colour", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
+for (const id of ["color", "group", "resource"]) document.getElementById(id).addEventListener("change", redraw);
 document.getElementById("unzoom").addEventListener("click", () => zoom(null));
 document.getElementById("unpick").addEventListener("click", () => follow(R.hot));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

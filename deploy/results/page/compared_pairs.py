@@ -37,7 +37,7 @@ class ComparedPair:
 
     @property
     def gains(self) -> np.ndarray:
-        """Return by how many per cent less the winner has, per repeat."""
+        """Return by how many percent less the winner has, per repeat."""
         return 100 * (self.others - self.mine) / self.others
 
     def both(self, policies: Policies, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:

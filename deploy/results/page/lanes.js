@@ -60,11 +60,11 @@ function attemptColour(policy, a, i, by) {
   const job = a.job[i];
   if (by === "place") return a.place[i] < 0 ? OTHERS : PLACE_COLOURS[a.place[i]];
   if (by === "user") return job < 0 ? OTHERS : groupColour("user", R.data.jobs[job].user);
-  return colour(job);
+  return color(job);
 }
 
 function drawAttempts(pen, policy, g) {
-  const a = policy.attempts, by = document.getElementById("colour").value, high = g.high - (g.high > 5 ? 1 : 0);
+  const a = policy.attempts, by = document.getElementById("color").value, high = g.high - (g.high > 5 ? 1 : 0);
   const [from, to] = timeRange(), hatch = hatching(pen, css("--hatch"));
   for (let i = 0; i < a.row.length; i++) {
     const start = a.start[i] / 100, end = start + a.lasts[i] / 100;
@@ -190,17 +190,17 @@ function buildLanes() {
   const parent = document.getElementById("lanes"), keys = el("div", { id: "lanekeys" });
   for (const policy of R.data.policies) (policy.bands ? buildBands : buildSlots)(policy, parent);
   parent.append(keys);
-  sharedLegend("lanekeys", laneEntries, () => (document.getElementById("colour").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
+  sharedLegend("lanekeys", laneEntries, () => (document.getElementById("color").value === "job" ? (job) => job !== undefined && follow(job) : undefined));
 }
 
 // The names that are drawn: with bands those of the bands, with slots those of the attempts in view.
 function laneEntries() {
-  const by = document.getElementById("colour").value;
+  const by = document.getElementById("color").value;
   if (R.data.policies.some((p) => p.bands)) return bandNames(by).map((name) => [groupLabel(by, name), bandColour(by, name), by === "job" ? JOB_INDEX.get(name) : undefined]);
   if (by === "place") return PLACE_NAMES.map((name, i) => [name, PLACE_COLOURS[i]]).concat([["reduces, no input", OTHERS]]);
   const drawn = drawnJobs();
   if (by === "user") return R.data.users.filter((user) => drawn.some((i) => R.data.jobs[i].user === user)).map((user) => [user, groupColour("user", user)]);
-  return drawn.map((i) => [R.data.jobs[i].name, colour(i), i]);
+  return drawn.map((i) => [R.data.jobs[i].name, color(i), i]);
 }
 function drawnJobs() {
   const [from, to] = timeRange(), found = new Set();

@@ -18,7 +18,7 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 
 
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
-    """Return the use per bin in per cent: of each node or band, the mean, and of the busiest node in that bin.
+    """Return the use per bin in percent: of each node or band, the mean, and of the busiest node in that bin.
 
     A bin without heartbeats is null. In a simulated run it is 0, since an idle simulated node sends no heartbeats,
     unless a fault silenced the node.

@@ -36,7 +36,7 @@ SPOKEN = {
     "completion, p95": "the 95th percentile of completion",
     "wait of a job, mean": "the mean wait of a job",
 }
-"""The names of rows in a sentence with a difference in per cent."""
+"""The names of rows in a sentence with a difference in percent."""
 COUNTED = {
     "late deadlines": "{winner} is late for {mine} of the deadlines, {loser} for {others}",
     LOCALITY: "{winner} runs {mine}% of its maps beside their data, {loser} {others}%",

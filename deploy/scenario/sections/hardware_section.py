@@ -1,4 +1,4 @@
-"""A node's disk and memory in a scenario: one figure each, or with their loss under load."""
+"""A node's disk and memory in a scenario: a plain rate or size, or a mapping that also says how load slows the disk."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ class _Account:
 class QuotaLedger:
     """Counts what users have submitted with their tokens; for several threads at once.
 
-    Who first brings an input pays for its bytes, until the input is forgotten (the input made for one synthetic job)
-    or the cluster goes down. Others may use the same input for nothing.
+    The first user to bring an input pays for its bytes, until the input is forgotten (the input made for one
+    synthetic job) or the cluster goes down. Others may use the same input for nothing.
     """
 
     def __init__(self) -> None:

@@ -126,7 +126,7 @@ def source_of(state: State, task: int, node: int) -> int:
 
 @compiled
 def _is_complete(state: State, node: int, job: int) -> bool:
-    """Return whether the job's reduces on the node were told of all map outputs."""
+    """Return whether all map outputs were announced to the job's reduces on the node."""
     board = board_of(state, node, job)
     return board >= 0 and state.boards[board].all_done > 0
 

@@ -157,7 +157,7 @@ class NearEntry(Record):
 
 
 class FeedEntry(Record):
-    """The map outputs of a job that the core told a node of, and the number of the job's reduces there."""
+    """The map outputs of a job that the core announced to a node, and the number of the job's reduces there."""
 
     job: i4
     reduces: i4

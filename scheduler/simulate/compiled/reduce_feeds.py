@@ -1,4 +1,4 @@
-"""Map outputs that the core told the nodes of, for their reduces (compiled)."""
+"""Map outputs that the core announced to nodes, for their reduces (compiled)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def feed_less(state: State, node: int, job: int) -> None:
 def feed(state: State, node: int) -> int:
     """Add news of map outputs to the reply; return the number of jobs with news. Mirrors `core._feed`.
 
-    It differs without contention: reduces then wait for all map outputs, so earlier news is not told.
+    It differs without contention: reduces then wait for all map outputs, so earlier news is not announced.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

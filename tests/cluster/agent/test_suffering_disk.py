@@ -76,6 +76,6 @@ def test_what_is_modelled_is_said() -> None:
     soft = "software (cooperating code only)"
     assert with_modelled(soft, plain) == soft
     both = replace(plain, seek=0.1, paging=1.0)
-    assert with_modelled(soft, both) == "software; seeks, paging modelled (cooperating code only)"
+    assert with_modelled(soft, both) == "software; seeks, paging modeled (cooperating code only)"
     shared = replace(plain, shared_disk="h")
-    assert with_modelled("loop device", shared) == "loop device; sharing modelled (cooperating code only)"
+    assert with_modelled("loop device", shared) == "loop device; sharing modeled (cooperating code only)"

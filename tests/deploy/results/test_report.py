@@ -248,7 +248,7 @@ def test_an_attempt_takes_the_lowest_slot_that_is_free() -> None:
 
 def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(folder: Path) -> None:
     made = summary.load(folder)
-    plain, coloured, marked = StringIO(), StringIO(), StringIO()
+    plain, colored, marked = StringIO(), StringIO(), StringIO()
     table.show(made, Console(file=plain))
     lines = plain.getvalue().splitlines()
     assert (
@@ -259,8 +259,8 @@ def test_the_table_is_plain_text_outside_a_terminal_and_marks_the_best_on_one(fo
     assert "Cannot tell with 3 repeats which policy is best" in plain.getvalue()
     for row in made["comparison"]["rows"]:
         row["best"] = None
-    table.show(made, Console(file=coloured, force_terminal=True, width=120))
-    assert "\x1b[1;32m" not in coloured.getvalue()
+    table.show(made, Console(file=colored, force_terminal=True, width=120))
+    assert "\x1b[1;32m" not in colored.getvalue()
     made["comparison"]["rows"][0]["best"] = "fair"
     table.show(made, Console(file=marked, force_terminal=True, width=120))
     assert "\x1b[1;32m" in marked.getvalue()

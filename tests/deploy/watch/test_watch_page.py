@@ -22,16 +22,16 @@ TABLES = """
 Object.fromEntries(["queues", "jobs", "nodes", "decisions"].map(
   (id) => [id, document.querySelectorAll(`#${id} tbody tr`).length]))
 """
-COLOURED = """
+COLORED = """
 (() => {
   const canvas = document.getElementById("lanes"), { width, height } = canvas;
   const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
-  let coloured = 0;
+  let colored = 0;
   for (let i = 0; i < data.length; i += 4) {
     const parts = [data[i], data[i + 1], data[i + 2]];
-    if (data[i + 3] && Math.max(...parts) - Math.min(...parts) > 60) coloured++;
+    if (data[i + 3] && Math.max(...parts) - Math.min(...parts) > 60) colored++;
   }
-  return coloured;
+  return colored;
 })()
 """
 CUT = """
@@ -61,7 +61,7 @@ def test_the_page_shows_lanes_queues_jobs_nodes_and_decisions(width: int) -> Non
         _, wide, overlaps, cut, tables, filled, gauges = look(
             url,
             width,
-            [SHOWN, "document.documentElement.scrollWidth", OVERLAPS, CUT, TABLES, COLOURED, GAUGES],
+            [SHOWN, "document.documentElement.scrollWidth", OVERLAPS, CUT, TABLES, COLORED, GAUGES],
         )
     assert wide <= width and overlaps == [] and cut == []
     assert tables["nodes"] == 6 and tables["queues"] == 1 and min(tables.values()) > 0

@@ -53,7 +53,7 @@ def all_mutants() -> list[Mutant]:
     return [mutant for module in MODULES for mutant in _mutants(module)]
 
 
-def labelled(made: Iterable[Edit]) -> Iterator[tuple[str, Edit]]:
+def labeled(made: Iterable[Edit]) -> Iterator[tuple[str, Edit]]:
     """Yield each edit of a function with its words, numbered from the second of the same words on."""
     seen: Counter[str] = Counter()
     for edit in sorted(made, key=lambda edit: edit.line):
@@ -68,6 +68,6 @@ def _mutants(module: str) -> Iterator[Mutant]:
         if key in LEFT_OUT or name not in functions_of(module):
             continue
         lines = statement_lines(node)
-        for label, edit in labelled(edits(node)):
+        for label, edit in labeled(edits(node)):
             if label not in EQUIVALENT.get(key, {}):
                 yield Mutant(module, name, edit, lines.get(edit.line, edit.line))

@@ -151,7 +151,7 @@ def test_describe_agrees_with_an_independent_count(path: Path, count: Callable[[
 
 
 def test_every_file_is_counted_a_topology_or_refused_in_one_line() -> None:
-    """Nodes, topologies and a specification hold no recorded jobs; README, licences and SWF's machines are refused."""
+    """Nodes, topologies and a specification hold no recorded jobs; README, licenses and SWF's machines are refused."""
     counted = {path for path, _ in FILES}
     for path in sorted(TRACES.glob("*/*")):
         if path in counted:

@@ -1,4 +1,4 @@
-"""Map outputs that a node's reduces were told of (compiled).
+"""Map outputs that were announced to a node's reduces (compiled).
 
 Mirrors `cluster.virtual.boards`; differs in that boards are a linked list per node and count outputs instead of
 listing them.

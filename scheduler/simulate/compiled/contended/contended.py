@@ -223,7 +223,7 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Note which map outputs the node was told of. Mirrors the first half of `FluidEmulation.map_outputs`."""
+    """Note the map outputs that were announced to the node. Mirrors the first half of `FluidEmulation.map_outputs`."""
     board = state.boards[own_board(state, node, job)]
     board.heard = until
     board.all_done = all_done
