@@ -54,7 +54,7 @@ def assess(
         | {"enforced": enforced.get(resource), "counted": counted.get(resource)}
         for resource in UNITS
     }
-    why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes, stretch)
+    why = [] if machines == "sim" else _host_doubts(saturated, host_cores, nodes, heartbeats, stretch)
     for resource, limit in limits.items():
         if resource in RESOURCES or limit["counted"] == KERNEL:
             why += _limit_doubts(resource, _shares(resource, nodes, heartbeats), limit["counted"])
@@ -126,7 +126,11 @@ def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
 
 
 def _host_doubts(
-    saturated: float | None, host_cores: float | None, nodes: Sequence[Mapping[str, Any]], stretch: float
+    saturated: float | None,
+    host_cores: float | None,
+    nodes: Sequence[Mapping[str, Any]],
+    heartbeats: pd.DataFrame,
+    stretch: float,
 ) -> list[str]:
     why: list[str] = []
     declared = sum(_rate("cpu", node) for node in nodes) / stretch
@@ -142,7 +146,23 @@ def _host_doubts(
             f"The host's CPU was saturated (above {SATURATED_SHARE:.0%}) for {saturated:.0%} of the time; "
             f"more than {SATURATED_TIME_MAX:.0%} is not trusted."
         )
+        if host_cores is not None:
+            used = _used_cores(nodes, heartbeats) / stretch
+            why[-1] += (
+                f" Tasks used {used:.1f} of its {host_cores:g} cores on average, other programs and the emulation the "
+                "rest: end other programs, or declare fewer or slower nodes."
+            )
     return why
+
+
+def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
+    """Return the host cores that the attempts of all nodes used on average, at stretch 1."""
+    shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
+    return sum(
+        _rate("cpu", node) * float(shares[str(node["node"])].mean())
+        for node in nodes
+        if str(node["node"]) in shares
+    )
 
 
 def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:

@@ -26,6 +26,8 @@ NODES_MAX = 20_000
 
 HEARTBEAT_MIN_S = 0.001
 
+RATE_LIKELY_BPS = 1000.0  # a disk or NIC below it was probably given without a unit
+
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
     """Return all nodes n1..nN with their racks, and block settings with the block size times `scale`."""
@@ -49,6 +51,16 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
         limits=cluster.limits,
         blocks=_blocks(scenario, len(nodes), complaints),
     )
+
+
+def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
+    """Yield a sentence for a disk or NIC so slow that its rate was probably given without a unit."""
+    for key, rates in (
+        ("disk", {node.disk_bps for node in cluster.nodes}),
+        ("network", {node.network_bps for node in cluster.nodes}),
+    ):
+        for rate in sorted(rate for rate in rates if 0 < rate < RATE_LIKELY_BPS):
+            yield f"cluster.node.{key}: {rate:g} is {rate:g} bytes per second; for megabytes write {rate:g}MB/s"
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from schedbed.cluster.spec import BlockSettings
 from schedbed.deploy.results.measures.window import Window
 from schedbed.deploy.scenario.check import Complaints, check, did_you_mean
-from schedbed.deploy.scenario.cluster import resolve_cluster
+from schedbed.deploy.scenario.cluster import resolve_cluster, tiny_rates
 from schedbed.deploy.scenario.draw_jobs import plan_generated
 from schedbed.deploy.scenario.draw_models import GOES_WITH
 from schedbed.deploy.scenario.inputs import JobInputs
@@ -149,7 +149,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         simulate=_simulate(scenario, jobs, complaints),
         framework=framework_of(scenario.framework),
         measure=_measure(scenario, jobs, complaints),
-        warnings=warnings,
+        warnings=(*warnings, *tiny_rates(cluster)),
         given=document.value,
         base=str(base),
     )

@@ -36,6 +36,6 @@ def rate_notes(summary: Mapping[str, Any]) -> list[str]:
     share = 100 * found["cut_short"] / found["solved"]
     shown = f"{share:.1f}%" if share >= 0.1 else "less than 0.1%"
     return [
-        f"Rates are approximate: in {shown} of the changes of rates more than {found['reach']} flows were tied to each "
-        "other, and those farther away kept their rates until something changed near them."
+        f"Simulated disk and network rates are approximate: in {shown} of the updates more than {found['reach']} "
+        "transfers shared resources, and only the nearest ones got new rates at once (docs/simulator.md)."
     ]

@@ -23,8 +23,8 @@ def test_runs_that_were_cut_short_are_counted_together() -> None:
     told = approximate_rates(run({"times": 150, "cut_short": 10}, {}, {"times": 50, "cut_short": 30}))
     assert told[KEY] == {"reach": 16, "runs": 2, "solved": 200, "cut_short": 40}
     assert rate_notes(told) == [
-        "Rates are approximate: in 20.0% of the changes of rates more than 16 flows were tied to each other, and those "
-        "farther away kept their rates until something changed near them."
+        "Simulated disk and network rates are approximate: in 20.0% of the updates more than 16 transfers shared "
+        "resources, and only the nearest ones got new rates at once (docs/simulator.md)."
     ]
 
 

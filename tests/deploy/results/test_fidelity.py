@@ -39,11 +39,17 @@ def test_more_cores_than_the_host_has_are_trusted_when_time_is_stretched() -> No
 
 
 def test_a_saturated_host_is_not_trusted() -> None:
-    found = judge(host_samples=[(float(t), 0.99 if t < 5 else 0.5) for t in range(20)])
+    samples = [(float(t), 0.99 if t < 5 else 0.5) for t in range(20)]
+    found = judge(host_samples=samples)
     assert found["host_cpu_saturated"] == pytest.approx(0.25) and not found["trusted"]
     assert found["why"] == [
-        "The host's CPU was saturated (above 95%) for 25% of the time; more than 5% is not trusted."
+        "The host's CPU was saturated (above 95%) for 25% of the time; more than 5% is not trusted. Tasks used 0.9 of "
+        "its 4 cores on average, other programs and the emulation the rest: end other programs, or declare fewer or "
+        "slower nodes."
     ]
+    slower = [row | {"cpu_util": 0.2} for row in beats(0.9)]
+    (why,) = judge(host_samples=samples, heartbeats=table("heartbeats", slower), stretch=2.0)["why"]
+    assert "Tasks used 0.1 of its 4 cores" in why
 
 
 def test_more_declared_than_the_host_has_is_not_trusted() -> None:

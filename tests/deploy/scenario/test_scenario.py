@@ -356,3 +356,11 @@ def test_simulate_seek_is_of_disks_that_declare_none() -> None:
     assert [node.seek for node in resolved.cluster.nodes] == [0.0, 0.5]  # live
     simulated = resolved.cluster.with_seek(resolved.simulate.seek)
     assert [node.seek for node in simulated.nodes] == [0.2, 0.5]
+
+
+def test_a_rate_that_lacks_its_unit_is_pointed_out() -> None:
+    """A plain number is bytes per second, so 20 for a disk is possible, but hardly meant."""
+    node = {"disk": 20, "network": "12MB/s"}
+    made = resolve(scenario(cluster={"nodes": 2, "node": node}, policies=["fifo"]))
+    assert made.warnings == ("cluster.node.disk: 20 is 20 bytes per second; for megabytes write 20MB/s",)
+    assert resolve(scenario(policies=["fifo"])).warnings == ()
