@@ -88,7 +88,7 @@ class Fgcs(Containers):
             self._demands[job.job] = known
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: keep the ready jobs by their demand."""
+        """Implement `Hooks`: keep the ready jobs sorted by demand."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, (self.asks(job, kind), job.serial))
         else:

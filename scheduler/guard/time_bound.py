@@ -35,7 +35,7 @@ def limit_s(call: str) -> float:
 
 
 def stuck_s(call: str) -> float:
-    """Return the seconds after which even the process of the call can no longer end it."""
+    """Return the seconds after which a call counts as stuck: the watch in its own process has failed to end it."""
     return limit_s(call) + GRACE_S + 0.25
 
 

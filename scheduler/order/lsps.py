@@ -45,7 +45,7 @@ class SizedPool(Pool):
 
     @property
     def mean_s(self) -> float:
-        """Return equation 1, which is above 0."""
+        """Return the mean size of the user's jobs (equation 1), which is above 0."""
         return max(_SHORTEST_S, fmean(self.sizes_s.values()))
 
     @property

@@ -29,7 +29,7 @@ Numbers = npt.NDArray[Any]
 
 
 class WordCounts(KeyCounts):
-    """A map's collector that counts words. A short word is counted as the number of its bytes, padded with zero
+    """A map's collector that counts words. A short word is held as a number made of its bytes, padded with zero
     bytes."""
 
     def __init__(self, reduces: int) -> None:

@@ -162,7 +162,8 @@ def texts(keys: Sequence[str], rows: Rows, checked: Checked) -> list[str]:
     found = [_text(checked[mine[0]], mine, rows) for mine in by_cause.values()]
     without = [rows[key].what for key in keys if rows[key].verdict == FAILS and key not in checked]
     if without:
-        found.append(f"No cause is shown, so these count as open: {'; '.join(without)}.")
+        told = "; ".join(f'"{what}"' for what in without)
+        found.append(f"No cause is shown, so these count as open: {told}.")
     return found
 
 
@@ -171,5 +172,5 @@ def _text(cause: Cause, claims: Sequence[str], rows: Rows) -> str:
     results = "; ".join(
         f"{key.rpartition('/')[0]}, {rows[key].what}: {terminal.ours(rows[key])}" for key in shown
     )
-    whats = "; ".join(rows[claim].what for claim in claims)
+    whats = "; ".join(f'"{rows[claim].what}"' for claim in claims)
     return f"**Cause** of: {whats}. {cause.because.strip()} Shown by {results}."

@@ -165,7 +165,7 @@ def test_kept_values_are_judged_by_the_present_criteria(tmp_path: Path) -> None:
     )
     assert f"| polo2011/fig3: {cells} |" in made["headlines"]
     assert made["sim"].endswith(
-        f"A note.\n\nDisks do not seek.\n\nNo cause is shown, so these count as open: {said.what}.\n"
+        f'A note.\n\nDisks do not seek.\n\nNo cause is shown, so these count as open: "{said.what}".\n'
     )
     assert "| **all** | 0 | 0 | 1 | 0 | 1 of 1 |" in made["causes"]
     row["key"] = "gone"
