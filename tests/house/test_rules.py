@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.house.checklists import checklists
 from tests.house.structure import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -238,19 +239,24 @@ def test_docstrings_have_no_old_turns() -> None:
 
 
 def _docstrings() -> Iterator[tuple[str, bool, str]]:
-    """Yield the place of each docstring of the product and the test harness, whether of a function, and its text."""
-    for path in (
+    """Yield the place of each docstring of the product, the test harness and the examples of CONTRIBUTING.md, whether
+    of a function, and its text."""
+    paths = (
         *FILES,
         *sorted((ROOT / "src").rglob("*.py")),
         *sorted((ROOT / "tests/harness").rglob("*.py")),
-    ):
-        for node in ast.walk(tree_of(path)):
+    )
+    trees = [(name_of(path), tree_of(path)) for path in paths]
+    for checklist in checklists().values():
+        trees += [(f"CONTRIBUTING.md: {name}", ast.parse(text)) for name, text in checklist.new.items()]
+    for where, tree in trees:
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
                 text = ast.get_docstring(node)
                 if text:
                     name = "the module" if isinstance(node, ast.Module) else node.name
                     yield (
-                        f"{name_of(path)}: {name}",
+                        f"{where}: {name}",
                         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef),
                         text,
                     )
