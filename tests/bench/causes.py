@@ -2,8 +2,8 @@
 
 A claim that does not hold counts as refuted with a shown cause, or as open. A cause is shown in one of two ways:
 
-- `changed`: for each claim the same value of another run, in which one thing of our setup was changed; by the claim's
-  own criterion that value is no longer refuted.
+- `changed`: for each claim the same value of another run, in which one thing of our setup was changed. By the claim's
+  own criterion that value holds; or its mean does, and the change moved it there by a whole interval.
 - `claims` with `shown`: values of the results that must lie, with their whole interval, where the cause needs them.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import hypot
 from pathlib import Path
 
 import yaml
@@ -104,6 +105,31 @@ def _faults(cause: Cause, claim: str, rows: Rows) -> Iterator[str]:
             yield f"{CAUSES}: {claim}: {key} has no interval, expected three repeats or more"
         elif row.verdict == FAILS or (row.verdict == OPEN and not cause.changed):
             yield f"{CAUSES}: {claim}: not shown by {key}, which is {terminal.ours(row)}, expected {row.wanted}"
+        elif row.verdict == OPEN and not _moved(rows[claim], row, said):
+            yield (
+                f"{CAUSES}: {claim}: not shown by {key}, which is {terminal.ours(row)}, expected {row.wanted} of its "
+                "mean at least, and a whole interval from the unchanged value"
+            )
+
+
+def _moved(claim: Row, changed: Row, said: Value) -> bool:
+    """Return whether the mean of an undecided value meets the criterion, and the change moved the value towards it.
+
+    The whole interval of the difference must be on that side. Kept results are not paired, so the interval is that of
+    independent repeats, which is wider where the repeats share seeds.
+    """
+    low, high = said.bounds()
+    (mean, width), (mean_before, width_before) = map(_interval, (changed, claim))
+    difference = mean - mean_before
+    towards = difference if mean_before < low else -difference
+    return low <= mean <= high and towards > hypot(width, width_before)
+
+
+def _interval(row: Row) -> tuple[float, float]:
+    """Return the mean of a value, and half the width of its interval."""
+    if row.ci95 is None or not isinstance(row.mean, float | int):
+        raise ValueError(f"{row.key}: has no interval")
+    return row.mean, (row.ci95[1] - row.ci95[0]) / 2
 
 
 def judged(key: str, said: Value, kept: Row) -> Row:

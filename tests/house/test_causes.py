@@ -17,7 +17,7 @@ from tests.bench.pages import RESULTS
 CLAIM = "polo2011/fig3/gain_four"  # the paper's 5%, within a quarter
 OTHER = "polo2011/fig3/gain_least"
 CHANGED = "polo2011/map/old_c3"
-KEPT = {CLAIM: (-1.0, 1.0), OTHER: (-2.0, -1.0), CHANGED: (1.0, 4.0), "polo2011/fig3/J2": (600.0, 700.0)}
+KEPT = {CLAIM: (-1.0, 1.0), OTHER: (-2.0, -1.0), CHANGED: (2.5, 5.5), "polo2011/fig3/J2": (600.0, 700.0)}
 
 
 def row(key: str, low: float, high: float) -> Row:
@@ -27,8 +27,9 @@ def row(key: str, low: float, high: float) -> Row:
 
 
 ROWS = {key: row(key, *interval) for key, interval in KEPT.items()}
-ONCE = "polo2011/map/old_c8"
+ONCE, OFF, WIDE = "polo2011/map/old_c8", "polo2011/map/old_c3_fit", "polo2011/map/nvme_c3"
 ROWS[ONCE] = replace(row(ONCE, 4.0, 6.0), ci95=None)
+ROWS |= {OFF: row(OFF, 2.0, 5.0), WIDE: row(WIDE, -1.0, 9.0)}
 
 
 def load(folder: Path, *given: dict[str, Any]) -> causes.Checked:
@@ -42,7 +43,7 @@ def test_a_claim_without_a_cause_counts_as_open(tmp_path: Path) -> None:
     counts = causes.tally([CLAIM, OTHER, "polo2011/fig3/J2"], ROWS, checked)
     assert (counts.hold, counts.caused, counts.without, counts.open) == (1, 1, 1, 1)
     caused, without = causes.texts([CLAIM, OTHER], ROWS, checked)
-    assert "The disk. Shown by polo2011/map" in caused and "2.5 [1, 4]" in caused
+    assert "The disk. Shown by polo2011/map" in caused and "4 [2.5, 5.5]" in caused
     assert without.startswith("No cause is shown") and ROWS[OTHER].what in without
 
 
@@ -58,7 +59,9 @@ def test_a_claim_whose_interval_is_undecided_is_open(tmp_path: Path) -> None:
         ({"changed": {CLAIM: "polo2011/causes/gone"}}, "there is no result of polo2011/causes/gone"),
         ({"changed": {"polo2011/fig3/J2": CHANGED}}, "holds, expected one that does not hold"),
         ({"changed": {CLAIM: OTHER}}, f"not shown by {OTHER}, which is -1.5 [-2, -1], expected within 25%"),
-        ({"claims": [CLAIM], "shown": {CHANGED: {"at_least": 2}}}, f"not shown by {CHANGED}"),
+        ({"claims": [CLAIM], "shown": {CHANGED: {"at_least": 3}}}, f"not shown by {CHANGED}"),
+        ({"changed": {CLAIM: OFF}}, "of its mean at least"),
+        ({"changed": {CLAIM: WIDE}}, "a whole interval from the unchanged value"),
         ({"changed": {CLAIM: ONCE}}, "has no interval, expected three repeats or more"),
         ({"claims": [CLAIM]}, "expected changed"),
         ({"claims": [CLAIM], "changed": {CLAIM: CHANGED}}, "expected changed"),

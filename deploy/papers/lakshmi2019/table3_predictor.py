@@ -21,9 +21,12 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the jobs beside stress tasks on every node, and return the errors that CSLA reports for its predictions."""
+    """Run the jobs beside stress tasks on every node, and return the errors that CSLA reports for its predictions.
+
+    A ratio is RMSE over MAE: 1 where all errors are equally large.
+    """
     found: dict[str, list[float]] = {
-        f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less")
+        f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
     }
     for case, stress in CASES.items():
         played = bench.play(f"table3-{case}", scenario(stress, live=bench.live))
@@ -34,6 +37,7 @@ def measure(bench: Bench) -> Measured:
                     found[f"{resource}_{name}_{case}"].append(report[resource][name])
                 less = report[resource]["last_mae"] - report[resource]["mae"]
                 found[f"{resource}_less_{case}"].append(less)
+                found[f"{resource}_ratio_{case}"].append(report[resource]["rmse"] / report[resource]["mae"])
     growth = {
         f"{resource}_grows": [
             stressed - alone
