@@ -33,6 +33,8 @@ class RunOptions:
     live: bool = True
     check: bool = True  # that outputs are right, for applications that can be checked
     plots: bool = True  # the pictures beside the report, which take longer than a small run
+    report: bool = True  # the page and its plots
+    jobs: int = 1  # simulations at a time
     tls: bool = False  # whether what crosses the network between hosts is TLS
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any

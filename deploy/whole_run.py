@@ -89,7 +89,7 @@ def run_scenario(
             record.save(folder)
         finally:
             if record.runs:
-                finish(folder, plots=options.plots, beside=beside)
+                finish(folder, report=options.report, plots=options.plots, beside=beside)
                 record = RunFile.load(folder)
             else:  # nothing has begun
                 (folder / NAME).unlink()
@@ -157,15 +157,16 @@ def _tell_what_differed(record: RunFile) -> None:
                 print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
-def finish(folder: Path, *, plots: bool = True, beside: Beside | None = None) -> None:
-    """Make the tables, the summary, the report and the timeline of the measurements, and print the table."""
+def finish(folder: Path, *, report: bool = True, plots: bool = True, beside: Beside | None = None) -> None:
+    """Make the tables, the summary, the timeline and the report of the measurements, and print the table."""
     with no_interrupts():
-        broken = rebuild(folder, with_plots=plots)
+        broken = rebuild(folder, with_report=report, with_plots=plots)
     made = load(folder)
     show(made if beside is None else beside(made), Console())
     for part in broken:
         print(f"damaged and left out: {part}")
-    print(f"Results: {folder}  (open {folder / 'report.html'})")
+    look = f"open {folder / 'report.html'}" if report else f"schedbed report {folder} makes the report"
+    print(f"Results: {folder}  ({look})")
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:

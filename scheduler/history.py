@@ -154,6 +154,12 @@ class History:
         self._count += 1
 
 
+def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
+    """Remove what a run of this policy and repeat has written that is done once more."""
+    for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
+        part.unlink()
+
+
 def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
     """Return rows as a frame with the table's columns and types, `policy, repeat` first."""
     import pandas as pd

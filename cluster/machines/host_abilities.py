@@ -112,6 +112,30 @@ def _disk_write_bps(folder: Path) -> float | None:
         return None
 
 
+def memory_left_bytes(proc_self: Path = Path("/proc/self"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory that this process and its children can still get: what the host has available, and what the
+    limits of its control group and of those above it leave."""
+    left = _memory()[1]
+    for line in (proc_self / "cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            top, names = groups, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            top = groups / "memory"
+        else:
+            continue
+        own = top / path.lstrip("/")
+        for folder in (own, *own.parents):
+            with contextlib.suppress(OSError, ValueError, KeyError):  # No limit is `max`, or no file.
+                most, used = (int((folder / name).read_text()) for name in names[:2])
+                lines = (folder / "memory.stat").read_text().splitlines()
+                left = min(left, most - used + int(dict(map(str.split, lines))[names[2]]))
+            if folder == top:
+                break
+    return left
+
+
 def docker_why() -> str:
     """Return why no Docker engine answers this user; empty if one does."""
     path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")

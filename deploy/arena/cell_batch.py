@@ -15,15 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.apart import PR_SET_PDEATHSIG
-from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cell_processes import play_all
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import Course
+from schedbed.deploy.worker_fork import PR_SET_PDEATHSIG, WorkBounds
 from schedbed.deploy.workspace import base_folder, owned
 from schedbed.scheduler.registry.user_file import is_policy_file
 
 
-def packed(cells: Sequence[Cell], bounds: CellBounds) -> str:
+def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
     """Return the batch as JSON, with the text of users' policy files, which other hosts need not have."""
     files = {
         cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def play_packed(said: str) -> list[Row]:
         rows: dict[str, Row] = {}
         shared = Path(made) / "alone"
         shared.mkdir()
-        bounds = CellBounds(**batch["bounds"])
+        bounds = WorkBounds(**batch["bounds"])
         play_all(cells, 1, bounds, shared, lambda cell, row: rows.update({cell.key: row}))
         return [
             _renamed(rows[cell.key], cell.policy, each["policy"])

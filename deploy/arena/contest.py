@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.arena import arena_page
-from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cell_processes import play_all
 from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row, kept_rows
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.live_leaders import hold_live, live_contest
@@ -18,6 +18,7 @@ from schedbed.deploy.arena.ranking import front, rank
 from schedbed.deploy.arena.ray_cells import play_over
 from schedbed.deploy.arena.reasons import mean, sentence
 from schedbed.deploy.scenario.policies import policies_of
+from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import locked
 
 ROWS, TABLE, SUMMARY, PAGE = "cells.jsonl", "arena.parquet", "summary.json", "arena.html"
@@ -37,7 +38,7 @@ class Contest:
     courses: tuple[Course, ...]
     seeds: int
     jobs: int
-    bounds: CellBounds
+    bounds: WorkBounds
     live_seeds: int = 0
     address: str | None = None
 

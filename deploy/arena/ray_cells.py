@@ -12,12 +12,12 @@ from pathlib import Path
 
 import schedbed
 from schedbed.deploy.arena.cell_batch import packed
-from schedbed.deploy.arena.cell_processes import CellBounds
 from schedbed.deploy.arena.cells import Cell, Row
+from schedbed.deploy.worker_fork import WorkBounds
 
 
 def play_over(
-    address: str, cells: Sequence[Cell], bounds: CellBounds, done: Callable[[Cell, Row], None]
+    address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
 ) -> None:
     """Simulate the cells on the hosts of the Ray cluster at `address`. Pass each row to `done` in this process.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from schedbed.deploy.cli.arguments import Jobs, jobs_at_once
 from schedbed.tasks.errors import BadInput
 
 SEEDS, SEEDS_QUICK, SEEDS_SCORE = 10, 3, 1
@@ -41,7 +41,6 @@ Live = Annotated[
         help=f"Seeds of the leaders' live runs: {LIVE_SEEDS} by default, 0 with --quick and --score.",
     ),
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Simulations at a time, all cores by default.")]
 Address = Annotated[
     str | None,
     typer.Option(metavar="ADDR|auto", help="Simulate on the hosts of this Ray cluster: host:port, or auto."),
@@ -76,10 +75,10 @@ def arena(
     Example: schedbed arena --quick --policy my_policy.py:ShortestFirst
     """
     from schedbed.deploy.arena.arena_page import rank_agreement
-    from schedbed.deploy.arena.cell_processes import CellBounds
     from schedbed.deploy.arena.contest import PAGE, Contest, hold
     from schedbed.deploy.arena.courses import choose
     from schedbed.deploy.options import IN_CLEAR
+    from schedbed.deploy.worker_fork import WorkBounds
     from schedbed.scheduler.registry.registry import POLICIES
 
     own = [spec.strip() for spec in policy or ()]
@@ -91,8 +90,8 @@ def arena(
         policies=tuple(dict.fromkeys([*named, *own])),
         courses=tuple(choose(_listed(workloads), workload or (), quick=quick or score)),
         seeds=usual if seeds is None else seeds,
-        jobs=jobs or len(os.sched_getaffinity(0)),
-        bounds=CellBounds(time_limit, memory_limit << 20),
+        jobs=jobs_at_once(jobs),
+        bounds=WorkBounds(time_limit, memory_limit << 20),
         address=address,
         live_seeds=(0 if quick or score else LIVE_SEEDS) if live is None else live,
     )

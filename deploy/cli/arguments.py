@@ -11,6 +11,7 @@ import typer
 
 from schedbed.cluster.wire.port_range import PortRange, parse_ports
 from schedbed.deploy.options import MACHINES
+from schedbed.tasks.errors import BadInput
 
 
 def complete_scenario(incomplete: str) -> list[str]:
@@ -85,7 +86,27 @@ SetKey = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key, such as cluster.node.core_speed=0.2."),
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Simulations at a time, as many as there are cores by default."),
+]
 NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of the live display.")]
+
+
+def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
+    """Return the number of simulations at a time: as asked for, else as many as there are cores.
+
+    Raises BadInput if it is asked for of live runs.
+    """
+    if machines != "sim":
+        if jobs is not None:
+            raise BadInput(
+                f"--jobs {jobs}: live runs go one after the other, expected --machines sim beside it"
+            )
+        return 1
+    from schedbed.deploy.side_by_side import all_cores
+
+    return jobs or all_cores()
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:

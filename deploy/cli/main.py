@@ -19,6 +19,7 @@ from schedbed.deploy.cli import (
     validate_command,
 )
 from schedbed.deploy.cli.arguments import (
+    Jobs,
     Machines,
     Metrics,
     NoLive,
@@ -30,6 +31,7 @@ from schedbed.deploy.cli.arguments import (
     Tls,
     Web,
     WebHdfs,
+    jobs_at_once,
     show_warnings,
 )
 from schedbed.deploy.cli.endings import Commands
@@ -57,6 +59,18 @@ cluster_commands.add_commands(app)
 users_command.add_commands(app)
 scenario_commands.add_commands(app)
 
+RunPolicies = Annotated[
+    list[str] | None,
+    typer.Option(metavar="SPEC", help="Run under this policy instead of the scenario's; may be repeated."),
+]
+RunAddress = Annotated[
+    str | None,
+    typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
+]
+NoReport = Annotated[
+    bool,
+    typer.Option("--no-report", help="Leave out the report and its plots, which `report` can make later."),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run.")]
 TraceFile = Annotated[Path, typer.Argument(metavar="FILE", help="The trace, plain or gzipped.")]
 Format = Annotated[
@@ -89,17 +103,9 @@ def root(
 @app.command()
 def run(
     scenario: Scenario,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SPEC", help="Run under this policy instead of the scenario's; may be repeated."
-        ),
-    ] = None,
+    policy: RunPolicies = None,
     machines: Machines = "process",
-    address: Annotated[
-        str | None,
-        typer.Option(metavar="ADDR|auto", help="Deal the nodes over the hosts of this running Ray cluster."),
-    ] = None,
+    address: RunAddress = None,
     tls: Tls = False,
     ports: Ports = None,
     nodes: Annotated[int | None, typer.Option(help="cluster.nodes instead of the scenario's.")] = None,
@@ -107,6 +113,7 @@ def run(
     repeats: Annotated[int | None, typer.Option(help="How often each policy runs.")] = None,
     seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
     set_: SetKey = None,
+    jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the run writes.")] = None,
     private: Private = False,
     keep_outputs: Annotated[
@@ -120,6 +127,7 @@ def run(
     no_plots: Annotated[
         bool, typer.Option("--no-plots", help="Leave out the plots beside the report.")
     ] = False,
+    no_report: NoReport = False,
     webhdfs: WebHdfs = None,
     metrics: Metrics = None,
     web: Web = None,
@@ -145,7 +153,8 @@ def run(
         out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs, metrics=metrics
     )
     what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
-    what |= {"private": private, "web": web, "read_only": read_only}
+    what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
+    what |= {"jobs": jobs_at_once(jobs, machines)}
     run_scenario(resolved, replace(where, **what))
 
 
@@ -161,6 +170,7 @@ def whatif(
     from_: Annotated[
         str | None, typer.Option("--from", metavar="SPEC", help="The policy whose record gives the costs.")
     ] = None,
+    jobs: Jobs = None,
     out: Annotated[Path | None, typer.Option(help="The folder for what the replay writes.")] = None,
     private: Private = False,
     no_live: NoLive = False,
@@ -172,7 +182,7 @@ def whatif(
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.studies.whatif import whatif as replay
 
-    options = RunOptions(out=out, live=not no_live, private=private)
+    options = RunOptions(out=out, live=not no_live, private=private, jobs=jobs_at_once(jobs))
     replay(folder, policy or (), options, nodes=nodes, recorded=from_, say=typer.echo)
 
 
@@ -311,6 +321,7 @@ def reproduce(
     machines: Machines = "process",
     repeats: Annotated[int | None, typer.Option(min=1, help="Instead of each experiment's own.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Where all chance comes from.")] = 1,
+    jobs: Jobs = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder for index.html, results.json and runs.")
     ] = None,
@@ -325,7 +336,10 @@ def reproduce(
 
     check_machines_name(machines)
     reproduce_papers(
-        target, ReproduceOptions(machines, all_, quick, full, posterior, draws, repeats, seed, out)
+        target,
+        ReproduceOptions(
+            machines, all_, quick, full, posterior, draws, repeats, seed, jobs_at_once(jobs), out
+        ),
     )
 
 

@@ -24,6 +24,7 @@ class ReproduceOptions:
     draws: int | None
     repeats: int | None
     seed: int
+    jobs: int
     out: Path | None
 
 
@@ -48,6 +49,7 @@ def reproduce(target: str | None, options: ReproduceOptions) -> None:
         machines=options.machines,
         repeats=options.repeats,
         seed=options.seed,
+        jobs=options.jobs,
         out=options.out,
         say=typer.echo,
         full=options.full,
@@ -62,4 +64,6 @@ def _posterior(target: str | None, options: ReproduceOptions) -> None:
         raise BadInput(f"reproduce --posterior: expected one of {names}, got {target or 'no paper'}")
     from schedbed.deploy.papers.posterior.posterior_run import posterior
 
-    posterior(target, draws=options.draws, seed=options.seed, out=options.out, say=typer.echo)
+    posterior(
+        target, draws=options.draws, seed=options.seed, jobs=options.jobs, out=options.out, say=typer.echo
+    )

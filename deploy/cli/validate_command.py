@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from schedbed.deploy.cli.arguments import NoLive, SetKey, complete_scenario, show_warnings
+from schedbed.deploy.cli.arguments import Jobs, NoLive, SetKey, complete_scenario, jobs_at_once, show_warnings
 from schedbed.tasks.errors import BadInput
 
 SEED = 1
@@ -67,6 +67,7 @@ def validate(
     framework: FrameworkName = None,
     drawn: Count = None,
     seed: Seed = None,
+    jobs: Jobs = None,
     out: Out = None,
     no_live: NoLive = False,
 ) -> None:
@@ -77,7 +78,8 @@ def validate(
     if drawn is not None:
         others = {"SCENARIO": scenario, "--policy": policy, "--set": set_, "--against": against}
         others |= {"--phases": phases, "--recorded": recorded, "--framework": framework}
-        _validate_drawn(drawn, SEED if seed is None else seed, repeats, out, others, live=not no_live)
+        seed = SEED if seed is None else seed
+        _validate_drawn(drawn, seed, repeats, jobs_at_once(jobs), out, others, live=not no_live)
         return
     if seed is not None:
         raise BadInput(f"--seed {seed}: only goes with --drawn, expected `seed:` in a scenario")
@@ -90,24 +92,35 @@ def validate(
             str(scenario), out, recorded=recorded, framework=framework, policies=policy, sets=set_ or ()
         )
         return
+    from schedbed.deploy.options import RunOptions
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.studies.validate import validate as hold_against
 
     resolved = resolve(scenario, sets=set_ or (), policies=policy, repeats=repeats)
     show_warnings(resolved.warnings)
-    hold_against(resolved, out, live_folder=against, live=not no_live, show_phases=phases, say=typer.echo)
+    options = RunOptions(out=out, live=not no_live, jobs=jobs_at_once(jobs))
+    hold_against(resolved, options, live_folder=against, show_phases=phases, say=typer.echo)
 
 
 def _validate_drawn(
-    count: int, seed: int, repeats: int, out: Path | None, others: Mapping[str, object], *, live: bool
+    count: int,
+    seed: int,
+    repeats: int,
+    jobs: int,
+    out: Path | None,
+    others: Mapping[str, object],
+    *,
+    live: bool,
 ) -> None:
     for name, value in others.items():
         if value:
             raise BadInput(f"--drawn {count}: does not go with {name}")
     from schedbed.cluster.machines.host_abilities import usable_cores
+    from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.stats import REPEATS_LEAST
     from schedbed.deploy.studies.drawn_scenarios import validate_drawn
 
     if repeats < REPEATS_LEAST:
         raise BadInput(f"--repeats {repeats}: tells no two policies apart, expected at least {REPEATS_LEAST}")
-    validate_drawn(count, seed, repeats, usable_cores(), out, live=live, say=typer.echo)
+    options = RunOptions(out=out, live=live, jobs=jobs)
+    validate_drawn(count, seed, repeats, usable_cores(), options, say=typer.echo)

@@ -6,26 +6,33 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from schedbed.tasks.units import format_duration
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
 
 LINE_EVERY_S = 10.0
 
 
-class Progress(Protocol):
-    """Shows the begin, the progress and the end of each run. `show` may be called at any rate."""
-
-    def begin(self, label: str) -> None:
-        """Start the display of a run."""
-        ...
+class RunProgress(Protocol):
+    """Shows the progress and the end of one run. `show` may be called at any rate."""
 
     def show(self, now_s: float, tasks: int) -> None:
         """Show the virtual time `now_s` and the number of ended attempts."""
         ...
 
     def end(self, now_s: float, tasks: int) -> None:
-        """End the display of a run."""
+        """End the display of the run."""
+        ...
+
+
+class Progress(Protocol):
+    """The display of all runs, of which several may go on at a time."""
+
+    def begin(self, label: str) -> RunProgress:
+        """Start the display of a run."""
         ...
 
 
@@ -35,9 +42,9 @@ def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -
     tasks."""
     stream = out or sys.stdout
     if live and stream.isatty():
-        bar = _Bar(tasks, stream)
-        with bar.drawn:
-            yield bar
+        bars = _Bars(tasks, stream)
+        with bars.drawn:
+            yield bars
     else:
         yield Lines(tasks, stream)
 
@@ -47,14 +54,19 @@ class Lines:
 
     def __init__(self, tasks: int, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks, self._out, self._clock = tasks, out, clock
-        self._label = ""
+
+    def begin(self, label: str) -> RunLines:
+        """Note the time of the begin."""
+        return RunLines(label, self._tasks, self._out, self._clock)
+
+
+class RunLines:
+    """The lines of a run."""
+
+    def __init__(self, label: str, tasks: int, out: TextIO, clock: Callable[[], float]) -> None:
+        self._label, self._tasks, self._out, self._clock = label, tasks, out, clock
         self._began_s = self._last_s = clock()
         self._last_tasks = 0
-
-    def begin(self, label: str) -> None:
-        """Note the time of the begin."""
-        self._label, self._last_tasks = label, 0
-        self._began_s = self._last_s = self._clock()
 
     def show(self, now_s: float, tasks: int) -> None:
         """Print a line if the last one is some seconds ago. Its rate is that since the last line."""
@@ -80,8 +92,8 @@ class Lines:
         self._out.flush()
 
 
-class _Bar:
-    """A bar for the current run. Bars of finished runs stay."""
+class _Bars:
+    """A bar for each run. Bars of finished runs stay."""
 
     def __init__(self, tasks: int, out: TextIO) -> None:
         from rich.console import Console
@@ -98,19 +110,26 @@ class _Bar:
             TextColumn("at {task.fields[now_s]:,.0f} s", style="dim"),
             console=Console(file=out),
         )
-        self._row = self.drawn.add_task("", visible=False)
-        self._began_s = 0.0
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str) -> _Bar:
         """Add a new bar."""
+        return _Bar(self.drawn, self._tasks, label)
+
+
+class _Bar:
+    """The bar of a run."""
+
+    def __init__(self, drawn: RichProgress, tasks: int, label: str) -> None:
+        self._drawn, self._tasks = drawn, tasks
         self._began_s = time.monotonic()
-        self._row = self.drawn.add_task(label, total=self._tasks, rate=0.0, now_s=0.0)
+        self._row = drawn.add_task(label, total=tasks, rate=0.0, now_s=0.0)
 
     def show(self, now_s: float, tasks: int) -> None:
         """Move the bar."""
         rate = tasks / max(1e-9, time.monotonic() - self._began_s)
-        self.drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
+        self._drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 
     def end(self, now_s: float, tasks: int) -> None:
         """Leave the bar in its last state."""
         self.show(now_s, tasks)
+        self._drawn.stop_task(self._row)

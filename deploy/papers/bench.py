@@ -61,7 +61,8 @@ class Bench:
     """The bench of one experiment in one `reproduce`.
 
     `folder` keeps the paper's runs. `seed` determines all random choices. `played` are the runs of this command so
-    far, by folder. `full` requests the paper's own size, whatever time it takes.
+    far, by folder. `full` requests the paper's own size, whatever time it takes. `jobs` is how many
+    simulations of a run go side by side.
     """
 
     def __init__(
@@ -73,10 +74,12 @@ class Bench:
         seed: int,
         played: dict[Path, Played] | None = None,
         full: bool = False,
+        jobs: int = 1,
     ) -> None:
         self.folder, self.machines, self.repeats, self.seed = folder, machines, repeats, seed
         self._played = {} if played is None else played
         self.full = full
+        self._jobs = jobs
         self.used: list[Path] = []  # folders of the runs that the experiment looked at
         self.simulations = 0  # those that the experiment simulates itself, without a folder
         self._times: dict[str, list[JobTime]] = {}
@@ -130,7 +133,7 @@ class Bench:
 
     def _play(self, folder: Path, scenario: ResolvedScenario) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        options = RunOptions(out=folder, machines=self.machines, live=False, plots=False)
+        options = RunOptions(out=folder, machines=self.machines, live=False, plots=False, jobs=self._jobs)
         with (folder / LOG).open("w") as log, contextlib.redirect_stdout(log):
             run_scenario(scenario, options)
 

@@ -59,6 +59,7 @@ class PlannedExperiment:
     seed: int
     full: bool
     folder: Path
+    jobs: int = 1  # simulations at a time
 
     @property
     def takes_s(self) -> float:

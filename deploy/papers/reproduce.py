@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.papers import page, side_by_side, terminal
+from schedbed.deploy.papers import page, terminal
 from schedbed.deploy.papers.bench import Played
 from schedbed.deploy.papers.catalogue import CatalogueEntry
 from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.run_experiment import run
+from schedbed.deploy.papers.verdict import Row
+from schedbed.deploy.side_by_side import STOPPED, SideWork, side_by_side
+from schedbed.deploy.worker_fork import RESULT, Send, WorkEnd
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.tasks.errors import BadInput
 
@@ -62,8 +67,11 @@ def reproduce(
     out: Path | None,
     say: Say,
     full: bool = False,
+    jobs: int = 1,
 ) -> Path:
     """Run the experiments into `out` (`runs/reproduce-<time>` by default) and return this folder.
+
+    `jobs` simulations go side by side: papers, or of a single one what each run simulates.
 
     A claim that does not hold is a finding. Raises RunFailed, after all have been tried, if an experiment itself
     failed, and BadInput if the folder already has results. After Ctrl-C the finished experiments are kept.
@@ -79,7 +87,7 @@ def reproduce(
         versions=hostwatch.versions(),
         host=hostwatch.describe_host(),
     )
-    jobs = [
+    planned = [
         PlannedExperiment(
             number=number,
             entry=entry,
@@ -94,7 +102,7 @@ def reproduce(
         for number, entry in enumerate(chosen, 1)
     ]
     with locked(folder):
-        _play(jobs, made, folder, say)
+        _play(planned, jobs, made, folder, say)
     say(f"{terminal.tally(made.results, machines)}\nResults: {folder}  (open {folder / page.NAME})")
     broken = [result.entry.label for result in made.results if result.state == BROKEN]
     if broken:
@@ -102,12 +110,14 @@ def reproduce(
     return folder
 
 
-def _play(jobs: Sequence[PlannedExperiment], made: Reproduction, folder: Path, say: Say) -> None:
+def _play(
+    planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
+) -> None:
     """Run the experiments and save after each one."""
     results: dict[int, ExperimentResult] = {}
 
     def begin(job: PlannedExperiment) -> None:
-        say(terminal.heading(job.entry, job.machines, job.number, len(jobs)))
+        say(terminal.heading(job.entry, job.machines, job.number, len(planned)))
 
     def done(job: PlannedExperiment, result: ExperimentResult) -> None:
         results[job.number] = result
@@ -119,13 +129,66 @@ def _play(jobs: Sequence[PlannedExperiment], made: Reproduction, folder: Path, s
         begin(job)
         done(job, result)
 
-    if made.machines == "sim" and len({job.entry.paper for job in jobs}) > 1:
-        side_by_side.play(jobs, done_aside)
+    papers = {
+        job.entry.paper: [each for each in planned if each.entry.paper == job.entry.paper] for job in planned
+    }
+    if made.machines == "sim" and jobs > 1 and len(papers) > 1:
+        _play_papers(list(papers.values()), jobs, done_aside)
         return
     played: dict[Path, Played] = {}
-    for job in jobs:
+    for job in planned:
         begin(job)
-        done(job, run(job, played))
+        done(job, run(replace(job, jobs=jobs), played))
+
+
+def _play_papers(
+    papers: Sequence[Sequence[PlannedExperiment]],
+    jobs: int,
+    done: Callable[[PlannedExperiment, ExperimentResult], None],
+) -> None:
+    """Run the papers side by side, the longest first, the experiments of each one after the other.
+
+    Raises RunFailed if a process dies.
+    """
+
+    def work(mine: Sequence[PlannedExperiment]) -> SideWork:
+        left = list(mine)
+
+        def take(said: dict[str, Any]) -> None:
+            job = left.pop(0)
+            rows = [_row(row) for row in said.pop("rows")]
+            done(job, ExperimentResult(entry=job.entry, rows=rows, **said))
+
+        def ended(end: WorkEnd) -> None:
+            if end.kind not in (RESULT, STOPPED):
+                raise RunFailed(f"the process of {left[0].entry.label} died: {end.value}")
+
+        def begin() -> None:
+            left[:] = mine
+            shutil.rmtree(mine[0].folder / "runs" / mine[0].entry.paper, ignore_errors=True)
+
+        return SideWork(do=partial(_experiments, mine), begin=begin, take=take, ended=ended)
+
+    longest_first = sorted(papers, key=lambda mine: -sum(job.takes_s for job in mine))
+    side_by_side([work(mine) for mine in longest_first], jobs)
+
+
+def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
+    """Run the experiments of a paper, and send each result without its entry."""
+    played: dict[Path, Played] = {}
+    for job in mine:
+        found = run(job, played)
+        about = {"state": found.state, "note": found.note, "took_s": found.took_s, "repeats": found.repeats}
+        made = {"notes": found.notes, "figure": found.figure, "runs": found.runs}
+        send(about | made | {"rows": [row.to_json() for row in found.rows]})
+
+
+def _row(said: dict[str, Any]) -> Row:
+    """Return a row that JSON made lists of tuples of."""
+    for key in ("mean", "ci95", "repeats"):
+        if isinstance(said[key], list):
+            said[key] = tuple(said[key])
+    return Row(**said)
 
 
 def _write(path: Path, text: str) -> None:

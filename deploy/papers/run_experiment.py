@@ -27,6 +27,7 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
         seed=job.seed,
         played=played,
         full=job.full,
+        jobs=job.jobs,
     )
     result = ExperimentResult(entry=entry, repeats=bench.repeats)
     try:

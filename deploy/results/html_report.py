@@ -20,8 +20,9 @@ NAME = "report.html"
 SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
-def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
-    """Make summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short.
+def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> list[str]:
+    """Make summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short; the last two
+    only if asked for.
 
     Returns the names of damaged part files that were left out. Raises BadInput if the folder contains no run, or its
     tables have changed.
@@ -32,14 +33,21 @@ def rebuild(out_dir: Path | str, *, with_plots: bool = True) -> list[str]:
     recorded = Recorded(out, run)
     figures = summary.write(out, run, recorded)
     timeline.write(out, run, recorded)
+    if with_report:
+        _write_report(out, run, recorded, figures, with_plots=with_plots)
+    stay_private(out)
+    return broken
+
+
+def _write_report(
+    out: Path, run: RunFile, recorded: Recorded, figures: Mapping[str, Any], *, with_plots: bool
+) -> None:
     data = report_data.build(run, recorded, figures)
     tmp = out / f".{NAME}.tmp"
     tmp.write_text(page(run, recorded, figures, data), encoding="utf-8")
     tmp.replace(out / NAME)
     if with_plots:
         plots.write(out / plots.FOLDER, run, data)
-    stay_private(out)
-    return broken
 
 
 def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
 from schedbed.deploy.scenario.check import Complaints
 from schedbed.deploy.scenario.models import Profiles
 from schedbed.deploy.scenario.resolved import PolicyChoice, ProfilesChoice
+from schedbed.deploy.side_by_side import apart
+from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
 from schedbed.scheduler.registry.policy_spec import parse_spec
 from schedbed.scheduler.registry.registry import AXES, build_policy
 from schedbed.scheduler.registry.speculation import make_speculation

@@ -4,25 +4,23 @@ Parquet."""
 from __future__ import annotations
 
 import gc
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import ClassVar
 
 from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.deploy.apart import ApartFailed, CutOff, Send, apart
-from schedbed.deploy.display.progress import Progress, make_progress
+from schedbed.deploy.display.progress import make_progress
 from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
-from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
+from schedbed.deploy.side_by_side import SideWork, side_by_side
+from schedbed.deploy.simulated.one_run import HistoryRows, HowItEnded, OneRun, RowTarget, SentRows
 from schedbed.deploy.simulated.task_costs import costs_of
-from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
-from schedbed.scheduler.history import COLUMNS, History
 from schedbed.scheduler.policy import PolicyFailed
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.registry.user_file import is_policy_file
@@ -30,22 +28,16 @@ from schedbed.scheduler.simulate.setup import CostModel, CpuFactors, Setup, Stra
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.scheduler.sizes import make_sizes
 from schedbed.tasks.chance import chance
-from schedbed.tasks.errors import BadInput
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-PART_ROWS = 100_000  # of a table are held in memory before they are written
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
 """As measured of live runs: all nodes' first heartbeats are answered some 16 ms after the clock's start."""
 COMPILED_TASKS = 100_000
 """From this number of tasks on, the compiled loop is asked whether it can play them: it takes seconds to load."""
-SHOW_S = 0.2
+NEEDS_BYTES, NEEDS_A_TASK_BYTES = 150 << 20, 3 << 10
+"""Memory that a simulation is expected to use until one has shown it."""
 Show = Callable[[float, int], None]
 """Takes the virtual time and the number of attempts that have ended."""
-BATCH_ROWS = 2_000
-"""Rows are handed to the history in batches of this size: a call for each row would cost more than the row."""
 
 
 def setup_of(
@@ -110,99 +102,6 @@ def _where(error: Exception) -> str:
     return f"{text} ({Path(place.filename).name}, line {place.lineno})"
 
 
-class RowTarget(Protocol):
-    """The destination of rows: the history, or the process that has it."""
-
-    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Take rows of a table."""
-        ...
-
-    def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Take many rows of a table."""
-        ...
-
-
-class SentRows:
-    """Sends rows to the process that started this one."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-
-    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Implement `RowTarget`: send the rows."""
-        self._send(("rows", table, [tuple(row) for row in rows]))
-
-    def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Implement `RowTarget`: send the frame."""
-        self._send(("frame", table, data))
-
-
-@dataclass(slots=True)
-class HowItEnded:
-    """The end of a simulation, with the fields of `RunRecord`."""
-
-    state: str = "interrupted"
-    note: str = ""
-    duration_s: float = 0.0
-    ends: int = 0
-    findings: dict[str, Any] = field(default_factory=dict)
-    rates: dict[str, int] = field(default_factory=dict)
-
-
-class HistoryRows:
-    """The rows of a simulation on their way to the history."""
-
-    def __init__(self, history: RowTarget) -> None:
-        self._history = history
-        self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
-        self.bad_jobs: list[str] = []
-
-    def _take(self, table: str, row: tuple[Any, ...]) -> None:
-        rows = self._waiting[table]
-        rows.append(row)
-        if len(rows) >= BATCH_ROWS:
-            self._history.append(table, rows)
-            rows.clear()
-
-    def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink`."""
-        self._take("decisions", row)
-
-    def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`."""
-        self._take("attempts", row)
-
-    def job(self, row: JobRow) -> None:
-        """Implement `Sink`; note jobs that did not succeed."""
-        if row.state != "succeeded":
-            self.bad_jobs.append(f"{row.job} {row.state}")
-        self._take("jobs", row)
-
-    def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
-        self._take("heartbeats", row)
-
-    def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
-        self._take("blocks", row)
-
-    def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
-        self._take("faults", row)
-
-    def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Append many rows of a table at once, after the waiting ones."""
-        self._history.append(table, self._waiting[table])
-        self._waiting[table].clear()
-        self._history.append_frame(table, data)
-
-    def flush(self) -> None:
-        """Append the rows that are left."""
-        for table, rows in self._waiting.items():
-            self._history.append(table, rows)
-            rows.clear()
-
-
 class SimRuns:
     """All runs of one command. The cost model is made once: every policy has the same tasks."""
 
@@ -224,82 +123,82 @@ class SimRuns:
         self._cpu_factors, self._as_live = cpu_factors, as_live
 
     def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
-        """Simulate every policy in every repeat; continue after a run that failed."""
+        """Simulate every policy in every repeat; continue after a run that failed.
+
+        As many at a time as the options say, each in a process of its own; one alone in this process. The same bytes
+        are written in any case.
+        """
         scenario = self._scenario
         order = order_of_play(len(scenario.policies), scenario.repeats)
         tasks = sum(job.maps + job.reduces for job in scenario.jobs)
+        at_once = min(self._options.jobs, len(order))
         with make_progress(tasks, live=self._options.live) as progress:
-            for number, (repeat, index) in enumerate(order):
-                choice = scenario.policies[index]
-                label = choice.spec + (f", repeat {repeat + 1}" if scenario.repeats > 1 else "")
-                progress.begin(f"{label} ({number + 1} of {len(order)})")
-                run = RunRecord(policy=choice.spec, repeat=repeat, epoch_s=time.time())
-                record.runs.append(run)
-                try:
-                    self._play_one(
-                        choice, run, History(folder, choice.spec, repeat, part_rows=PART_ROWS), progress
-                    )
-                finally:
-                    record.save(folder)
+            runs = [
+                OneRun(
+                    choice=scenario.policies[index],
+                    repeat=repeat,
+                    number=number,
+                    label=f"{_label(scenario, index, repeat)} ({number + 1} of {len(order)})",
+                    place=(folder, record, progress),
+                )
+                for number, (repeat, index) in enumerate(order)
+            ]
+            if at_once > 1:
+                import fastparquet  # noqa: F401  # once, here, instead of in each process
 
-    def _play_one(
-        self, choice: PolicyChoice, record: RunRecord, history: History, progress: Progress
-    ) -> None:
-        ended = HowItEnded()
+                side_by_side(
+                    [self._work(run, NEEDS_BYTES + NEEDS_A_TASK_BYTES * tasks) for run in runs], at_once
+                )
+                return
+            for run in runs:
+                if run.is_of_file:
+                    side_by_side([self._work(run)], 1)
+                else:
+                    self._play_here(run)
+
+    def _play_here(self, run: OneRun) -> None:
+        run.begin()
         try:
-            if choice.make is None and is_policy_file(choice.spec):
-                ended = self._play_apart(choice, record.repeat, history, progress)
-            else:
-                self._simulate(choice, record.repeat, history, progress.show, ended)
+            self._simulate(run, run.history, run.show, run.ended)
         except BaseException as error:
-            ended.note = type(error).__name__
+            run.ended.note = type(error).__name__
             raise
         finally:
-            record.state, record.note, record.findings = ended.state, ended.note, ended.findings
-            record.duration_s, record.rates = ended.duration_s, ended.rates
-            with no_interrupts():
-                history.close()
-                progress.end(ended.duration_s, ended.ends)
+            run.close()
 
-    def _play_apart(
-        self, choice: PolicyChoice, repeat: int, history: History, progress: Progress
-    ) -> HowItEnded:
-        """Simulate a policy of a user's file in a process of its own, to protect this one."""
-        ended = HowItEnded()
+    def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
+        """Return the work of a process of its own. Rows of a user's policy come to this process, since they must
+        outlive a crash; others go to files at once."""
 
-        def take(message: Any) -> None:
-            match message:
-                case ("rows", table, rows):
-                    history.append(table, rows)
-                case ("frame", table, data):
-                    history.append_frame(table, data)
-                case ("show", now_s, ends):
-                    ended.duration_s, ended.ends = now_s, ends
-                    progress.show(now_s, ends)
+        def simulate(send: Send) -> None:
+            found, sent = HowItEnded(), SentRows(send)
+            history = None if run.is_of_file else run.new_history()
+            try:
+                self._simulate(run, history or sent, sent.show, found)
+            finally:
+                with no_interrupts():
+                    if history is not None:
+                        history.close()
+                    send(("ended", asdict(found)))
 
-        def simulate(send: Send) -> dict[str, Any]:
-            found = HowItEnded()
-            show = partial(_send_now_and_then, send, [0.0])
-            self._simulate(choice, repeat, SentRows(send), show, found)
-            return asdict(found)
+        return SideWork(
+            do=simulate,
+            begin=run.begin,
+            take=run.take,
+            ended=run.end,
+            file=run.choice.spec.rpartition(":")[0] if run.is_of_file else None,
+            needs_bytes=needs_bytes,
+        )
 
-        try:
-            return HowItEnded(**apart(simulate, take, file=choice.spec.rpartition(":")[0]))
-        except (CutOff, ApartFailed, BadInput) as error:
-            ended.state, ended.note = "failed", str(error)
-            return ended
-
-    def _simulate(
-        self, choice: PolicyChoice, repeat: int, target: RowTarget, show: Show, ended: HowItEnded
-    ) -> None:
-        rows = HistoryRows(target)
+    def _simulate(self, run: OneRun, target: RowTarget, show: Show, ended: HowItEnded) -> None:
+        choice, rows = run.choice, HistoryRows(target)
         simulation: Simulation | None = None
         try:
             with _no_collections():
                 setup = setup_of(
                     self._scenario,
                     choice,
-                    repeat,
+                    run.repeat,
                     self._costs,
                     self._latencies,
                     cpu_factors=self._cpu_factors,
@@ -348,8 +247,5 @@ class SimRuns:
         simulation.run(show)
 
 
-def _send_now_and_then(send: Send, last_s: list[float], now_s: float, ends: int) -> None:
-    """Send a simulation's progress, a few times per second."""
-    if time.monotonic() - last_s[0] > SHOW_S:
-        last_s[0] = time.monotonic()
-        send(("show", now_s, ends))
+def _label(scenario: ResolvedScenario, index: int, repeat: int) -> str:
+    return scenario.policies[index].spec + (f", repeat {repeat + 1}" if scenario.repeats > 1 else "")

@@ -7,15 +7,15 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import yaml
 
 from schedbed.deploy.failures import RunFailed
+from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.studies.judging import Winner
 from schedbed.deploy.studies.validate import NAME as VALIDATED
@@ -161,7 +161,7 @@ def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
 
 
 def validate_drawn(
-    count: int, seed: int, repeats: int, host_cores: float, out: Path | None, *, live: bool, say: Say
+    count: int, seed: int, repeats: int, host_cores: float, options: RunOptions, *, say: Say
 ) -> DrawnTotal:
     """Run drawn scenarios live and simulated; print and write their joint results.
 
@@ -171,12 +171,12 @@ def validate_drawn(
 
     Raises RunFailed if a run failed or a bound does not hold, BadInput for a folder of other scenarios.
     """
-    folder = result_folder(out, f"drawn-{seed}", datetime.now(UTC))
+    folder = result_folder(options.out, f"drawn-{seed}", datetime.now(UTC))
     reports: list[dict[str, Any]] = []
     for number in range(1, count + 1):
         values = draw(seed, number, host_cores)
         say(f"\n{values['name']} ({number} of {count}): {_words(values)}")
-        reports.append(_report(values, repeats, folder / f"{number:02d}", live))
+        reports.append(_report(values, repeats, replace(options, out=folder / f"{number:02d}")))
         for line in _lines(reports[-1]):
             say(line)
     found = together(reports)
@@ -192,9 +192,11 @@ def validate_drawn(
     return found
 
 
-def _report(values: dict[str, Any], repeats: int, folder: Path, live: bool) -> dict[str, Any]:
+def _report(values: dict[str, Any], repeats: int, options: RunOptions) -> dict[str, Any]:
     """Return the scenario's validate.json in that folder; run the scenario if it is missing."""
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
+    folder = options.out
+    assert folder is not None
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
         raise BadInput(
@@ -205,7 +207,7 @@ def _report(values: dict[str, Any], repeats: int, folder: Path, live: bool) -> d
         folder.mkdir()
         (folder / SCENARIO).write_text(asked)
         with (folder / "output.txt").open("w") as log, redirect_stdout(log), redirect_stderr(log):
-            hold_against_live(resolve(values, repeats=repeats), folder, live=live)
+            hold_against_live(resolve(values, repeats=repeats), options)
     return json.loads(made.read_text())
 
 

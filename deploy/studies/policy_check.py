@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.cluster.virtual.latencies import Latencies
-from schedbed.deploy.apart import ApartFailed, CutOff, apart
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.deploy.side_by_side import apart
 from schedbed.deploy.simulated.simulated_runs import setup_of
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.studies.chance_suspects import chance_suspects
 from schedbed.deploy.studies.policy_stories import STORIES
+from schedbed.deploy.worker_fork import ApartFailed, CutOff
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.guard.guarded_policy import GuardedPolicy
 from schedbed.scheduler.policy import PolicyError

@@ -58,10 +58,9 @@ class Validation:
 
 def validate(
     scenario: ResolvedScenario,
-    out: Path | None,
+    options: RunOptions,
     *,
     live_folder: Path | None = None,
-    live: bool = True,
     show_phases: bool = False,
     say: Say = print,
 ) -> tuple[Agreement, ...]:
@@ -75,10 +74,9 @@ def validate(
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
-    folder = result_folder(out, f"{scenario.name}-validate", datetime.now(UTC))
-    held = hold_against_live(
-        scenario, folder, live_folder=live_folder, live=live, show_phases=show_phases, say=say
-    )
+    folder = result_folder(options.out, f"{scenario.name}-validate", datetime.now(UTC))
+    options = replace(options, out=folder)
+    held = hold_against_live(scenario, options, live_folder=live_folder, show_phases=show_phases, say=say)
     if held.faults:
         raise RunFailed("; ".join(held.faults))
     return held.found
@@ -86,17 +84,18 @@ def validate(
 
 def hold_against_live(
     scenario: ResolvedScenario,
-    folder: Path,
+    options: RunOptions,
     *,
     live_folder: Path | None = None,
-    live: bool = True,
     show_phases: bool = False,
     say: Say = print,
 ) -> Validation:
     """Compare as `validate` does, in an existing folder and without judging. Raises RunFailed if a run failed."""
+    folder = options.out
+    assert folder is not None
     scenario = scenario.without_learning()
     if live_folder is None:
-        live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=live, check=False))
+        live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=options.live, check=False))
     simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
     measured = LiveRepeats.of(live_folder, [choice.spec for choice in scenario.policies])
     fitted_on, judged_on = split_repeats(measured.repeats)
@@ -108,7 +107,7 @@ def hold_against_live(
     latencies = launches_as_in(recorded) if recorded else None
     sim_folder = run_scenario(
         simulated,
-        RunOptions(out=folder / "sim", machines="sim", live=live),
+        replace(options, out=folder / "sim", machines="sim"),
         lambda played, options: SimRuns(
             played, options, costs, latencies, cpu_factors=cpu_factors, as_live=True
         ),

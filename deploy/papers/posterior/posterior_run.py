@@ -21,7 +21,7 @@ SAID_EVERY = 20  # draws
 Say = Callable[[str], object]
 
 
-def posterior(paper: str, *, draws: int | None, seed: int, out: Path | None, say: Say) -> Path:
+def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path | None, say: Say) -> Path:
     """Simulate the draws into `out` (`runs/posterior-<time>` by default) and return this folder.
 
     Raises BadInput if the folder already has results or the paper has no prior, and RunFailed if a draw breaks.
@@ -46,7 +46,7 @@ def posterior(paper: str, *, draws: int | None, seed: int, out: Path | None, say
             say(f"{len(ended)} of {count} draws, {sum(not each.misses for each in ended)} fit")
 
     with locked(folder):
-        found = sampling.play(paper, count, seed, done)
+        found = sampling.play(paper, count, seed, jobs, done)
         took_s = (datetime.now(UTC) - started).total_seconds()
         content = _save(folder, about | {"took_s": round(took_s, 1)}, found)
     rows = posterior_page.claim_rows(shares_of_claims(paper, content["draws"]))

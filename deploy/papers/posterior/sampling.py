@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn, Posterior
-from schedbed.deploy.papers.side_by_side import Lane, play_lanes
+from schedbed.deploy.side_by_side import STOPPED, SideWork, side_by_side
+from schedbed.deploy.worker_fork import RESULT, Send, WorkEnd
 from schedbed.deploy.workspace import base_folder, owned, sweep
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
@@ -56,41 +57,37 @@ def posterior_of(paper: str) -> Posterior:
     return found
 
 
-def play(paper: str, draws: int, seed: int, done: Callable[[Draw], object]) -> list[Draw]:
-    """Simulate the draws, side by side on all cores, and return them in order. `done` gets each as it ends.
+def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], object]) -> list[Draw]:
+    """Simulate the draws, `jobs` at a time, and return them in order. `done` gets each as it ends.
 
     A draw depends on its number and the seed only, so more draws include the same first ones.
     """
     posterior_of(paper)
     planned = [PlannedDraw(paper=paper, number=number, seed=seed) for number in range(1, draws + 1)]
-    lanes = os.cpu_count() or 1
     found: dict[int, Draw] = {}
 
-    def take(draw: Draw) -> None:
-        found[draw.number] = draw
-        done(draw)
+    def take(number: int, end: WorkEnd) -> None:
+        if end.kind == STOPPED:
+            return
+        if end.kind != RESULT:
+            raise RunFailed(f"draw {number} of {paper}: {end.value}")
+        found[number] = Draw(**end.value)
+        done(found[number])
 
     sweep(base_folder())
     with tempfile.TemporaryDirectory(prefix=owned("posterior-"), dir=base_folder()) as scratch:
-        play_lanes(
-            [
-                Lane(
-                    names=[f"draw {each.number} of {paper}" for each in planned[n::lanes]],
-                    jobs=planned[n::lanes],
-                    work=partial(simulate, Path(scratch)),
-                )
-                for n in range(min(lanes, draws))
-            ],
-            take,
-        )
+        works = [
+            SideWork(do=partial(simulate, Path(scratch), each), ended=partial(take, each.number))
+            for each in planned
+        ]
+        side_by_side(works, jobs)
     return [found[number] for number in sorted(found)]
 
 
-def simulate(scratch: Path, planned: Sequence[PlannedDraw]) -> Iterator[Draw]:
-    """Yield each draw once it is simulated. Its runs are written below `scratch` and removed afterwards."""
-    for each in planned:
-        with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            yield one(each, Path(folder))
+def simulate(scratch: Path, planned: PlannedDraw, _: Send) -> dict[str, Any]:
+    """Return the values of a draw. Its runs are written below `scratch` and removed afterwards."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        return one(planned, Path(folder)).to_json()
 
 
 def one(planned: PlannedDraw, folder: Path) -> Draw:

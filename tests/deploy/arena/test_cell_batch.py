@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from schedbed.deploy.arena.cell_batch import packed, play_packed
-from schedbed.deploy.arena.cell_processes import CellBounds, play_all
+from schedbed.deploy.arena.cell_processes import play_all
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import choose
 from schedbed.deploy.arena.ray_cells import batches, play_apart
+from schedbed.deploy.worker_fork import WorkBounds
 from tests.deploy.arena.test_contest import SMALL
 from tests.harness.own_policy import MINE
 
-BOUNDS = CellBounds(300.0, 4 << 30)
+BOUNDS = WorkBounds(300.0, 4 << 30)
 
 
 @pytest.fixture

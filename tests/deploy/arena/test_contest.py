@@ -6,14 +6,14 @@ import fastparquet
 import pytest
 from typer.testing import CliRunner
 
-from schedbed.deploy.arena.cell_processes import CellBounds
 from schedbed.deploy.arena.contest import PAGE, ROWS, TABLE, Contest, hold
 from schedbed.deploy.arena.courses import Course, choose
 from schedbed.deploy.cli.main import app
+from schedbed.deploy.worker_fork import WorkBounds
 from schedbed.deploy.workspace import base_folder, owned
 from schedbed.tasks.errors import BadInput
 
-BOUNDS = CellBounds(300.0, 4 << 30)
+BOUNDS = WorkBounds(300.0, 4 << 30)
 HOSTILE = "import os\nclass Bad:\n    def decide(self, view, node, kind):\n        os.kill(os.getpid(), 9)\n"
 SMALL = """
 name: small

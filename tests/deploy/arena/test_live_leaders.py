@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from schedbed.deploy.arena import arena_page, contest, live_leaders
-from schedbed.deploy.arena.cell_processes import CellBounds
 from schedbed.deploy.arena.live_leaders import LiveContest, chosen, hold_live, live_courses
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolve import resolve
+from schedbed.deploy.worker_fork import WorkBounds
 
 POLICIES = ("delay", "fair", "fifo")
 SLOWDOWNS = {
@@ -83,7 +83,7 @@ def test_leaders_run_after_the_simulations(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(live_leaders, "_slowdowns", lambda policies, *_: SLOWDOWNS[_[-1]])
     (course,) = live_courses(2.0)[:1]
     played = contest.Contest(
-        policies=POLICIES, courses=(course,), seeds=1, jobs=2, bounds=CellBounds(300.0, 4 << 30), live_seeds=2
+        policies=POLICIES, courses=(course,), seeds=1, jobs=2, bounds=WorkBounds(300.0, 4 << 30), live_seeds=2
     )
     found = contest.hold(played, tmp_path, lambda _: None)
     assert found["live"]["runs"] == 4

@@ -163,7 +163,7 @@ def test_a_signal_ends_a_run_in_order(number: signal.Signals, code: int, elsewhe
     (elsewhere / "stops.py").write_text(policy)
     scenario = {"workload": {"jobs": [{"app": "pi"}]}, "policies": ["fifo", "stops.py:Stops"]}
     (elsewhere / "s.yaml").write_text(yaml.safe_dump(scenario))
-    arguments = ["run", "s.yaml", "--machines", "sim", "--no-live", "--out", "out"]
+    arguments = ["run", "s.yaml", "--machines", "sim", "--jobs", "1", "--no-live", "--out", "out"]
     with ExitStack() as stack:
         command = stack.enter_context(
             subprocess.Popen(

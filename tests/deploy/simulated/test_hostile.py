@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from schedbed.deploy import apart
+from schedbed.deploy import worker_fork
 from schedbed.deploy.options import RunOptions
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolve import resolve
@@ -58,7 +58,7 @@ def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
 def short_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patched:
         patched.setattr(TIME_BOUND, "limit_of", lambda _: 0.5)
-        patched.setattr(apart, "stuck_s", lambda _: 1.0)
+        patched.setattr(worker_fork, "stuck_s", lambda _: 1.0)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -112,6 +113,63 @@ def test_another_process_writes_equal_bytes(scenario: Path, done: Path, tmp_path
     for table in COLUMNS:
         name = f"{table}.parquet"
         assert (tmp_path / "o" / name).read_bytes() == (done / name).read_bytes(), table
+
+
+MINE = "from schedbed.policy import Proposal\n\n\nclass Mine:\n    def decide(self, view, node, kind):\n" + (
+    "        for job in view.jobs.values():\n            if job.stage(kind).ready:\n"
+    "                task = job.any_reduce() if kind.value == 'reduce' else job.any_map()\n"
+    "                return Proposal(task, 'any')\n        return None\n"
+)
+
+
+def test_runs_side_by_side_write_the_bytes_of_runs_one_after_the_other(
+    scenario: Path, tmp_path: Path
+) -> None:
+    """Of shipped policies, whose processes write their rows, and of a user's, whose rows are sent."""
+    (tmp_path / "mine.py").write_text(MINE)
+    specs = ["--policy", "fifo", "--policy", f"{tmp_path}/mine.py:Mine", "--policy", "fair"]
+    for jobs in ("1", "2"):
+        options = ["--machines", "sim", "--repeats", "2", "--no-live", *specs, "--jobs", jobs]
+        result = call("run", scenario, *options, "--out", tmp_path / jobs)
+        assert result.exit_code == 0, result.output
+    files = sorted(path.name for path in (tmp_path / "1").iterdir() if path.is_file())
+    assert files == sorted(path.name for path in (tmp_path / "2").iterdir() if path.is_file())
+    for name in {*files} - {"run.json", "report.html"}:
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
+    one, two = (json.loads((tmp_path / jobs / "run.json").read_text()) for jobs in ("1", "2"))
+    times = ("wall_start", "seal")
+    for run in one["runs"] + two["runs"]:
+        assert run.pop("epoch_s") > 0
+    assert {key: one[key] for key in one if key not in times} == {
+        key: two[key] for key in two if key not in times
+    }
+    pages = [(tmp_path / jobs / "report.html").read_text() for jobs in ("1", "2")]
+    assert pages[0].replace(one["wall_start"], "") == pages[1].replace(two["wall_start"], "")
+
+
+def test_a_report_that_nobody_asked_for_is_not_made(scenario: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o"
+    options = ("--machines", "sim", "--policy", "fifo", "--no-live", "--out", out)
+    result = call("run", scenario, *options, "--no-report")
+    assert result.exit_code == 0 and f"schedbed report {out}" in " ".join(result.output.split())
+    assert (out / "summary.json").exists() and not (out / "report.html").exists()
+    assert call("report", out).exit_code == 0 and (out / "report.html").exists()
+
+
+def test_live_runs_take_no_jobs(scenario: Path, tmp_path: Path) -> None:
+    refused = call("run", scenario, "--jobs", "2", "--out", tmp_path / "o")
+    assert refused.exit_code == 2 and refused.stderr.startswith("schedbed: --jobs 2: live runs go one after")
+
+
+def test_a_single_run_needs_no_other_process(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fork() -> int:
+        raise AssertionError("a fork")
+
+    monkeypatch.setattr(os, "fork", fork)
+    options = ("--machines", "sim", "--policy", "fifo", "--no-live", "--jobs", "2")
+    assert call("run", scenario, *options, "--out", tmp_path / "o").exit_code == 0
 
 
 def test_repeats_are_paired_and_differ(scenario: Path, tmp_path: Path) -> None:

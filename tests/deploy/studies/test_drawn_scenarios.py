@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from schedbed.deploy.cli.main import app
+from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.studies.compare import Agreement, Pair
 from schedbed.deploy.studies.drawn_scenarios import BUSY_S, HOST_SHARE, draw, together, validate_drawn
@@ -88,13 +89,13 @@ def test_scenarios_that_were_judged_are_not_run_again(tmp_path: Path) -> None:
         (folder / "scenario.yaml").write_text(yaml.safe_dump(asked, sort_keys=False))
         (folder / "validate.json").write_text(json.dumps(report(0.04 * number, winner=SAME)))
     said: list[str] = []
-    found = validate_drawn(2, 1, 4, 2, tmp_path, live=False, say=said.append)
+    found = validate_drawn(2, 1, 4, 2, RunOptions(out=tmp_path, live=False), say=said.append)
     assert (found.judged, found.job_error) == (2, pytest.approx(0.06))
     written = json.loads((tmp_path / "drawn.json").read_text())
     assert [each["policies"]["fifo"]["job_error"] for each in written["each"]] == pytest.approx([0.04, 0.08])
     assert "fifo: makespan +0.0%, median error of a job 8.0%" in said
     with pytest.raises(BadInput, match="holds other scenarios"):
-        validate_drawn(2, 1, 5, 2, tmp_path, live=False, say=said.append)
+        validate_drawn(2, 1, 5, 2, RunOptions(out=tmp_path, live=False), say=said.append)
 
 
 @pytest.mark.parametrize(

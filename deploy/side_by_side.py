@@ -1,0 +1,166 @@
+"""Pieces of work side by side, each in a fork of this process; fewer at once when the host's memory would not do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+from schedbed.cluster.machines.host_abilities import memory_left_bytes, usable_cores
+from schedbed.deploy.options import interrupts_later
+from schedbed.deploy.worker_fork import KILLED, LOOK_S, NO_MEMORY, Send, WorkBounds, WorkEnd, WorkerFork
+
+STOP_S = 10.0
+"""Seconds that interrupted work has to say what it kept."""
+STOPPED = b"s"
+"""The end of work that was interrupted with this process."""
+RESERVE_BYTES = 256 << 20
+"""Memory of the host that is left alone."""
+UNBOUND = WorkBounds()
+
+
+def _nothing(*_: object) -> None:
+    """Ignore what happens."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SideWork:
+    """Work for a fork. The other functions are called in this process: `begin` before each start, of which there is
+    a second one if memory was short, `take` with each message, `ended` with the end.
+
+    `file` is the policy's file if a user's code is in the work; `needs_bytes` is the memory that it will use, as far
+    as that is known.
+    """
+
+    do: Callable[[Send], Any]
+    begin: Callable[[], object] = _nothing
+    take: Callable[[Any], object] = _nothing
+    ended: Callable[[WorkEnd], object] = _nothing
+    file: str | None = None
+    needs_bytes: int = 0
+
+
+def all_cores() -> int:
+    """Return how many simulations at once this host's cores allow."""
+    return max(1, int(usable_cores()))
+
+
+def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *, file: str = "") -> Any:
+    """Do work with a user's code in a fork of this process. Return its result, and pass each message to `take`.
+
+    Raises BadInput of the work, ApartFailed for its other exceptions, and CutOff. A CutOff without a known place
+    names `file`.
+    """
+    [end] = side_by_side([SideWork(do=do, take=take, file=file or "<unknown>")], 1)
+    return end.result()
+
+
+def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = UNBOUND) -> list[WorkEnd]:
+    """Do the works, at most `at_once` at a time and each within `bounds`. Return their ends in their order.
+
+    They start in their order. A start waits while the host has no memory for it; if memory runs short all the same,
+    the latest start is taken back. Work that was killed while other work went on is tried again alone. After
+    KeyboardInterrupt no process is left, and each work in progress has ended as STOPPED.
+    """
+    return _Crew(works, at_once, bounds).play()
+
+
+class _Crew:
+    """Works on their way, by number."""
+
+    def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
+        self._works, self._at_once, self._bounds = works, at_once, bounds
+        self._waiting = list(reversed(range(len(works))))
+        self._alone: list[int] = []  # to be tried again when no other work goes on
+        self._running: dict[int, WorkerFork] = {}
+        self._ends: dict[int, WorkEnd] = {}
+        self._most_bytes = 0  # that any of them has used
+        self._short_of_memory = (KILLED,) if bounds.memory_bytes else (KILLED, NO_MEMORY)
+
+    def play(self) -> list[WorkEnd]:
+        """Do all works."""
+        with self._none_left():
+            while self._waiting or self._running or self._alone:
+                if not self._waiting and not self._running:
+                    self._waiting.append(self._alone.pop())
+                while self._waiting and self._has_room(self._waiting[-1]):
+                    self._start(self._waiting.pop())
+                for number in self._follow():
+                    end = self._ended(number)
+                    if self._running and end.kind in self._short_of_memory:
+                        self._alone.append(number)
+                    else:
+                        self._ends[number] = end
+                        self._works[number].ended(end)
+                if len(self._running) > 1 and memory_left_bytes() < RESERVE_BYTES:
+                    self._take_back()
+        return [self._ends[number] for number in sorted(self._ends)]
+
+    def _start(self, number: int) -> None:
+        work = self._works[number]
+        work.begin()
+        with interrupts_later():
+            self._running[number] = WorkerFork(work.do, work.take, work.file, self._bounds)
+
+    def _follow(self) -> list[int]:
+        """Process what has come from the forks. Return the numbers of works that have ended."""
+        wait([pipe for fork in self._running.values() for pipe in fork.pipes], LOOK_S)
+        for fork in self._running.values():
+            fork.follow()
+        return [number for number, fork in self._running.items() if fork.end is not None]
+
+    def _ended(self, number: int) -> WorkEnd:
+        fork = self._running.pop(number)
+        fork.close()
+        assert fork.end is not None
+        return fork.end
+
+    def _has_room(self, number: int) -> bool:
+        """Return whether one more can run beside those that run, which may still grow to the size of the largest."""
+        if not self._running:
+            return True
+        if len(self._running) >= self._at_once:
+            return False
+        used = {running: fork.memory_bytes() for running, fork in self._running.items()}
+        self._most_bytes = max(self._most_bytes, *used.values())
+        grow = sum(max(0, self._needs(running) - now_bytes) for running, now_bytes in used.items())
+        return memory_left_bytes() - grow - self._needs(number) > RESERVE_BYTES
+
+    def _needs(self, number: int) -> int:
+        return max(self._most_bytes, self._works[number].needs_bytes)
+
+    def _take_back(self) -> None:
+        """End the latest start, which is done again later, and have fewer at once from now on."""
+        number, fork = self._running.popitem()
+        fork.close()
+        self._waiting.append(number)
+        self._at_once = len(self._running)
+
+    @contextmanager
+    def _none_left(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            with suppress(KeyboardInterrupt):
+                self._interrupt()
+            for number in self._running:
+                self._works[number].ended(WorkEnd(STOPPED, "KeyboardInterrupt"))
+            raise
+        finally:
+            for fork in self._running.values():
+                fork.close()
+
+    def _interrupt(self) -> None:
+        """Interrupt all works, and process their last messages."""
+        until_s = time.monotonic() + STOP_S
+        while any(fork.end is None for fork in self._running.values()) and time.monotonic() < until_s:
+            for fork in self._running.values():
+                if fork.end is None:
+                    fork.interrupt()
+            wait([pipe for fork in self._running.values() if fork.end is None for pipe in fork.pipes], LOOK_S)
+            for fork in self._running.values():
+                if fork.end is None:
+                    fork.follow()

@@ -1,0 +1,207 @@
+"""One simulated run: its rows on their way to the history, its record and its display, also from another process."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from schedbed.deploy.display.progress import Progress, RunProgress
+from schedbed.deploy.options import no_interrupts
+from schedbed.deploy.results.runfile import RunFile, RunRecord
+from schedbed.deploy.scenario.resolved import PolicyChoice
+from schedbed.deploy.side_by_side import STOPPED
+from schedbed.deploy.worker_fork import RESULT, CutOff, Send, WorkEnd
+from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
+from schedbed.scheduler.history import COLUMNS, History, drop_parts
+from schedbed.scheduler.registry.user_file import is_policy_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PART_ROWS = 100_000  # of a table are held in memory before they are written
+SHOW_S = 0.2
+BATCH_ROWS = 2_000
+"""Rows are handed to the history in batches of this size: a call for each row would cost more than the row."""
+
+
+class RowTarget(Protocol):
+    """The destination of rows: the history, or the process that has it."""
+
+    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Take rows of a table."""
+        ...
+
+    def append_frame(self, table: str, data: pd.DataFrame) -> None:
+        """Take many rows of a table."""
+        ...
+
+
+class SentRows:
+    """Sends rows and progress to the process that started this one."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._last_s = 0.0
+
+    def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Implement `RowTarget`: send the rows."""
+        self._send(("rows", table, rows))
+
+    def append_frame(self, table: str, data: pd.DataFrame) -> None:
+        """Implement `RowTarget`: send the frame's rows."""
+        self.append(
+            table, list(data.astype(object).where(data.notna(), None).itertuples(index=False, name=None))
+        )
+
+    def show(self, now_s: float, ends: int) -> None:
+        """Send the simulation's progress, a few times per second."""
+        if time.monotonic() - self._last_s > SHOW_S:
+            self._last_s = time.monotonic()
+            self._send(("show", now_s, ends))
+
+
+@dataclass(slots=True)
+class HowItEnded:
+    """The end of a simulation, with the fields of `RunRecord`."""
+
+    state: str = "interrupted"
+    note: str = ""
+    duration_s: float = 0.0
+    ends: int = 0
+    findings: dict[str, Any] = field(default_factory=dict)
+    rates: dict[str, int] = field(default_factory=dict)
+
+
+class HistoryRows:
+    """The rows of a simulation on their way to the history."""
+
+    def __init__(self, history: RowTarget) -> None:
+        self._history = history
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in COLUMNS}
+        self.bad_jobs: list[str] = []
+
+    def _take(self, table: str, row: tuple[Any, ...]) -> None:
+        rows = self._waiting[table]
+        rows.append(row)
+        if len(rows) >= BATCH_ROWS:
+            self._history.append(table, rows)
+            rows.clear()
+
+    def decision(self, row: DecisionRow) -> None:
+        """Implement `Sink`."""
+        self._take("decisions", row)
+
+    def attempt(self, row: AttemptRow) -> None:
+        """Implement `Sink`."""
+        self._take("attempts", row)
+
+    def job(self, row: JobRow) -> None:
+        """Implement `Sink`; note jobs that did not succeed."""
+        if row.state != "succeeded":
+            self.bad_jobs.append(f"{row.job} {row.state}")
+        self._take("jobs", row)
+
+    def heartbeat(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self._take("heartbeats", row)
+
+    def block(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self._take("blocks", row)
+
+    def fault(self, row: tuple[object, ...]) -> None:
+        """Implement `Rows`."""
+        self._take("faults", row)
+
+    def columns(self, table: str, data: pd.DataFrame) -> None:
+        """Append many rows of a table at once, after the waiting ones."""
+        self._history.append(table, self._waiting[table])
+        self._waiting[table].clear()
+        self._history.append_frame(table, data)
+
+    def flush(self) -> None:
+        """Append the rows that are left."""
+        for table, rows in self._waiting.items():
+            self._history.append(table, rows)
+            rows.clear()
+
+
+@dataclass(slots=True, kw_only=True)
+class OneRun:
+    """One policy in one repeat, as this process sees it. `place` is the folder, the record of all runs, and the
+    display."""
+
+    choice: PolicyChoice
+    repeat: int
+    number: int
+    label: str
+    place: tuple[Path, RunFile, Progress]
+    ended: HowItEnded = field(default_factory=lambda: HowItEnded())
+    history: History = field(init=False)
+    _record: RunRecord | None = None
+    _shown: RunProgress = field(init=False)
+
+    @property
+    def is_of_file(self) -> bool:
+        """Return whether the policy is from a user's file, and must be kept out of this process."""
+        return self.choice.make is None and is_policy_file(self.choice.spec)
+
+    def new_history(self) -> History:
+        """Return a new history of this run."""
+        return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
+
+    def begin(self) -> None:
+        """Begin the record and the display; a second time, after the first was taken back, all from the start."""
+        folder, record, progress = self.place
+        self.ended = HowItEnded()
+        drop_parts(folder, self.choice.spec, self.repeat)
+        self.history = self.new_history()
+        if self._record is not None:
+            return
+        self._shown = progress.begin(self.label)
+        self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())
+        record.runs.append(self._record)
+
+    def take(self, message: Any) -> None:
+        """Take a message of the run's process."""
+        try:
+            match message:
+                case ["rows", table, rows]:
+                    self.history.append(table, rows)
+                case ["show", now_s, ends]:
+                    self.show(float(now_s), int(ends))
+                case ["ended", said]:
+                    self.ended = HowItEnded(**said)
+                case _:
+                    raise ValueError("unknown")
+        except (KeyError, TypeError, ValueError) as error:  # A user's code has written to the pipe.
+            raise CutOff(f"the policy's process sent what is no message: {error}") from None
+
+    def show(self, now_s: float, ends: int) -> None:
+        """Show how far the run is."""
+        self.ended.duration_s, self.ended.ends = now_s, ends
+        self._shown.show(now_s, ends)
+
+    def end(self, end: WorkEnd) -> None:
+        """Note the end of the run's process."""
+        if end.kind == STOPPED:
+            self.ended.state, self.ended.note = "interrupted", end.value
+        elif end.kind != RESULT:
+            self.ended.state, self.ended.note = "failed", end.value
+        self.close()
+
+    def close(self) -> None:
+        """Write what is left of the rows, and the record."""
+        folder, record, _ = self.place
+        assert self._record is not None
+        ended, kept = self.ended, self._record
+        kept.state, kept.note, kept.findings = ended.state, ended.note, ended.findings
+        kept.duration_s, kept.rates = ended.duration_s, ended.rates
+        try:
+            with no_interrupts():
+                self.history.close()
+                self._shown.end(self.ended.duration_s, self.ended.ends)
+        finally:
+            record.save(folder)
