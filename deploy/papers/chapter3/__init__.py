@@ -8,6 +8,7 @@ from schedbed.deploy.papers.chapter3 import (
     lsps_users,
     mimp_shared,
     mrcp_stream,
+    review_causes,
     scarlett,
 )
 
@@ -20,4 +21,5 @@ EXPERIMENTS = (
     scarlett.EXPERIMENT,
     dare.EXPERIMENT,
     lsap_idle.EXPERIMENT,
+    review_causes.EXPERIMENT,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,13 @@ SHARED = [
 ]  # what the foreground takes of a shared node's CPU
 
 
-def jobs(seed: int, apart_s: float) -> list[Job]:
+def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> list[Job]:
     """Return jobs that compute and jobs that read and write, with exponential gaps and a deadline each."""
     coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
     for _ in range(JOBS):
         kind, maps = coin.choice(("compute", "read")), coin.randint(16, 64)
         map_s = 20.0 if kind == "compute" else 8.0
-        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*FACTORS):.3f}s"
+        due = f"{(maps / 12 * map_s + 10) * coin.uniform(*factors):.3f}s"
         each = job(kind, kind, now_s, (maps, 20.0 if kind == "compute" else 2.0), deadline=due)
         if kind == "read":
             each["map"] |= {"read": "128MB", "write": "64MB"}
@@ -37,11 +37,11 @@ def jobs(seed: int, apart_s: float) -> list[Job]:
     return made
 
 
-def scenario(seed: int, *, apart_s: float) -> Mapping[str, Any]:
+def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
     """Return a scenario of six nodes with two map slots, three of them shared with a foreground load."""
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
-        "workload": {"jobs": jobs(seed, apart_s)},
+        "workload": {"jobs": jobs(seed, apart_s, factors)},
         "policies": [FIFO, FAIR, EDF, MIMP],
     }
 
@@ -51,6 +51,16 @@ def task_time_s(played: Played, policy: str) -> float:
     tasks = played.of(policy).attempts
     tasks = tasks[tasks["state"] == "succeeded"]
     return float((tasks["end"] - tasks["assigned"]).sum())
+
+
+def task_time_below(runs: Sequence[Played], than: str) -> list[float]:
+    """Return by how many percent MIMP's time of all tasks is below another policy's, by repeat."""
+    return [100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs]
+
+
+def late(played: Played, policy: str) -> float:
+    """Return the number of late jobs of a run with one repeat."""
+    return figure_of(played, policy, "deadlines", "late")
 
 
 def on_shared(played: Played, policy: str) -> float:
@@ -67,15 +77,12 @@ def measure(bench: Bench) -> Measured:
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
-        mine = [figure_of(played, MIMP, "deadlines", "late") for played in runs]
+        mine = [late(played, MIMP) for played in runs]
         found[f"{load}late"] = mine
         for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
-            found[f"{load}time_{name}"] = [
-                100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
-            ]
+            found[f"{load}time_{name}"] = task_time_below(runs, than)
             found[f"{load}late_{name}"] = [
-                figure_of(played, than, "deadlines", "late") - late
-                for played, late in zip(runs, mine, strict=True)
+                late(played, than) - few for played, few in zip(runs, mine, strict=True)
             ]
         found[f"{load}shared"] = [on_shared(played, MIMP) for played in runs]
         found[f"{load}shared_fifo"] = [on_shared(played, FIFO) for played in runs]

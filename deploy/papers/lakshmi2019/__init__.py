@@ -4,6 +4,7 @@ from schedbed.deploy.papers.lakshmi2019 import (
     csla_live,
     csla_mini,
     fours,
+    load_causes,
     pairs,
     table3_predictor,
     ways,
@@ -14,6 +15,7 @@ EXPERIMENTS = (
     pairs.EXPERIMENT,
     ways.EXPERIMENT,
     fours.EXPERIMENT,
+    load_causes.EXPERIMENT,
     csla_live.EXPERIMENT,
 )
 

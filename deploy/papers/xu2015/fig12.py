@@ -72,11 +72,13 @@ def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
     """Return the gains and the epochs of P=0.25 in another setting, to find what they depend on."""
     runs, key = play(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies
+    means = [[fmean(gains(played, policy, delay)) for played in runs] for policy in (quarter, most)]
     return {
-        f"{key}_quarter": [fmean(gains(played, quarter, delay)) for played in runs],
+        f"{key}_quarter": means[0],
+        f"{key}_less": [mine - theirs for mine, theirs in zip(*means, strict=True)],
         f"{key}_quarter_least": [min(gains(played, quarter, delay)) for played in runs],
         f"{key}_most_most": [max(gains(played, most, delay)) for played in runs],
-        f"{key}_most": [fmean(gains(played, most, delay)) for played in runs],
+        f"{key}_most": means[1],
         f"{key}_epochs": [epochs(played.of(quarter), played.run.scenario["scale"]) for played in runs],
     }
 

@@ -18,6 +18,7 @@ from schedbed.deploy.papers.chapter3 import (
     mimp_shared,
     mrcp_stream,
     popular_files,
+    review_causes,
     runs,
     scarlett,
 )
@@ -156,3 +157,18 @@ def test_uneven_batches_mix_the_two_sizes() -> None:
     names = [job["name"].rstrip("0123456789") for job in balancedpool_batch.uneven(chance(1, "mix"))]
     assert sorted(names) == ["big"] * 10 + ["small"] * 10
     assert names != sorted(names)
+
+
+@pytest.mark.long  # simulates small runs of four experiments
+def test_causes_report_what_the_yaml_knows(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MIMP's later deadlines are missed by no policy, and jobs that are there at once differ in nothing else."""
+    pytest.importorskip("ortools")
+    for module in (coshh_speeds, mimp_shared, mrcp_stream):
+        monkeypatch.setattr(module, "JOBS", 3)
+    monkeypatch.setattr(review_causes, "IDLE_LOADS", {"idle": 0.3})
+    measured = review_causes.measure(bench)
+    assert set(measured.values) == set(ABOUT["causes"].values)
+    assert measured.samples("mimp_far_late_fifo") == [0]
+    batch, stream = mrcp_stream.jobs(5, 0.9, apart=review_causes.BATCH), mrcp_stream.jobs(5, 0.9)
+    assert [job["deadline"] for job in batch[5:]] == [job["deadline"] for job in stream[5:]]
+    assert float(batch[-1]["submit"][:-1]) - mrcp_stream.STREAM_S < 10

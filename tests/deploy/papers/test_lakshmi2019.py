@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.lakshmi2019 import fours, pairs, private_cloud, table3_predictor, two_jobs, ways
+from schedbed.deploy.papers.lakshmi2019 import (
+    fours,
+    load_causes,
+    pairs,
+    private_cloud,
+    table3_predictor,
+    two_jobs,
+    ways,
+)
 
 ABOUT = paper_file.load("lakshmi2019").experiments
 TAGS = {"wc": 2, "pi": 2, "grep": 2, "rtw": 1, "sort": 1}
@@ -129,3 +139,33 @@ def test_table_3_is_what_csla_reports(tmp_path: Path, monkeypatch: pytest.Monkey
         assert 0 < measured.samples(key)[0] < 1
     difference = measured.samples("cpu_mae_4")[0] - measured.samples("cpu_mae_1")[0]
     assert measured.samples("cpu_grows") == pytest.approx([difference])
+
+
+def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is simulated: a predictor's report, and gains of 1%, stand for the runs."""
+    asked: dict[str, dict[str, Any]] = {}
+
+    def play(self: Bench, name: str, scenario: dict[str, Any]) -> Any:
+        asked[name] = scenario
+        report = {"predictor": {key: {"mae": 0.1, "rmse": 0.3} for key in ("cpu", "io")}}
+        return SimpleNamespace(policies=["csla"], run=SimpleNamespace(repeats=1), findings=lambda *_: report)
+
+    tried: dict[str, two_jobs.Way] = {}
+
+    def gains(_: Bench, way: two_jobs.Way) -> two_jobs.Gains:
+        tried[way.name] = way
+        return {key: [1.0] for key in way.pairs}
+
+    monkeypatch.setattr(Bench, "play", play)
+    monkeypatch.setattr(load_causes, "run_alone", lambda _: None)
+    monkeypatch.setattr(load_causes, "tags_of", lambda _: TAGS)
+    monkeypatch.setattr(load_causes, "pair_gains", gains)
+    measured = load_causes.measure(bench(tmp_path))
+    assert set(measured.values) == set(ABOUT["causes"].values)
+    assert measured.samples("io_rmse_4_turns") == [0.3] and measured.samples("fine_1") == [1.0]
+    names = {job["name"] for name, each in asked.items() for job in each["workload"]["jobs"] if "pi" in name}
+    assert names == {"pi", "stress-cpu", "stress-io"}
+    assert all(TAGS[head] > TAGS[last] for head, last in tried["pairs-4GB-cpu-first"].pairs)
+    assert tried["pairs-1GB-fine"].finer == 4 and ("rtw", "grep") in tried["pairs-1GB-fine"].pairs

@@ -1,0 +1,110 @@
+"""The causes of chapter 3's outcomes: the same gains with one thing of our setup changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import fmean
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.chapter3.coshh_speeds import COSHH
+from schedbed.deploy.papers.chapter3.coshh_speeds import scenario as two_speeds
+from schedbed.deploy.papers.chapter3.lsap_idle import LOADS as IDLE_LOADS
+from schedbed.deploy.papers.chapter3.lsap_idle import LSAP, local
+from schedbed.deploy.papers.chapter3.lsap_idle import scenario as idle_slots
+from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, MIMP, late, task_time_below
+from schedbed.deploy.papers.chapter3.mimp_shared import scenario as shared_nodes
+from schedbed.deploy.papers.chapter3.mrcp_stream import LOADS, MRCP
+from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
+from schedbed.deploy.papers.chapter3.runs import EDF, Scenario, play_each
+from schedbed.deploy.papers.experiment import Experiment, Measured
+from schedbed.deploy.papers.figures import draw_values
+from schedbed.deploy.papers.job_times import JobTime
+
+Found = dict[str, list[float]]
+Drawn = Callable[[int], Scenario]
+
+BATCH = 0.001  # times the gaps between MRCP's jobs, so that all are there at once
+FAR = (6.0, 16.0)  # MIMP's deadlines, of the time that a job takes alone: four times as far
+MORE_REPLICAS = 10  # of LSAP's blocks, on twenty nodes
+
+
+def measure(bench: Bench) -> Measured:
+    """Measure each gain with one thing changed, paired by repeat."""
+    return Measured(values={**_orders(bench), **_deadlines(bench), **_replicas(bench)})
+
+
+def _orders(bench: Bench) -> Found:
+    """Return COSHH's gains with jobs of unequal sizes."""
+    unequal = partial(two_speeds, unequal=True)
+    return {
+        f"coshh_unequal_{key}": _gains(bench, f"coshh-unequal-{key}", unequal, COSHH, than)
+        for key, than in (("fifo", FIFO), ("fair", FAIR))
+    }
+
+
+def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
+    """Return by how many percent the mean completion is shorter than under another policy, by repeat."""
+    found = []
+    for seed in _seeds(bench):
+        mine_s, than_s = (
+            fmean(job.took_s for job in _times(bench, name, drawn, policy, seed)) for policy in (mine, than)
+        )
+        found.append(100 * (1 - mine_s / than_s))
+    return found
+
+
+def _seeds(bench: Bench) -> range:
+    return range(bench.seed, bench.seed + bench.repeats)
+
+
+def _times(bench: Bench, name: str, drawn: Drawn, policy: str, seed: int) -> Sequence[JobTime]:
+    asked = {"seed": seed, **drawn(seed), "policies": [policy]}
+    return bench.times(f"{name}-{policy.replace(':', '-').replace('=', '-')}-{seed}", asked)
+
+
+def late_jobs(jobs: Sequence[JobTime]) -> int:
+    """Return how many jobs ended after their deadline."""
+    return sum(job.deadline_s is not None and job.finish_s > job.deadline_s for job in jobs)
+
+
+def _deadlines(bench: Bench) -> Found:
+    """Return what MRCP and MIMP gain, with MRCP's jobs there at once and with MIMP's deadlines further off."""
+    found: Found = {"mrcp_batch": [], **{f"mimp_far_late_{key}": [] for key in ("fifo", "fair", "edf")}}
+    for seed in _seeds(bench):
+        counts = {
+            policy: sum(
+                late_jobs(_times(bench, f"batch-{load}", partial(_batch, load=load), policy, seed))
+                for load in LOADS
+            )
+            for policy in (MRCP, EDF)
+        }
+        few, many = counts[MRCP], counts[EDF]
+        found["mrcp_batch"].append(100 * (1 - few / many) if many else 0.0)
+    runs = play_each(bench, "mimp-far", _far)
+    for key, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
+        found[f"mimp_far_late_{key}"] = [late(played, than) - late(played, MIMP) for played in runs]
+        found[f"mimp_far_time_{key}"] = task_time_below(runs, than)
+    return found
+
+
+def _batch(seed: int, *, load: float) -> Scenario:
+    return stream(seed, load=load, apart=BATCH)
+
+
+def _far(seed: int) -> Scenario:
+    return shared_nodes(seed, apart_s=APART_S[""], factors=FAR)
+
+
+def _replicas(bench: Bench) -> Found:
+    """Return what LSAP gains where blocks have ten replicas."""
+    both = []
+    for name, load in IDLE_LOADS.items():
+        drawn = partial(idle_slots, load=load, replicas=MORE_REPLICAS)
+        runs = play_each(bench, f"lsap-{name}-replicas", drawn)
+        mine, first = (local(runs, policy) for policy in (LSAP, FIFO))
+        both.append([a - b for a, b in zip(mine, first, strict=True)])
+    return {"lsap_replicas_local": [max(pair) for pair in zip(*both, strict=True)]}
+
+
+EXPERIMENT = Experiment(name="causes", measure=measure, draw=draw_values, takes_s={"sim": 90}, repeats=10)

@@ -1,0 +1,87 @@
+"""The causes of CSLA's errors and gains: other stress and other jobs, smaller maps, and the order of the jobs."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS
+from schedbed.deploy.papers.lakshmi2019.table3_predictor import CASES, MEASURES, RESOURCES, scenario
+from schedbed.deploy.papers.lakshmi2019.two_jobs import (
+    Way,
+    cpu_heavy_first,
+    mean_gain,
+    pair_gains,
+    run_alone,
+    tags_of,
+    unlike,
+)
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHANGES = {"turns": {"turns_s": 60}, "short": {"turns_s": 4}, "pi": {"apps": ("pi",)}}
+"""Of Table 3's runs: stress that comes and goes in turns of that many seconds, and jobs that use no disk."""
+TURNS = ("turns", "short")
+
+Found = dict[str, list[float]]
+
+
+def measure(bench: Bench) -> Measured:
+    """Measure the errors of Table 3 with other stress or other jobs, and the gains of pairs with one thing changed."""
+    return Measured(values={**_errors(bench), **_pairs(bench)})
+
+
+def _errors(bench: Bench) -> Found:
+    """Return the errors of CSLA's predictions by resource, measure and case, for each change."""
+    found: Found = {}
+    for change, asked in CHANGES.items():
+        for case, stress in CASES.items():
+            if change in TURNS and not stress:
+                continue
+            played = bench.play(f"table3-{change}-{case}", scenario(stress, live=False, **asked))
+            reports = [
+                played.findings(played.policies[0], repeat)["predictor"]
+                for repeat in range(played.run.repeats)
+            ]
+            for resource in RESOURCES:
+                for name in MEASURES:
+                    key = f"{resource}_{name}_{case}_{change}"
+                    found[key] = [report[resource][name] for report in reports]
+    return found
+
+
+def _pairs(bench: Bench) -> Found:
+    """Return the mean gain of the unlike pairs with smaller maps, or with the CPU-heavy job ahead."""
+    tags = tags_of(run_alone(bench))
+    pairs = [pair for pair in PAIRS if unlike(tags, pair)]
+    ahead = cpu_heavy_first(tags)
+    ways = {
+        "fine_1": Way(name="pairs-1GB-fine", pairs=pairs, size_gb=1, finer=4),
+        "fine_2": Way(name="pairs-2GB-fine", pairs=pairs, size_gb=2, finer=4),
+        "cpu_first_4": Way(name="pairs-4GB-cpu-first", pairs=ahead, size_gb=4),
+        "cpu_first_25": Way(name="pairs-25MBps-cpu-first", pairs=ahead, disk_mbps=25),
+        "cpu_first_50": Way(name="pairs-50MBps-cpu-first", pairs=ahead, disk_mbps=50),
+    }
+    return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the gain of the unlike pairs for each change."""
+    ax = figure.subplots()
+    keys = [key for key in measured.values if key.startswith(("fine", "cpu_first"))]
+    found = [measured.samples(key) for key in keys]
+    ax.axhspan(12, 23, color=PAPER, alpha=0.3, linewidth=0, label="paper, unlike: 12 to 23%")
+    bars = [("ours", OKABE[0], [fmean(each) for each in found])]
+    grouped_bars(ax, keys, bars, [[mean_interval(each) for each in found]])
+    ax.set(ylabel="makespan saved [%]")
+
+
+EXPERIMENT = Experiment(
+    name="causes", measure=measure, draw=draw, takes_s={"sim": 120}, repeats=3, sim_repeats=5
+)
