@@ -5,7 +5,7 @@ Pure functions; the caller provides the samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +81,25 @@ def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[
         f"{stretches['largest']:g} made up for it; more than {SATURATED_TIME_MAX:.0%} is not trusted."
     )
     return judged | {"trusted": False, "why": [*judged["why"], why]}
+
+
+def doubt_unfinished(
+    judged: dict[str, Any], planned: Sequence[str], ended: Collection[str]
+) -> dict[str, Any]:
+    """Return the fidelity of one run, untrusted if it ended before some of its planned jobs did.
+
+    What it measured is then not comparable with a run of all jobs: the jobs that end late are missing.
+    """
+    missing = sum(job not in ended for job in planned)
+    if not missing:
+        return judged
+    why = f"The run ended before {missing} of its {len(planned)} jobs did: its figures cover the others only."
+    return judged | {"trusted": False, "why": [why, *judged["why"]]}
+
+
+def doubts(judged: Mapping[str, Any]) -> list[str]:
+    """Return the sentences that say why a fidelity is not trusted; none if it is."""
+    return [] if judged["trusted"] else [sentence for sentence in judged["why"] if sentence != SIMULATED]
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

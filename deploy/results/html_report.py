@@ -8,6 +8,7 @@ from typing import Any
 
 from schedbed.deploy.private_files import stay_private
 from schedbed.deploy.results import plots, stats, summary, timeline
+from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.changed_stretch import stretch_facts
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.page import offers, report_data, report_tables, templates, why
@@ -72,7 +73,7 @@ def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Map
         script=Markup("\n".join(templates.part(name) for name in SCRIPTS)),
         data=data,
         facts=_facts(run),
-        doubts=[] if fidelity["trusted"] else fidelity["why"],
+        doubts=doubts(fidelity),
         trust=_trust(fidelity),
         several_policies=len(policies) > 1,
         why=why.explanation(figures, runs, jobs),

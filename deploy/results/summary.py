@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.results import comparison, metrics, stats
-from schedbed.deploy.results.fidelity import assess, doubt_stretch
+from schedbed.deploy.results.fidelity import assess, doubt_stretch, doubt_unfinished
 from schedbed.deploy.results.host_fidelity import assess_hosts, combine_hosts
 from schedbed.deploy.results.measures.approximate_rates import approximate_rates
 from schedbed.deploy.results.measures.changed_stretch import changed_stretch
@@ -94,6 +94,11 @@ def run_keys(run: RunFile, policy: str) -> list[int]:
 
 def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
     """Return the fidelity of one repeat of a policy (`results.fidelity.assess`); `mine` are its tables."""
+    judged = doubt_stretch(_judged(run, record, mine), record.stretches)
+    return doubt_unfinished(judged, run.jobs, set(mine.jobs["job"]))
+
+
+def _judged(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
     if run.hosts:
         return assess_hosts(
             machines=run.machines,
@@ -105,7 +110,7 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
             counted=record.counted,
             stretch=run.stretch,
         )
-    judged = assess(
+    return assess(
         machines=run.machines,
         host_cores=run.host.get("cores"),
         host_samples=record.host_samples,
@@ -115,4 +120,3 @@ def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dic
         counted=record.counted,
         stretch=run.stretch,
     )
-    return doubt_stretch(judged, record.stretches)

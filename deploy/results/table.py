@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.approximate_rates import rate_notes
 from schedbed.deploy.results.measures.changed_stretch import stretch_notes
 from schedbed.deploy.results.measures.window import sentence
@@ -151,5 +152,4 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _doubts(summary: Mapping[str, Any]) -> list[str]:
-    fidelity = summary["fidelity"]
-    return [] if fidelity["trusted"] else [f"not trusted: {sentence}" for sentence in fidelity["why"]]
+    return [f"not trusted: {sentence}" for sentence in doubts(summary["fidelity"])]

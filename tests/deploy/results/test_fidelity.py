@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.deploy.results.fidelity import assess, combine
+from schedbed.deploy.results.fidelity import SIMULATED, assess, combine, doubt_unfinished, doubts
 from tests.harness.tables import NODES, table
 
 
@@ -31,6 +31,17 @@ def test_a_quiet_host_and_kept_limits_are_trusted_and_say_what_was_achieved() ->
     assert found["limits"]["cpu"]["configured"] == 1.0 and found["limits"]["cpu"]["configured_total"] == 2.0
     assert found["limits"]["cpu"]["achieved_max"] == pytest.approx(0.9)
     assert found["limits"]["disk"]["achieved_p95"] == pytest.approx(0.1 * 40e6)
+
+
+def test_a_run_that_ended_before_its_jobs_is_not_trusted_live_or_simulated() -> None:
+    for machines in ("process", "sim"):
+        whole = judge(machines=machines)
+        assert (
+            doubt_unfinished(whole, ["job_0001"], {"job_0001", "job_0002"}) is whole and doubts(whole) == []
+        )
+        cut = doubt_unfinished(whole, ["job_0001", "job_0002"], {"job_0001"})
+        assert not cut["trusted"] and "before 1 of its 2 jobs did" in cut["why"][0]
+        assert doubts(cut) == cut["why"][:1] and (SIMULATED in cut["why"]) == (machines == "sim")
 
 
 def test_more_cores_than_the_host_has_are_trusted_when_time_is_stretched() -> None:
