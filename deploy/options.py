@@ -35,6 +35,7 @@ class RunOptions:
     plots: bool = True  # the pictures beside the report, which take longer than a small run
     report: bool = True  # the page and its plots
     jobs: int = 1  # simulations at a time
+    slowdowns: bool = True  # whether each job is simulated alone, which slowdowns are relative to
     tls: bool = False  # whether what crosses the network between hosts is TLS
     ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
     webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any

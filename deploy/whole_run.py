@@ -85,7 +85,8 @@ def run_scenario(
         record.save(folder)
         try:
             runs.play(folder, record, watch)
-            record.isolated_s = isolated(scenario)
+            if options.slowdowns:
+                record.isolated_s = isolated(scenario)
             record.save(folder)
         finally:
             if record.runs:

@@ -95,17 +95,23 @@ class Bench:
         return bool(self.used) or self.simulations > 0
 
     def play(
-        self, name: str, scenario: Mapping[str, Any] | ResolvedScenario, *, repeats: int | None = None
+        self,
+        name: str,
+        scenario: Mapping[str, Any] | ResolvedScenario,
+        *,
+        repeats: int | None = None,
+        slowdowns: bool = False,
     ) -> Played:
         """Run a scenario (as in a file, or resolved) in `folder`/`name`, with the bench's repeats by default.
 
-        A `seed` in the scenario overrides the bench's. A name that was run before is not run again, so that
+        A `seed` in the scenario overrides the bench's. Slowdowns are measured only if asked for, since each job is then
+        simulated alone as well. A name that was run before is not run again, so that
         experiments share runs. Raises RunFailed as `schedbed run` does.
         """
         folder = self.folder / name
         self.used.append(folder)
         if folder not in self._played:
-            self._play(folder, self._resolved(scenario, name, repeats or self.repeats))
+            self._play(folder, self._resolved(scenario, name, repeats or self.repeats), slowdowns)
             run = open_record(folder)
             self._played[folder] = Played(folder, run, Recorded(folder, run))
         return self._played[folder]
@@ -131,9 +137,16 @@ class Bench:
         own["profiles"] = {"store": "none"}  # what the user's earlier runs were like must not matter
         return resolve({**own, **scenario})
 
-    def _play(self, folder: Path, scenario: ResolvedScenario) -> None:
+    def _play(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        options = RunOptions(out=folder, machines=self.machines, live=False, plots=False, jobs=self._jobs)
+        options = RunOptions(
+            out=folder,
+            machines=self.machines,
+            live=False,
+            plots=False,
+            jobs=self._jobs,
+            slowdowns=slowdowns,
+        )
         with (folder / LOG).open("w") as log, contextlib.redirect_stdout(log):
             run_scenario(scenario, options)
 

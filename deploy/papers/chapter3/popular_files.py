@@ -36,5 +36,5 @@ def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapp
 
 
 def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
-    """Run the workload. Experiments share runs of one name."""
-    return play_each(bench, f"popular-{name}", partial(scenario, **asked))
+    """Run the workload with slowdowns. Experiments share runs of one name."""
+    return play_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)

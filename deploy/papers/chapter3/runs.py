@@ -55,12 +55,16 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
     return {"nodes": count, "heartbeat": "1s", "node": node, **more}
 
 
-def play_each(bench: Bench, name: str, drawn: Callable[[int], Scenario]) -> list[Played]:
-    """Run `drawn(seed)` for the seed of each repeat under all its policies. Return one run per repeat."""
+def play_each(
+    bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
+) -> list[Played]:
+    """Run `drawn(seed)` for the seed of each repeat under all its policies. Return one run per repeat, with slowdowns
+    if asked for."""
     found = []
     for repeat in range(bench.repeats):
         seed = bench.seed + repeat
-        found.append(bench.play(f"{name}-{repeat + 1}", {"seed": seed, **drawn(seed)}, repeats=1))
+        asked = {"seed": seed, **drawn(seed)}
+        found.append(bench.play(f"{name}-{repeat + 1}", asked, repeats=1, slowdowns=slowdowns))
     return found
 
 
