@@ -98,13 +98,9 @@ class Started:
         """Return the leftovers of an ended command; wait a little, since Ray does not end at once."""
         end = time.monotonic() + PATIENCE_S
         while True:
-            left = [" ".join(process.cmdline())[:100] for process in self.processes()]
+            left = [_command_line(process)[:100] for process in self.processes()]
             left += [str(path) for path in self.scratch()]
-            left += [
-                str(path)
-                for path in Path("/sys/fs/cgroup").glob("*/**/schedbed-*")
-                if f"-{self.pid}-" in path.name
-            ]
+            left += [name for name in _control_groups() if f"-{self.pid}-" in name]
             left += [str(path) for path in Path("/dev/shm").glob("*") if self.mark() in path.name]
             if not left or time.monotonic() > end:
                 return left
@@ -160,6 +156,12 @@ def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Pat
     out = folder / "out"
     given = ["--out", str(out), "--keep-outputs", "--no-live", "--no-plots", *options]
     return Command(folder, "run", str(scenario), *given), out
+
+
+def _control_groups() -> Iterator[str]:
+    """Yield the folders of all control groups of ours; those that end meanwhile are passed over."""
+    for parent, folders, _ in os.walk("/sys/fs/cgroup"):
+        yield from (f"{parent}/{name}" for name in folders if name.startswith("schedbed-"))
 
 
 def _command_line(process: psutil.Process) -> str:
