@@ -9,6 +9,7 @@ from schedbed.deploy.papers.verma2011 import (
     fig5_bounds,
     fig7_spawned,
     overhead,
+    phase_causes,
     table1_months,
     table2_generators,
     table3_late_jobs,
@@ -28,6 +29,7 @@ EXPERIMENTS = (
     fig7_spawned.EXPERIMENT,
     table4_testbed.EXPERIMENT,
     overhead.EXPERIMENT,
+    phase_causes.EXPERIMENT,
     aria_live.EXPERIMENT,
 )
 

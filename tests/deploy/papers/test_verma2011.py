@@ -24,6 +24,7 @@ from schedbed.deploy.papers.verma2011 import (
     fixed_slots,
     months,
     overhead,
+    phase_causes,
     table1_months,
     table2_generators,
     table3_late_jobs,
@@ -202,6 +203,29 @@ def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert measured.samples("spread_unlimited") == [0] and measured.samples("unlimited_sept_64") == [2]
     assert measured.samples("spread_map") == pytest.approx([100 * 10 / 102.5] * 2)
     assert measured.samples("variation") == pytest.approx([100 / 101] * 2)
+
+
+def test_causes_change_one_thing_of_table_1_and_figure_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is simulated: profiles stand for the runs, whose plans are compared with the usual one."""
+    usual, changed = months.scenario("64", live=False), {}
+
+    def play_changed(_: Bench, name: str, change: Any) -> Any:
+        changed[name] = months.scenario("64", live=False)
+        change(changed[name])
+        return {job: [month(100, 1)] for job in table1_months.JOBS}
+
+    monkeypatch.setattr(phase_causes, "play_changed", play_changed)
+    attempts = attempts_of([task(f"r{n}", "reduce", "n1", n, n + 1) for n in range(3)])
+    run = SimpleNamespace(each=lambda _: [attempts])
+    monkeypatch.setattr(Bench, "play", lambda *_: run)
+    measured = phase_causes.measure(bench(tmp_path))
+    assert set(measured.values) == set(ABOUT["causes"].values)
+    assert measured.samples("reduce_few_equal") == [3] and measured.samples("spread_reduce_seek") == [0]
+    for plan, key in ((changed["poll"], "framework"), (changed["seek"], "cluster")):
+        assert [name for name in usual if plan[name] != usual[name]] == [key]
+        resolve(plan)
 
 
 def test_the_months_are_smaller_alike() -> None:

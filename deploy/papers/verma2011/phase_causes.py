@@ -1,0 +1,76 @@
+"""The causes of Table 1's shuffles and reduces, of Figure 2's fourth wave, and of Table 3's loads."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.months import play_changed
+from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, spread_of
+from schedbed.deploy.papers.verma2011.waves import SLOTS, TASKS, scenario, waves
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POLL = "5s"
+"""Time until a reduce has heard of the last map outputs, where `months` has Hadoop 1's second."""
+SEEK = 0.1  # share of a disk's rate that each further stream costs
+
+Found = dict[str, list[float]]
+
+
+def measure(bench: Bench) -> Measured:
+    """Run Table 1's jobs with slower news of map outputs and on disks that seek, and Figure 2's with equal tasks."""
+    polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
+    first = [averages(polled, job, "first_shuffle") for job in JOBS]
+    found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
+    found["spread_first_shuffle_poll"] = spread_of(first)
+    found["spread_reduce_seek"] = spread_of([averages(seeking, job, "reduce") for job in JOBS])
+    played = bench.play("waves-equal", _equal())
+    found["reduce_few_equal"] = [float(waves(run, "reduce")) for run in played.each("fifo")]
+    return Measured(values=found)
+
+
+def _poll(plan: dict[str, Any]) -> None:
+    plan["framework"]["hadoop1"]["fetch_poll"] = POLL
+
+
+def _seek(plan: dict[str, Any]) -> None:
+    node = plan["cluster"]["node"]
+    node["disk"] = {"rate": node["disk"], "seek": SEEK}
+
+
+def _equal() -> dict[str, Any]:
+    """Return Figure 2's scenario with a synthetic job instead of sort, whose tasks are all equal."""
+    task = {"cpu": "1s", "write": "128MiB"}
+    job = {
+        "app": "synthetic",
+        "maps": TASKS,
+        "map": {**task, "read": "128MiB"},
+        "reduces": TASKS,
+        "reduce": task,
+    }
+    return {**scenario(*SLOTS["few"], live=False), "workload": {"jobs": [job]}}
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the first shuffles with slower news of map outputs beside the paper's."""
+    keys = [f"first_shuffle_{job}_poll" for job in JOBS]
+    ours = [measured.samples(key) for key in keys]
+    bars = [
+        ("paper", PAPER, [said[key].number for key in keys]),
+        ("ours", OKABE[0], [fmean(each) for each in ours]),
+    ]
+    ax = figure.subplots()
+    grouped_bars(ax, JOBS, bars, [[], [mean_interval(each) for each in ours]])
+    ax.set(ylabel="average first shuffle [s]")
+
+
+EXPERIMENT = Experiment(
+    name="causes", measure=measure, draw=draw, takes_s={"sim": 60}, repeats=3, sim_repeats=5
+)
