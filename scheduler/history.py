@@ -155,7 +155,7 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove what a run of this policy and repeat has written that is done once more."""
+    """Remove the part files of an earlier run of this policy and repeat, before it is run again."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
         part.unlink()
 

@@ -34,8 +34,8 @@ def owner_mark(pid: int | None = None) -> str:
 
 
 def owner_lives(mark: str) -> bool:
-    """Return whether the marked process runs. Also true for texts that are no marks, so that foreign groups are left
-    alone."""
+    """Return whether the process that `mark` names still runs. Return True for other strings, so that groups of other
+    programs are left alone."""
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 

@@ -149,8 +149,8 @@ class NodeGroups:
         return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Adapt the limit after the attempt's own code has begun, `setup_cpu_s` after `hold`. Raises CgroupError,
-        OSError."""
+        """Adapt the limit once the attempt's own code has begun. `setup_cpu_s` is the CPU time used since `hold`.
+        Raises CgroupError, OSError."""
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
         if share != given:

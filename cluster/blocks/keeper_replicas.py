@@ -29,7 +29,7 @@ class Kept:
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return the number of kept copies of a block, beyond its target."""
+        """Return how many replicas of a block are kept in addition to its target."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:

@@ -88,7 +88,7 @@ class File(Entry):
 
     @property
     def length(self) -> int:
-        """Return the bytes of all blocks."""
+        """Return the file's length in bytes."""
         return sum(self.blocks.values())
 
 

@@ -76,8 +76,8 @@ class Machine(Protocol):
         ...
 
     async def dispose(self) -> None:
-        """Remove the node's files, unless they are in the run's own folder. Must be called after `stop`, at the end
-        of the node."""
+        """Remove the node's files, unless they are in the run's own folder. Must be called after `stop`, when the node
+        is no longer needed."""
         ...
 
     def totals(self) -> KernelTotals:

@@ -94,9 +94,9 @@ NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of 
 
 
 def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
-    """Return the number of simulations at a time: as asked for, else as many as there are cores.
+    """Return how many simulations run at a time: `jobs`, or the number of cores if it is None.
 
-    Raises BadInput if it is asked for of live runs.
+    Raises BadInput if `jobs` is given for live runs.
     """
     if machines != "sim":
         if jobs is not None:

@@ -55,7 +55,7 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing, since readers of a file do not wait, and an error there is one line."""
+        """Print nothing: stages are for people who wait at a terminal."""
         del doing
 
     def update(self, status: Status) -> None:

@@ -27,7 +27,7 @@ PLACES = 64
 
 
 class Surveyor:
-    """Measures the host that it is on, and transfers to other surveyors."""
+    """Measures its own host, and the speed of transfers to other surveyors."""
 
     def __init__(self) -> None:
         self._sink: TransferSink | None = None

@@ -13,7 +13,7 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
 class Arrivals(Section):
-    """`arrivals`: exponential gaps of that mean (poisson), or each job as soon as the load leaves room
+    """`arrivals`: exponential gaps with the given mean (poisson), or a job each time the load falls below the given one
     (threshold)."""
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None

@@ -190,7 +190,7 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the jobs as a document: with the lines of a file if they come from one, and a user for each."""
+    """Return the requested jobs as a document, each with its user; with line numbers if they come from a file."""
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
     else:

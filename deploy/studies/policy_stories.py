@@ -1,4 +1,4 @@
-"""The simulated stories of `schedbed policy check`: small clusters with typical faults, as scenarios."""
+"""The scenarios that `schedbed policy check` simulates: small clusters with typical faults."""
 
 from __future__ import annotations
 

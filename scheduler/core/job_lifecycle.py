@@ -1,4 +1,4 @@
-"""The books of jobs: submission, opening of reduces, lost map outputs and the end."""
+"""The state of jobs: submission, when reduces may start, lost map outputs, and completion."""
 
 from __future__ import annotations
 

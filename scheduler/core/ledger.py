@@ -36,7 +36,7 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Ledger(JobBooks):
-    """The steps that concern nodes and attempts, on top of those of jobs."""
+    """The core's changes of state for nodes and attempts; `JobBooks` has those for jobs."""
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
         """Add a node that registered. The books must not hold another incarnation of the node."""

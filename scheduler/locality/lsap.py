@@ -86,7 +86,10 @@ class Assigned:
 
 
 class Lsap:
-    """Locality axis. `candidates`: number of maps to consider at a time, or the number of idle slots if larger."""
+    """Locality axis that assigns maps to idle slots so that the sum of their costs is least (linear sum assignment).
+
+    `candidates`: number of maps to consider at a time, or the number of idle slots if larger.
+    """
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates

@@ -69,7 +69,7 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on such a node. A demand above the capacity is reduced to the whole node."""
+        """Return the demands on a node with this spec. A demand above the node's capacity is reduced to the capacity."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies

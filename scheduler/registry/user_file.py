@@ -25,10 +25,10 @@ def is_policy_file(name: str) -> bool:
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Import the file and make the class with the parameters as keyword arguments. Raises BadInput if that fails.
+    """Import the file and return an instance of the class, with the parameters as keyword arguments.
 
-    Texts become whole numbers, numbers, true or false where they look so, and times (`5s`) become seconds multiplied
-    by `scale`; other texts stay.
+    Strings that can be read as int, float or bool are converted, and durations such as `5s` become seconds multiplied
+    by `scale`; all other strings are passed on unchanged. Raises BadInput if the import or the call fails.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:

@@ -22,9 +22,9 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Return the answer of a module's `main` in a child process.
+    """Run a module's `main` in a child process, and return its answer.
 
-    Raises BadInput that the child raised, or if it ends without an answer or exceeds the limit.
+    Raises BadInput if the child raises it, ends without an answer, or exceeds `limit_s`.
     """
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:

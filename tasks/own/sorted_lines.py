@@ -42,7 +42,7 @@ class SortedLines:
         return _plain(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the bytes up to the last newline."""
+        """Return the number of bytes up to the last newline, which counts."""
         return _plain(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:

@@ -51,8 +51,7 @@ class _Place:
 
 
 class StoppedGroups:
-    """Mirrors `NodeGroups` for the same attempts and names of places. It differs in that it stops processes instead
-    of setting quotas, and needs a running event loop."""
+    """Has the methods of `NodeGroups`, but stops processes instead of setting quotas. Needs a running event loop."""
 
     version = 0
     controllers = frozenset({"cpu", "memory"})

@@ -122,7 +122,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """The number of computations of rates, and the number of times that flows beyond `REACH` kept their rates."""
+    """The number of computations of rates, and of those that kept the rates of flows beyond the nearest `REACH`."""
 
     times: int = 0
     cut_short: int = 0

@@ -76,7 +76,10 @@ def figure_of(played: Played, policy: str, *path: str) -> float:
 def gains(
     runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
 ) -> list[float]:
-    """Return by how many percent a value is lower than under another policy, or than in other runs, by repeat."""
+    """Return, for each repeat, by how many percent the figure at `path` is lower under `policy` than under `than`.
+
+    With `than_runs` the figures of `than` are those of these other runs.
+    """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [
         100 * (1 - figure_of(mine, policy, *path) / figure_of(theirs, than, *path)) for mine, theirs in pairs

@@ -15,7 +15,7 @@ SIZE_GB = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Compare the pair's makespans."""
+    """Compare the makespans of Capacity and CSLA, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 

@@ -34,7 +34,7 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all combinations of four jobs one after the other, in each order; live only in the paper's order."""
+    """Run all combinations of four jobs one after the other, in each order; a live run only in the paper's order."""
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}
     series: dict[str, dict[tuple[str, ...], list[float]]] = {}

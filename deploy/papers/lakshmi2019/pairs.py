@@ -35,7 +35,7 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of one size one after the other, in one queue; live a few pairs of one size."""
+    """Run all pairs of one size one after the other, in one queue; a live run only a few pairs."""
     pairs = LIVE_PAIRS if bench.live else PAIRS
     alone = run_alone(bench)
     tags = tags_of(alone)

@@ -82,7 +82,7 @@ def _map(name: str, mix: str) -> dict[str, str]:
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
-    """Return the jobs of Table 3's sizes; live a quarter of that size, since there are a quarter of the nodes."""
+    """Return the jobs with Table 3's sizes; with `live` a quarter of them, since there are a quarter of the nodes."""
     said = paper_file.load("liu2015").experiments["tests"].values
     part = LIVE_NODES / NODES if live else 1.0
     sizes = {
@@ -93,8 +93,10 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s; live two with slower cores, 20 times as
-    fast."""
+    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s.
+
+    With `live` there are two nodes with slower cores, and times are divided by 20.
+    """
     node = {
         "cores": LIVE_CORES if live else CORES,
         "core_speed": 0.08 if live else 1.0,

@@ -23,7 +23,7 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the mixes; live only two of them."""
+    """Run the mixes; a live run only two of them."""
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)

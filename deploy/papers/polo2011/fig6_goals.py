@@ -1,4 +1,4 @@
-"""Figure 6 and Table 1: the same jobs with tight goals, under RAS."""
+"""Figure 6 and Table 1: the nine jobs of Experiment 1 with tight goals, under RAS."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return a scenario of both months one after the other on a part of the testbed; live, a tenth is shuffled.
+    """Return a scenario of both months one after the other on a part of the testbed. In a live run a tenth of the data is shuffled.
 
     Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither.
     """

@@ -44,6 +44,9 @@ def off_fair(found: Mapping[str, np.ndarray]) -> float:
 
 
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
-    """Return the mean distance between the cells of a table and ours. A user's cells end with epoch 20."""
+    """Return the mean absolute difference, in slots, between the cells of a printed table and the simulated ones.
+
+    The last cell of each user is that of epoch 20.
+    """
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())

@@ -99,7 +99,7 @@ def scenario(
     live: bool,
     setting: Setting = FITTED,
 ) -> dict[str, Any]:
-    """Return a scenario of five nodes with a map and a reduce slot; live it is 20 times as fast."""
+    """Return a scenario of five nodes with a map and a reduce slot. A live run divides times by 20."""
     node = {
         "cores": 4,
         "core_speed": 0.08 if live else 1.0,

@@ -19,7 +19,8 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return why the compiled loop cannot run a simulation that has not begun; None if it may be tried."""
+    """Return why the compiled loop cannot run the simulation, or None if it may try. Must be called before the
+    simulation begins."""
     setup = simulation.setup
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:

@@ -1,4 +1,4 @@
-"""Map outputs that the core announced to nodes, for their reduces (compiled)."""
+"""Map outputs that the core announced to each node, for the reduces on that node (compiled)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_in")
 @compiled
 def go_in(state: State, item: int, node: int, other: int) -> None:
-    """Add the way into a node from another. Mirrors `SharedNode.way_in`."""
+    """Append to a flow the links that it takes into `node` from `other`. Mirrors `SharedNode.way_in`."""
     rack, links = state.nodes[other].rack, 4 * len(state.nodes) + state.num.racks
     if rack != state.nodes[node].rack:
         if state.num.has_core:
