@@ -69,7 +69,7 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on a node with this spec. A demand above the node's capacity is reduced to the capacity."""
+        """Return the demands on a node with this spec. A demand above the node's capacity is reduced to it."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies

@@ -105,7 +105,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job with about the paper's profile; for a live run with half the tasks and a tenth of the shuffle data."""
+    """Return a job with about the paper's profile; a live one has half the tasks and a tenth of the shuffle data."""
     size = 2 if live else 1
     return {
         "name": "wikitrends",
@@ -131,8 +131,8 @@ def jobs_by_bound(
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of 64 machines with a map and a reduce slot each; for a live run eight nodes with half as many in
-    total."""
+    """Return a scenario of 64 machines with a map and a reduce slot each; for a live run, of eight nodes with half as
+    many slots in total."""
     cluster: dict[str, Any] = {
         "nodes": SLOTS,
         "racks": 2,

@@ -89,9 +89,10 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return a scenario of both months one after the other on a part of the testbed. In a live run a tenth of the data is shuffled.
+    """Return a scenario of both months one after the other on a part of the testbed.
 
-    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither.
+    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither, and
+    shuffle a tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]
