@@ -12,6 +12,7 @@ from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import judge
+from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.summary import load
 from schedbed.tasks.errors import BadInput
 
@@ -63,4 +64,6 @@ def _doubts(bench: Bench) -> Iterator[str]:
     for folder in dict.fromkeys(bench.used):
         fidelity = load(folder)["fidelity"]
         if not fidelity["trusted"]:
-            yield f"Not to be trusted, the run {folder.name}: {' '.join(fidelity['why'])}"
+            why = doubts(fidelity)
+            more = f" Its report has {len(why) - 1} more reasons." if len(why) > 1 else ""
+            yield f"Not to be trusted, the run {folder.name}: {why[0]}{more}"
