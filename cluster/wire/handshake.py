@@ -41,7 +41,7 @@ class Handshake(asyncio.Protocol):
         self._strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Buffer data that arrives before this side knows that the handshake is complete."""
+        """Keep data that arrives before this side knows that the handshake is complete."""
         self._held += data
 
     async def _shake(self, raw: asyncio.Transport) -> None:

@@ -51,7 +51,7 @@ class _Place:
 
 
 class StoppedGroups:
-    """Has the methods of `NodeGroups`, but stops processes instead of setting quotas. Needs a running event loop."""
+    """Stops processes where `NodeGroups` sets quotas, with the same methods. Needs a running event loop."""
 
     version = 0
     controllers = frozenset({"cpu", "memory"})
