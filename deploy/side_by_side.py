@@ -11,12 +11,19 @@ from typing import Any
 
 from schedbed.cluster.machines.host_abilities import memory_left_bytes, usable_cores
 from schedbed.deploy.options import interrupts_later
-from schedbed.deploy.worker_fork import KILLED, LOOK_S, NO_MEMORY, Send, WorkBounds, WorkEnd, WorkerFork
+from schedbed.deploy.worker_fork import (
+    KILLED,
+    LOOK_S,
+    NO_MEMORY,
+    STOPPED,
+    Send,
+    WorkBounds,
+    WorkEnd,
+    WorkerFork,
+)
 
 STOP_S = 10.0
 """Seconds that interrupted work has to say what it kept."""
-STOPPED = b"s"
-"""The end of work that was interrupted with this process."""
 RESERVE_BYTES = 256 << 20
 """Memory of the host that is left alone."""
 UNBOUND = WorkBounds()
@@ -78,6 +85,7 @@ class _Crew:
         self._running: dict[int, WorkerFork] = {}
         self._ends: dict[int, WorkEnd] = {}
         self._most_bytes = 0  # that any of them has used
+        self._looked_s = 0.0  # at the host's memory, which takes longer than to process a message
         self._short_of_memory = (KILLED,) if bounds.memory_bytes else (KILLED, NO_MEMORY)
 
     def play(self) -> list[WorkEnd]:
@@ -95,7 +103,7 @@ class _Crew:
                     else:
                         self._ends[number] = end
                         self._works[number].ended(end)
-                if len(self._running) > 1 and memory_left_bytes() < RESERVE_BYTES:
+                if len(self._running) > 1 and self._is_short_of_memory():
                     self._take_back()
         return [self._ends[number] for number in sorted(self._ends)]
 
@@ -131,6 +139,14 @@ class _Crew:
 
     def _needs(self, number: int) -> int:
         return max(self._most_bytes, self._works[number].needs_bytes)
+
+    def _is_short_of_memory(self) -> bool:
+        """Return whether the host's memory runs short; always False within `LOOK_S` of the last look."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_S:
+            return False
+        self._looked_s = now_s
+        return memory_left_bytes() < RESERVE_BYTES
 
     def _take_back(self) -> None:
         """End the latest start, which is done again later, and have fewer at once from now on."""

@@ -38,8 +38,8 @@ PR_SET_PDEATHSIG = 1
 MESSAGE_MAX = 1 << 30
 _LENGTH = struct.Struct("<cQ")
 MESSAGE, RESULT, BAD_INPUT, ERROR, INTERRUPTED, NO_MEMORY = b"m", b"r", b"b", b"e", b"i", b"o"
-CUT_OFF, KILLED = b"c", b"k"
-"""Ends that the process itself does not tell: it went wrong, or somebody else killed it."""
+CUT_OFF, KILLED, STOPPED = b"c", b"k", b"s"
+"""Ends that the process itself does not tell: it went wrong, somebody else killed it, or its parent was interrupted."""
 _PIPES: set[int] = set()
 """Pipes of all forks of this process, which no other fork may read."""
 

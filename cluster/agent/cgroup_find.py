@@ -40,16 +40,32 @@ class Hierarchies:
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
     """Return the hierarchies in which this process can create groups. Raises CgroupError that says what is
     missing."""
-    try:
-        mounts = _mounts((proc_self / "mountinfo").read_text())
-        present = _present((proc_self / "cgroup").read_text())
-    except OSError as error:
-        raise CgroupError(f"no cgroups on this host: {error}") from error
+    mounts, present = _hierarchies(proc_self)
     if "cpu" in mounts and "cpu" in present:
         return _version_1(mounts, present)
     if "" in mounts and "" in present:
         return _version_2(_below(mounts[""], present[""]), mounts[""][1])
     raise CgroupError("no cgroup hierarchy with the cpu controller is mounted")
+
+
+def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]:
+    """Return the version of the hierarchy that limits memory, this process's group there, and the top group.
+
+    Raises CgroupError if there is none.
+    """
+    mounts, present = _hierarchies(proc_self)
+    for version, name in ((1, "memory"), (2, "")):
+        if name in mounts and name in present:
+            return version, _below(mounts[name], present[name]), mounts[name][1]
+    raise CgroupError("no cgroup hierarchy with the memory controller is mounted")
+
+
+def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str, str]]:
+    """Return what is mounted and this process's paths. Raises CgroupError."""
+    try:
+        return _mounts((proc_self / "mountinfo").read_text()), _present((proc_self / "cgroup").read_text())
+    except OSError as error:
+        raise CgroupError(f"no cgroups on this host: {error}") from error
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies
+from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies, memory_group
 from schedbed.cluster.agent.cgroups import PathFiles
 from schedbed.cluster.agent.group_files import slot_groups
 from schedbed.cluster.agent.node_groups import NodeGroups
@@ -21,6 +21,11 @@ TRIAL_BYTES = 64 * 2**20
 TRIAL_S = 2.0
 DOCKER_SOCKET = "/var/run/docker.sock"
 ASK_S = 2.0
+MEMORY_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+"""By version of control groups: files with the limit and the use, and the line of memory.stat with cache to give up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,25 +117,18 @@ def _disk_write_bps(folder: Path) -> float | None:
         return None
 
 
-def memory_left_bytes(proc_self: Path = Path("/proc/self"), groups: Path = Path("/sys/fs/cgroup")) -> int:
+def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
     """Return the memory that this process and its children can still get: what the host has available, and what the
     limits of its control group and of those above it leave."""
     left = _memory()[1]
-    for line in (proc_self / "cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            top, names = groups, ("memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            top = groups / "memory"
-        else:
-            continue
-        own = top / path.lstrip("/")
+    with contextlib.suppress(CgroupError):
+        version, own, top = memory_group(proc_self)
+        *files, cache = MEMORY_FILES[version]
         for folder in (own, *own.parents):
             with contextlib.suppress(OSError, ValueError, KeyError):  # No limit is `max`, or no file.
-                most, used = (int((folder / name).read_text()) for name in names[:2])
+                most, used = (int((folder / name).read_text()) for name in files)
                 lines = (folder / "memory.stat").read_text().splitlines()
-                left = min(left, most - used + int(dict(map(str.split, lines))[names[2]]))
+                left = min(left, most - used + int(dict(map(str.split, lines))[cache]))
             if folder == top:
                 break
     return left

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.arena.cells import Cell, Row, play
-from schedbed.deploy.side_by_side import STOPPED, SideWork, side_by_side
-from schedbed.deploy.worker_fork import RESULT, Send, WorkBounds, WorkEnd
+from schedbed.deploy.side_by_side import SideWork, side_by_side
+from schedbed.deploy.worker_fork import RESULT, STOPPED, Send, WorkBounds, WorkEnd
 from schedbed.deploy.workspace import base_folder, owned, sweep
 
 

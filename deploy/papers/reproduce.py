@@ -19,8 +19,8 @@ from schedbed.deploy.papers.catalogue import CatalogueEntry
 from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.run_experiment import run
 from schedbed.deploy.papers.verdict import Row
-from schedbed.deploy.side_by_side import STOPPED, SideWork, side_by_side
-from schedbed.deploy.worker_fork import RESULT, Send, WorkEnd
+from schedbed.deploy.side_by_side import SideWork, side_by_side
+from schedbed.deploy.worker_fork import RESULT, STOPPED, Send, WorkEnd
 from schedbed.deploy.workspace import locked, result_folder
 from schedbed.tasks.errors import BadInput
 

@@ -1,4 +1,7 @@
-"""One simulated run: its rows on their way to the history, its record and its display, also from another process."""
+"""One simulated run: the transfer of its rows to the history, its record and its display.
+
+The simulation may be in another process.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,7 @@ from schedbed.deploy.display.progress import Progress, RunProgress
 from schedbed.deploy.options import no_interrupts
 from schedbed.deploy.results.runfile import RunFile, RunRecord
 from schedbed.deploy.scenario.resolved import PolicyChoice
-from schedbed.deploy.side_by_side import STOPPED
-from schedbed.deploy.worker_fork import RESULT, CutOff, Send, WorkEnd
+from schedbed.deploy.worker_fork import RESULT, STOPPED, CutOff, Send, WorkEnd
 from schedbed.scheduler.core.rows import AttemptRow, DecisionRow, JobRow
 from schedbed.scheduler.history import COLUMNS, History, drop_parts
 from schedbed.scheduler.registry.user_file import is_policy_file
@@ -130,15 +132,16 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One policy in one repeat, as this process sees it. `place` is the folder, the record of all runs, and the
-    display."""
+    """The record, the history and the display of one policy in one repeat, in the process that writes them.
+
+    `place` is the results' folder, the record of all runs, and the display of all runs.
+    """
 
     choice: PolicyChoice
     repeat: int
-    number: int
     label: str
     place: tuple[Path, RunFile, Progress]
-    ended: HowItEnded = field(default_factory=lambda: HowItEnded())
+    ended: HowItEnded = field(default_factory=HowItEnded)
     history: History = field(init=False)
     _record: RunRecord | None = None
     _shown: RunProgress = field(init=False)
@@ -156,9 +159,9 @@ class OneRun:
         """Begin the record and the display; a second time, after the first was taken back, all from the start."""
         folder, record, progress = self.place
         self.ended = HowItEnded()
-        drop_parts(folder, self.choice.spec, self.repeat)
         self.history = self.new_history()
         if self._record is not None:
+            drop_parts(folder, self.choice.spec, self.repeat)
             return
         self._shown = progress.begin(self.label)
         self._record = RunRecord(policy=self.choice.spec, repeat=self.repeat, epoch_s=time.time())

@@ -137,7 +137,6 @@ class SimRuns:
                 OneRun(
                     choice=scenario.policies[index],
                     repeat=repeat,
-                    number=number,
                     label=f"{_label(scenario, index, repeat)} ({number + 1} of {len(order)})",
                     place=(folder, record, progress),
                 )

@@ -7,8 +7,9 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -176,7 +177,7 @@ def validate_drawn(
     for number in range(1, count + 1):
         values = draw(seed, number, host_cores)
         say(f"\n{values['name']} ({number} of {count}): {_words(values)}")
-        reports.append(_report(values, repeats, replace(options, out=folder / f"{number:02d}")))
+        reports.append(_report(values, repeats, folder / f"{number:02d}", options))
         for line in _lines(reports[-1]):
             say(line)
     found = together(reports)
@@ -192,11 +193,9 @@ def validate_drawn(
     return found
 
 
-def _report(values: dict[str, Any], repeats: int, options: RunOptions) -> dict[str, Any]:
+def _report(values: dict[str, Any], repeats: int, folder: Path, options: RunOptions) -> dict[str, Any]:
     """Return the scenario's validate.json in that folder; run the scenario if it is missing."""
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
-    folder = options.out
-    assert folder is not None
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
         raise BadInput(
@@ -207,7 +206,7 @@ def _report(values: dict[str, Any], repeats: int, options: RunOptions) -> dict[s
         folder.mkdir()
         (folder / SCENARIO).write_text(asked)
         with (folder / "output.txt").open("w") as log, redirect_stdout(log), redirect_stderr(log):
-            hold_against_live(resolve(values, repeats=repeats), options)
+            hold_against_live(resolve(values, repeats=repeats), folder, options)
     return json.loads(made.read_text())
 
 

@@ -75,8 +75,9 @@ def validate(
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
     folder = result_folder(options.out, f"{scenario.name}-validate", datetime.now(UTC))
-    options = replace(options, out=folder)
-    held = hold_against_live(scenario, options, live_folder=live_folder, show_phases=show_phases, say=say)
+    held = hold_against_live(
+        scenario, folder, options, live_folder=live_folder, show_phases=show_phases, say=say
+    )
     if held.faults:
         raise RunFailed("; ".join(held.faults))
     return held.found
@@ -84,6 +85,7 @@ def validate(
 
 def hold_against_live(
     scenario: ResolvedScenario,
+    folder: Path,
     options: RunOptions,
     *,
     live_folder: Path | None = None,
@@ -91,8 +93,6 @@ def hold_against_live(
     say: Say = print,
 ) -> Validation:
     """Compare as `validate` does, in an existing folder and without judging. Raises RunFailed if a run failed."""
-    folder = options.out
-    assert folder is not None
     scenario = scenario.without_learning()
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=options.live, check=False))

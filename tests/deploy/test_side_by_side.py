@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from schedbed.deploy import side_by_side as module
-from schedbed.deploy.side_by_side import STOPPED, SideWork, apart, side_by_side
-from schedbed.deploy.worker_fork import CUT_OFF, KILLED, NO_MEMORY, RESULT, Send, WorkBounds, WorkEnd
+from schedbed.deploy.side_by_side import SideWork, apart, side_by_side
+from schedbed.deploy.worker_fork import CUT_OFF, KILLED, NO_MEMORY, RESULT, STOPPED, Send, WorkBounds, WorkEnd
 
 HOURS_S = 7200.0
 

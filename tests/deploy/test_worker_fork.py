@@ -133,7 +133,7 @@ def test_an_interrupt_ends_the_process_and_takes_what_it_has_to_say(
             send("begun")
             time.sleep(100)
         finally:
-            time.sleep(0.25)  # further interrupts come meanwhile
+            time.sleep(5 * side_by_side.LOOK_S)  # further interrupts come meanwhile
             send("kept")
 
     with pytest.raises(KeyboardInterrupt):

@@ -16,8 +16,8 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn, Posterior
-from schedbed.deploy.side_by_side import STOPPED, SideWork, side_by_side
-from schedbed.deploy.worker_fork import RESULT, Send, WorkEnd
+from schedbed.deploy.side_by_side import SideWork, side_by_side
+from schedbed.deploy.worker_fork import RESULT, STOPPED, Send, WorkEnd
 from schedbed.deploy.workspace import base_folder, owned, sweep
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
