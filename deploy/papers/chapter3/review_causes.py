@@ -12,7 +12,7 @@ from schedbed.deploy.papers.chapter3.coshh_speeds import scenario as two_speeds
 from schedbed.deploy.papers.chapter3.lsap_idle import LOADS as IDLE_LOADS
 from schedbed.deploy.papers.chapter3.lsap_idle import LSAP, local
 from schedbed.deploy.papers.chapter3.lsap_idle import scenario as idle_slots
-from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, MIMP, late, task_time_below
+from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, gains_of_mimp
 from schedbed.deploy.papers.chapter3.mimp_shared import scenario as shared_nodes
 from schedbed.deploy.papers.chapter3.mrcp_stream import LOADS, MRCP
 from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
@@ -70,7 +70,7 @@ def late_jobs(jobs: Sequence[JobTime]) -> int:
 
 def _deadlines(bench: Bench) -> Found:
     """Return what MRCP and MIMP gain, with MRCP's jobs there at once and with MIMP's deadlines further off."""
-    found: Found = {"mrcp_batch": [], **{f"mimp_far_late_{key}": [] for key in ("fifo", "fair", "edf")}}
+    found: Found = {"mrcp_batch": []}
     for seed in _seeds(bench):
         counts = {
             policy: sum(
@@ -81,11 +81,8 @@ def _deadlines(bench: Bench) -> Found:
         }
         few, many = counts[MRCP], counts[EDF]
         found["mrcp_batch"].append(100 * (1 - few / many) if many else 0.0)
-    runs = play_each(bench, "mimp-far", _far)
-    for key, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
-        found[f"mimp_far_late_{key}"] = [late(played, than) - late(played, MIMP) for played in runs]
-        found[f"mimp_far_time_{key}"] = task_time_below(runs, than)
-    return found
+    gains = gains_of_mimp(play_each(bench, "mimp-far", _far))
+    return found | {f"mimp_far_{name}": gain for name, gain in gains.items()}
 
 
 def _batch(seed: int, *, load: float) -> Scenario:

@@ -9,7 +9,7 @@ from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS
-from schedbed.deploy.papers.lakshmi2019.table3_predictor import CASES, MEASURES, RESOURCES, scenario
+from schedbed.deploy.papers.lakshmi2019.table3_predictor import CASES, MEASURES, RESOURCES, reports, scenario
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     Way,
     cpu_heavy_first,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANGES = {"turns": {"turns_s": 60}, "short": {"turns_s": 4}, "pi": {"apps": ("pi",)}}
-"""Of Table 3's runs: stress that comes and goes in turns of that many seconds, and jobs that use no disk."""
+"""The changes to Table 3's runs: stress in turns of 60 s or of 4 s, and Pi, which uses no disk, as the only job."""
 TURNS = ("turns", "short")
 
 Found = dict[str, list[float]]
@@ -45,14 +45,11 @@ def _errors(bench: Bench) -> Found:
             if change in TURNS and not stress:
                 continue
             played = bench.play(f"table3-{change}-{case}", scenario(stress, live=False, **asked))
-            reports = [
-                played.findings(played.policies[0], repeat)["predictor"]
-                for repeat in range(played.run.repeats)
-            ]
+            reported = reports(played)
             for resource in RESOURCES:
                 for name in MEASURES:
                     key = f"{resource}_{name}_{case}_{change}"
-                    found[key] = [report[resource][name] for report in reports]
+                    found[key] = [report[resource][name] for report in reported]
     return found
 
 

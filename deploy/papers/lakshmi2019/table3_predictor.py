@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.bench import Bench, Played
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
@@ -30,8 +30,7 @@ def measure(bench: Bench) -> Measured:
     }
     for case, stress in CASES.items():
         played = bench.play(f"table3-{case}", scenario(stress, live=bench.live))
-        for repeat in range(played.run.repeats):
-            report = played.findings(played.policies[0], repeat)["predictor"]
+        for report in reports(played):
             for resource in RESOURCES:
                 for name in MEASURES:
                     found[f"{resource}_{name}_{case}"].append(report[resource][name])
@@ -46,6 +45,11 @@ def measure(bench: Bench) -> Measured:
         for resource in RESOURCES
     }
     return Measured(values=found | growth)
+
+
+def reports(played: Played) -> list[Mapping[str, Any]]:
+    """Return what CSLA reports about its predictor, by repeat."""
+    return [played.findings(played.policies[0], repeat)["predictor"] for repeat in range(played.run.repeats)]
 
 
 def scenario(
