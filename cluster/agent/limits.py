@@ -237,7 +237,7 @@ class NodeLimits:
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
         if self.budget is not None:
-            report["disk"] = with_modelled(soft, self._node)
+            report["disk"] = with_modeled(soft, self._node)
         # Stopping an attempt's processes bounds most of what does not cooperate, but not yet all of it.
         if self._groups is not None:
             name = f"cgroup v{self._groups.version}" + ("" if self._out_of_reach else f" {COOPERATING}")
@@ -282,7 +282,7 @@ class NodeLimits:
         return self._files
 
 
-def with_modelled(by: str, node: NodeSpec) -> str:
+def with_modeled(by: str, node: NodeSpec) -> str:
     """Return the name of what enforces the disk's rate, plus the effects that a software budget models.
 
     The kernel models neither seeks nor shared disks, and declared memory is not the memory that is used.

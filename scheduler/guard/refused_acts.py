@@ -24,7 +24,7 @@ REFUSED = {
     **dict.fromkeys(("os.posix_spawn", "os.spawn", "subprocess.Popen"), "starts no processes"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "sees only its view"),
 }
-"""What a policy must not do, by the interpreter's names of the audit events."""
+"""The acts that are refused, by audit event of the interpreter, with the end of the message."""
 
 
 _installed: list[int] = []

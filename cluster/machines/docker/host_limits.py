@@ -15,7 +15,7 @@ from docker.errors import APIError, NotFound
 
 from schedbed.cluster.agent.cgroup_find import CgroupError
 from schedbed.cluster.agent.config import LOOPBACK, AgentConfig
-from schedbed.cluster.agent.limits import with_modelled
+from schedbed.cluster.agent.limits import with_modeled
 from schedbed.cluster.machines.docker.attempt_groups import AttemptGroups
 from schedbed.cluster.machines.docker.engine import Labels, run_name
 from schedbed.cluster.machines.docker.loop_device import DEVICE
@@ -75,7 +75,7 @@ class HostLimits:
         self._pid = api.inspect_container(self._name)["State"]["Pid"]
         if self._disk.name:
             self._disk.settle(self._pid)
-            held["disk"] = with_modelled("loop device", self._node) if self._wanted else "loop device"
+            held["disk"] = with_modeled("loop device", self._node) if self._wanted else "loop device"
         if not self._wanted:
             return held
         if self._published:

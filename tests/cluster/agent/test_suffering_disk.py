@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.folder import AgentDir
-from schedbed.cluster.agent.limits import NodeLimits, with_modelled
+from schedbed.cluster.agent.limits import NodeLimits, with_modeled
 from schedbed.cluster.agent.link_budgets import disk_of, make_links
 from schedbed.cluster.spec import NO_LINK_RATES, NodeSpec
 from schedbed.tasks.pacing import LINK_BUCKET, Budget
@@ -74,8 +74,8 @@ def test_streams_of_nodes_of_one_host_pass_one_disk_that_seeks(tmp_path: Path) -
 def test_what_is_modelled_is_said() -> None:
     plain = node("n1")
     soft = "software (cooperating code only)"
-    assert with_modelled(soft, plain) == soft
+    assert with_modeled(soft, plain) == soft
     both = replace(plain, seek=0.1, paging=1.0)
-    assert with_modelled(soft, both) == "software; seeks, paging modeled (cooperating code only)"
+    assert with_modeled(soft, both) == "software; seeks, paging modeled (cooperating code only)"
     shared = replace(plain, shared_disk="h")
-    assert with_modelled("loop device", shared) == "loop device; sharing modeled (cooperating code only)"
+    assert with_modeled("loop device", shared) == "loop device; sharing modeled (cooperating code only)"

@@ -125,7 +125,7 @@ MINE = "from schedbed.policy import Proposal\n\n\nclass Mine:\n    def decide(se
 def test_runs_side_by_side_write_the_bytes_of_runs_one_after_the_other(
     scenario: Path, tmp_path: Path
 ) -> None:
-    """Of shipped policies, whose processes write their rows, and of a user's, whose rows are sent."""
+    """Runs of shipped policies write their rows to files; those of a user's policy send them to the command."""
     (tmp_path / "mine.py").write_text(MINE)
     specs = ["--policy", "fifo", "--policy", f"{tmp_path}/mine.py:Mine", "--policy", "fair"]
     for jobs in ("1", "2"):
