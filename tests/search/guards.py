@@ -1,9 +1,9 @@
-"""The guards of the scheduler and of the simulator, each as a patch that takes it out.
+"""Protective rules (guards) of the scheduler and simulator, each with a patch that disables the rule.
 
-    python -m tests.search.guards [--tries N]     the first seed that finds each guard missing
+    python -m tests.search.guards [--tries N]     print the first seed that detects each missing guard
 
-A finder that finds nothing proves little: without a guard it must find a seed, and the check that fails there
-must be one that the guard is for.
+This tests the fault finder: with a guard disabled, some seed must make a check fail, and the failing check
+must be one that is listed for the guard.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tests.search.story import Story
 from tests.search.violation import Violation
 
 POLICIES = ("fifo", "fair", "delay", "fair+greedy+slots", "fifo+greedy+containers")
-"""Policies under which guards are looked for: a fixed list, so that a new policy changes no seed."""
+"""Policies of the stories that detect guards: a fixed list, so that a new policy does not change the seeds."""
 
 
 SPLITTING = ("dtss",)
@@ -48,29 +48,35 @@ SPLITTING = ("dtss",)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """`says` is what it holds; without it one of `checks` fails in the story of `seed`."""
+    """A protective rule, described by `says`; without the rule one of `checks` fails in the story of `seed`.
+
+    `without` makes a context manager that disables the rule. The story is run under one of `policies`.
+    """
 
     name: str
     says: str
     seed: int
     checks: tuple[str, ...]
-    without: Callable[[], Any]  # a context
+    without: Callable[[], Any]  # Makes a context manager.
     policies: tuple[str, ...] = POLICIES
 
 
 def find(guard: Guard, tries: int) -> tuple[Story, Violation] | None:
-    """The first seed from the guard's own on that finds it missing."""
+    """Search `tries` seeds from the guard's own seed on for a story that fails without the guard.
+
+    Return the story and the failed check; None if no seed fails.
+    """
     with guard.without():
         return search(range(guard.seed, guard.seed + tries), guard.policies)
 
 
 def swap(where: Any, name: str, other: Any) -> Callable[[], Any]:
-    """Return what makes a context in which that attribute is another one."""
+    """Return a function that makes a context manager, which replaces an attribute of `where` by `other`."""
     return lambda: patch.object(where, name, other)
 
 
 def _slots_held(states: tuple[AttemptState, ...]) -> Callable[[Node, TaskKind], int]:
-    """Free slots when only attempts in these states are counted."""
+    """Return a faulty `Node.free_slots` that counts only attempts in the given states as using slots."""
 
     def free_slots(self: Node, kind: TaskKind) -> int:
         slots = self.spec.map_slots if kind is TaskKind.MAP else self.spec.reduce_slots
@@ -137,7 +143,7 @@ def _any_commit(self: Core, attempt: str) -> Task | None:
 
 @contextmanager
 def _splits_again() -> Iterator[None]:
-    """Whatever is unstarted and has input may be split, if it is no part."""
+    """Allow splitting any unstarted map that has input and is not a part, even if it was tried before."""
 
     def is_whole(task: Any) -> bool:
         return task.state is TaskState.UNSTARTED and task.part is None and bool(task.hosts)
@@ -157,7 +163,7 @@ def _splits_again() -> Iterator[None]:
 
 @contextmanager
 def _keeps_dead_outputs() -> Iterator[None]:
-    """A node is removed, its finished maps stay done."""
+    """Keep the finished maps of a lost node as done, although their outputs are gone."""
 
     def keep(self: JobBooks, task: Task) -> None:
         winner = task.winner
@@ -207,7 +213,7 @@ _victims = preemption._victims
 
 
 class _Memory:
-    """What outlives a policy: how often any was asked."""
+    """A call counter that outlives each policy, so that answers depend on more than the events."""
 
     asked = 0
 
@@ -407,7 +413,10 @@ GUARDS = (
 
 
 def print_seeds(guards: Iterable[Guard], about: str | None) -> None:
-    """Print guard, seed and check of each."""
+    """Print each guard with the first seed and check that detect its absence.
+
+    Parses the command line itself; `about` is the help text.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=300)
     tries = parser.parse_args().tries

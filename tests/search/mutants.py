@@ -1,9 +1,9 @@
-"""Faults put into the shared tracker and driver, each as a patch: small mistakes that somebody might make there.
+"""Hand-written mutants of the shared tracker and driver, each as a patch that makes one plausible mistake.
 
-    python -m tests.search.mutants [--tries N]     the first seed that finds each mutant
+    python -m tests.search.mutants [--tries N]     print the first seed that detects each mutant
 
-Both ship: `cluster.tasktracker` and `scheduler.jobtracker` run the same two files live. A finder that plays them
-must therefore see each mistake, as it sees each guard that is missing (`tests.search.guards`).
+In live runs, `cluster.tasktracker` and `scheduler.jobtracker` use the same tracker and driver. The fault
+finder must detect each mutant, as it detects each disabled guard (`tests.search.guards`).
 """
 
 from __future__ import annotations

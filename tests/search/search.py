@@ -1,4 +1,4 @@
-"""Examines a story: plays it, checks it, and plays it again in ways that must make no difference."""
+"""Runs a generated test scenario (story), checks it, and runs variants that must give the same rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.search.violation import Violation, hold
 
 LOSSES = ("lose_requests", "lose_replies")
 HARMLESS = (*LOSSES, "slow")
-"""Faults that can make no job fail, and lose no replica."""
+"""Kinds of faults that cannot make a job fail or lose a replica."""
 
 
 def examine(story: Story) -> Violation | None:
-    """The first check that does not hold; None when all do."""
+    """Run a story with all checks; return the first violation, None if all checks pass."""
     try:
         if story.alone:
             play_alone(story.alone, story.seed, story.steps)
@@ -35,7 +35,10 @@ def examine(story: Story) -> Violation | None:
 
 
 def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple[Story, Violation] | None:
-    """The first of the seeds' stories in which a check does not hold."""
+    """Run the stories of the seeds until a check fails; return the story and the violation.
+
+    Return None if all checks pass.
+    """
     for seed in seeds:
         story = make_story(seed, policies)
         violation = examine(story)
@@ -45,21 +48,24 @@ def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple
 
 
 def _check_repeats(played: Played) -> None:
-    """Without the messages that came twice the rows are the same, one by one."""
+    """Check that the rows are the same in a run without repeated messages."""
     if played.postman.repeated or played.postman.strays:
         once = play(replace(played.story, repeats=0.0, strays=0.0), audit=False)
         _hold_same(once, played, "a repeated message changes nothing")
 
 
 def _check_elision(played: Played) -> None:
-    """With every heartbeat played, also those that change nothing, the rows are the same."""
+    """Check that the rows are the same in a run that simulates every heartbeat.
+
+    Other runs skip heartbeats that change nothing.
+    """
     if played.sim.wakes.elides:
         full = play(played.story, audit=False, play_all_beats=True)
         _hold_same(full, played, "a heartbeat that is not played changes nothing")
 
 
 def _check_snapshots(played: Played) -> None:
-    """With snapshots, from which a JobTracker that crashed goes on, the rows are the same."""
+    """Check that the rows are the same in a run whose JobTracker recovers from snapshots after a crash."""
     if any(fault.kind == "crash_jobtracker" for fault in played.story.faults):
         kept = play(played.story, audit=False, snapshots=True)
         _hold_same(kept, played, "a snapshot changes nothing")
@@ -74,7 +80,10 @@ def _hold_same(one: Played, other: Played, check: str) -> None:
 
 
 def _check_losses(played: Played) -> None:
-    """Without lost heartbeats the same outputs come to be; only when nothing else may fail a job."""
+    """Check that a run without lost heartbeats has the same job states and outputs.
+
+    Skip stories that have other faults which may fail a job.
+    """
     story = played.story
     if any(fault.kind in LOSSES for fault in story.faults) and all(
         fault.kind in HARMLESS for fault in story.faults

@@ -1,4 +1,4 @@
-"""Fair shares once more, by bisection: what pre-emption's own arithmetic is compared with."""
+"""Reference for the fair shares that pre-emption uses, computed by bisection."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from schedbed.scheduler.view import View
 from schedbed.tasks.specs import TaskKind
 
 Claim = tuple[int, float, int]
-"""What a pool wants (slots), its weight and its min share."""
+"""A pool's demand (slots), weight and min share (slots)."""
 
 
 def shares_of_pools(
     view: View, kind: TaskKind, by_user: bool, settings: Mapping[str, PoolSettings]
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """Each pool's fair share of the slots of that kind, and how many it holds and will keep."""
+    """Return each pool's fair share of the slots of one kind, and the number of slots that each pool holds.
+
+    Attempts that are being killed do not count as held slots.
+    """
     held: dict[str, int] = {}
     wants: dict[str, int] = {}
     for job in view.jobs.values():
@@ -30,7 +33,10 @@ def shares_of_pools(
 
 
 def pour(slots: int, claims: Sequence[Claim]) -> list[float]:
-    """The level at which all shares add up to the slots; a share is between its floor and its demand."""
+    """Return the pools' shares of the slots, in the order of `claims`, found by bisection of a common level.
+
+    A share is the pool's weight times the level, limited to at least the min share and at most the demand.
+    """
     floors = [min(floor, demand) for demand, _, floor in claims]
     if sum(floors) >= slots:
         return [floor * slots / sum(floors) if sum(floors) else 0.0 for floor in floors]

@@ -1,4 +1,4 @@
-"""A policy that does whatever chance says, as far as it may, and notes what it is told."""
+"""A policy that answers at random within its limits, and records its hook calls."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ NOTED_HOOKS = ("submitted", "finished", "ended", "beat", "tick")
 
 
 class ToldPolicy:
-    """Notes what a policy is told: `heard` the hooks' calls by name, `ready` how each stage was when it last changed.
+    """Records the hook calls of a policy, for comparison with the events.
 
-    `declined` are the kinds for which the last answer was nothing, `copied` those for which copies were asked for.
+    `heard` has the hook calls by name, `ready` the counts of each stage at its last change, `declined` the
+    kinds of slots that the last answers left free, `copied` the kinds for which copies were requested.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -28,33 +29,33 @@ class ToldPolicy:
         self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
 
     def submitted(self, view: Any, job: Any) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`: record the submitted job."""
         self.heard["submitted"].append(job.job)
 
     def finished(self, view: Any, job: Any) -> None:
-        """As in `Hooks`; the speculation is told, too."""
+        """Implement `Hooks`: record the ended job."""
         self.heard["finished"].append(job.job)
 
     def ended(self, view: Any, attempt: Any) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`: record the ended attempt."""
         self.heard["ended"].append(attempt.attempt)
 
     def beat(self, view: Any, node: Any) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`: record the node of the heartbeat."""
         self.heard["beat"].append(node.node)
 
     def tick(self, view: Any) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`: record the tick."""
         self.heard["tick"].append("")
 
     def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
-        """As in `Hooks`: what orders go by."""
+        """Implement `Hooks`: record the stage's counts, by which orders sort jobs."""
         stage = job.stage(kind)
         self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)
 
 
 class AnyPolicy(ToldPolicy):
-    """Answers whatever chance says; with `copies` it is its own speculation."""
+    """Proposes random tasks that may start; with `copies` it also proposes speculative attempts."""
 
     def __init__(self, luck: Random, limits: Limits, *, copies: bool) -> None:
         super().__init__(limits)
@@ -63,7 +64,7 @@ class AnyPolicy(ToldPolicy):
             self.speculation = self
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        """Any task that may start there, or nothing."""
+        """Return a random task that may start on the node; sometimes None."""
         luck = self._luck
         ready = any(job.stage(kind).ready for job in view.jobs.values())
         hold(ready and self._is_free(node, kind), "a policy is asked while something could start", kind)
@@ -89,7 +90,7 @@ class AnyPolicy(ToldPolicy):
         return stage.ready and not view.avoids(job, node, kind) and view.fits(node, stage)
 
     def copy(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        """Sometimes a copy of what runs elsewhere."""
+        """Return a speculative attempt of a task that runs on another node; often None."""
         hold(self._is_free(node, kind), "a policy is asked while something could start", f"a copy of {kind}")
         self.copied.add(kind)
         if self._luck.random() < 0.75:
@@ -112,7 +113,7 @@ class AnyPolicy(ToldPolicy):
         return runs and all(attempt.node is not node for attempt in task.attempts)
 
     def preempt(self, view: Any) -> Iterator[Kill]:
-        """Sometimes one attempt."""
+        """Yield an order to kill one random attempt, at one tick of five."""
         live = [a for job in view.jobs.values() for a in job.attempts.values() if a.state != "killing"]
         if live and self._luck.random() < 0.2:
             yield Kill(self._luck.choice(live), "pool of nobody")

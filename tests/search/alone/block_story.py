@@ -1,7 +1,7 @@
-"""A story of the NameNode alone: DataNodes come, go, lie and lose messages, and a model says what it must know.
+"""A random test of the NameNode alone: DataNodes come, leave, send false reports and lose messages.
 
-The model goes by the NameNode's own contract: what nodes report, what a write or an order was to bring, what is gone.
-It shares no code with `cluster.blocks`.
+The NameNode is compared with a model that is built from the nodes' reports, the planned writes and the orders
+to nodes. The model shares no code with `cluster.blocks`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORDERS = "a node is ordered what the replicas need"
 
 
 class Disk:
-    """A DataNode: what lies on it, by block, in bytes."""
+    """The disk of a simulated DataNode: the length of each stored block in bytes."""
 
     def __init__(self, name: str, rack: str) -> None:
         self.name, self.rack = name, rack
@@ -37,12 +37,12 @@ class Disk:
         self.held: dict[str, int] = {}
 
     def report(self) -> list[dict[str, Any]]:
-        """Everything, as a block report has it."""
+        """Return all stored blocks in the form of a block report."""
         return [{"block": block, "length": length} for block, length in self.held.items()]
 
 
 class BlockStory:
-    """A story. `play` raises Violation when the NameNode contradicts the model."""
+    """A random test of the NameNode. `play` raises Violation if the NameNode contradicts the model."""
 
     def __init__(self, seed: int, steps: int) -> None:
         self._luck: Random = chance(seed, "blocks alone")
@@ -71,7 +71,7 @@ class BlockStory:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Another NameNode, which knows the files and no replicas."""
+        """Start a new NameNode from the journal, which has the files but no replicas."""
         self.names: Any = NameNode(
             self._journal,
             seed=self._seed,
@@ -88,7 +88,7 @@ class BlockStory:
         self._epochs.start_over(self.names)
 
     def play(self) -> None:
-        """Go through all steps, then let everything come to rest."""
+        """Run random steps with checks, then wait until no orders are left."""
         with watched_places(), patch.object(replication, "REFUSED_LIMIT", REFUSED_LIMIT):
             for disk in self._disks.values():
                 if self._luck.random() < 0.9:
@@ -153,7 +153,7 @@ class BlockStory:
         self._start_over()
 
     def _write(self) -> None:
-        """A file of some blocks; writers and pipelines fail as they like."""
+        """Write a file of some blocks, with random failures of the writer and the pipeline."""
         if not self._live():
             return
         luck, self._paths = self._luck, self._paths + 1
@@ -178,7 +178,10 @@ class BlockStory:
         self._complete(path, done, count, is_input=False)
 
     def _store(self, node: str, block: str, length: int, *, early: float) -> None:
-        """The node has the block; sometimes cut short, and it may tell so before the writer does."""
+        """Store a block on a node, sometimes cut short.
+
+        `early` is the probability that the node reports the block before the writer does.
+        """
         luck = self._luck
         held = max(1, length - 1) if luck.random() < 0.08 else length
         self._disks[node].held[block] = held
@@ -202,7 +205,7 @@ class BlockStory:
                 self._disks[node].held.setdefault(block, length)
 
     def _input(self) -> None:
-        """An input is planned and uploaded."""
+        """Plan an input file and upload it."""
         if not self._live():
             return
         luck, self._paths = self._luck, self._paths + 1
@@ -229,7 +232,10 @@ class BlockStory:
         self._known.told(self._now_s, node, event, block, length)
 
     def _node_event(self) -> None:
-        """A node tells of a block, truly or after a fault of its disk; also twice, and of blocks of no file."""
+        """Report a block from a random node: added, removed or corrupt.
+
+        Some reports come twice, follow a disk error, or name a block of no file.
+        """
         luck, disk = self._luck, self._luck.choice(list(self._disks.values()))
         event = luck.choice(("added", "added", "removed", "corrupt", "corrupt"))
         blocks = [block for lengths in self._files.values() for block in lengths]
@@ -245,7 +251,7 @@ class BlockStory:
             self._tell(disk.name, event, block, length)
 
     def _fetch(self) -> None:
-        """An attempt reads a block where it is not: a copy may stay."""
+        """Read a block from another node, and check whether the reader may keep a copy."""
         luck = self._luck
         inputs = [
             block for path, lengths in self._files.items() if path.startswith("/in") for block in lengths
@@ -270,7 +276,7 @@ class BlockStory:
             self._tell(node, "kept", block, lengths[block])
 
     def _note_reads(self) -> None:
-        """Tell the NameNode who reads inputs, and how many requests each node serves."""
+        """Give the NameNode random numbers of readers per input, and of requests per node."""
         luck, scheme = self._luck, self._epochs.scheme
         assert scheme is not None
         inputs = {path: lengths for path, lengths in self._files.items() if path.startswith("/in")}
@@ -294,7 +300,7 @@ class BlockStory:
             self._beat(self._luck.choice(list(self._disks.values())), faithful=False)
 
     def _beat(self, disk: Disk, *, faithful: bool) -> None:
-        """A heartbeat; what it brings is done, or lost on the way."""
+        """Send a heartbeat and check the orders in its answer; unless `faithful`, some orders are lost."""
         luck, name = self._luck, disk.name
         idle = not self.names.has_orders()
         live = self._known.is_live(name)
@@ -355,7 +361,7 @@ class BlockStory:
         self._known.check_rows(self._rows)
 
     def _rest(self) -> None:
-        """All nodes are up, report and obey: every block comes to have what it should, and nothing more."""
+        """Let all nodes register and obey, and check that every block ends with the wanted replicas."""
         for disk in self._disks.values():
             self._register(disk)
         for rounds in range(60):
@@ -375,7 +381,7 @@ class BlockStory:
 
 
 def _scheme(luck: Random) -> DynamicReplicas | None:
-    """Return how replicas follow reads in the story; not at all in half of them."""
+    """Return random settings for replicas that follow reads; None in half of the tests."""
     scheme = DynamicReplicas(
         scheme=luck.choice(("scarlett", "cdrm")),
         epoch_s=luck.choice((0.5, 4.0, 12.0)),

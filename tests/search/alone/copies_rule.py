@@ -1,4 +1,8 @@
-"""Which copies a NameNode must plan, worked out anew at each heartbeat: sources, limits, tries and waiting."""
+"""Reference for the block copies that a NameNode plans at each heartbeat.
+
+It computes the sources, targets and limits of copies, and the blocks that must wait, from the model of the
+replicas.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +21,17 @@ Planned = tuple[str, str, str, float]
 
 
 class CopiesRule:
-    """Stands around the planning of one NameNode. `known` says what replicas there are, and which are leaving."""
+    """Wraps the copy planning of a NameNode and compares each plan with the expected one.
+
+    `known` is the model of the replicas (`KnownReplicas`). A node sends and receives at most `limit` copies
+    at once, and a copy is given up after `timeout_s`.
+    """
 
     def __init__(self, known: Any, *, seed: int, limit: int, timeout_s: float) -> None:
         self._known, self._seed, self._limit, self._timeout_s = known, seed, limit, timeout_s
 
     def watch(self, names: Any) -> None:
-        """A NameNode begins."""
+        """Start checking a new NameNode, by replacing two of its methods."""
         self._part = names._blocks._replication
         self._plan = self._part._plan
         self._part._plan = self._planned
@@ -91,7 +99,10 @@ class CopiesRule:
         ]
 
     def _waits(self, now_s: float, block: str, to_come: list[str]) -> bool:
-        """Tell whether there is or will be a place for the block: else it waits for another node."""
+        """Return whether some node can take the block now, or after a deletion that has been ordered.
+
+        Such a block stays in the queue; other blocks wait for a new node.
+        """
         leaves = any(each == block for each, _ in self._known.leaving(now_s))
         # Ordered away by the same heartbeat, of which `known` hears when it is over.
         leaves = leaves or any(
@@ -141,7 +152,7 @@ class CopiesRule:
         return evicted or surplus(self._candidates(staying), self._known.target(block))
 
     def check(self, now_s: float) -> None:
-        """Copies come from who has a good replica and go where none is; who is leaving, and who wants more."""
+        """Check the copies in progress, the deletions in progress, and the blocks that wait for a copy."""
         part, known = self._part, self._known
         for block, to, source, _ in self._pending():
             seen = f"{now_s}: {block} from {source} to {to}, good on {known.good(block)}"

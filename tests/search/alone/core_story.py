@@ -33,7 +33,7 @@ SHOWN = "the last decisions are shown"
 
 
 class Talker:
-    """A node with a loose tongue: what it runs, and what it has said."""
+    """A simulated node that sometimes sends false reports: its running attempts and its last heartbeat."""
 
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
@@ -45,7 +45,7 @@ class Talker:
 
 
 class CoreStory:
-    """Plays events on a core; every rule looks at it after each."""
+    """Gives random events to a core, and checks all rules after each event."""
 
     BYTES = 1
     """Bytes of the unit in which demands and nodes count memory."""
@@ -84,7 +84,7 @@ class CoreStory:
         self._ticks = 0
 
     def _made_policy(self, seed: int) -> Any:
-        """Return the policy that is asked, which notes what it is told as `AnyPolicy` does."""
+        """Return a policy that answers at random and records its hook calls."""
         luck = self._luck
         limits = luck.choice((Limits(), Limits(), Limits(False, True, True), Limits(True, True, False)))
         return AnyPolicy(luck, limits, copies=luck.random() < 0.6)
@@ -106,14 +106,14 @@ class CoreStory:
     # ------------------------------------------------------------ a sink
 
     def decision(self, row: Any) -> None:
-        """A launch is noted before it is judged."""
+        """Implement the sink: record a decision, and check the row against the core's state."""
         if row.answer != "skip":
             self._decisions = [*self._decisions[-4:], row]
         self._rows.decided(self._core.ledger, row)
         self._launches += row.answer in ("launch", "split")
 
     def attempt(self, row: Any) -> None:
-        """Each attempt ends once."""
+        """Implement the sink: record an ended attempt, and check that it has not ended before."""
         hold(
             all(row.attempt != other.attempt for other in self._rows_of_attempts), "an attempt ends once", row
         )
@@ -123,7 +123,7 @@ class CoreStory:
             self._avoidance.failed(row)
 
     def job(self, row: Any) -> None:
-        """Each job ends once."""
+        """Implement the sink: record an ended job, and check that it has not ended before."""
         hold(row.job not in self._ended_jobs, "every job ends once", row)
         self._ended_jobs.append(row.job)
         self._rows.job_ended(self._now_s, row, self._rows_of_attempts)
@@ -131,7 +131,7 @@ class CoreStory:
     # ------------------------------------------------------------ events
 
     def play(self) -> None:
-        """Go through all steps."""
+        """Run random steps with checks. Raises Violation if a check fails."""
         steps = (
             (self._beat, 22),
             (self._tick, 3),
@@ -154,7 +154,7 @@ class CoreStory:
                 self._check()
 
     def _do(self, kind: str, *arguments: Any) -> Any:
-        """An event, between what rules want to know before and what they check after."""
+        """Give the core one event, check all rules around it, and return the core's answer."""
         core = self._core
         fresh = self._rules.before(core, kind, arguments)
         if fresh and kind in ("heartbeat", "register"):
@@ -181,7 +181,7 @@ class CoreStory:
         return answer
 
     def _report_of(self, attempt: str, reports: dict[str, AttemptReport]) -> AttemptReport | None:
-        """What the node said of an attempt, now or before its output was put into place."""
+        """Return the node's report of an attempt: from this heartbeat, else the latest earlier one."""
         return reports.get(attempt) or next(
             (old for old in reversed(self._old) if old.attempt == attempt), None
         )
@@ -291,7 +291,7 @@ class CoreStory:
         self._check_offers(node, answer)
 
     def _words(self, node: Talker) -> Heartbeat:
-        """What the node says: mostly the truth."""
+        """Return a node's next heartbeat, sometimes with missing, repeated or false reports."""
         luck, name = self._luck, node.spec.node
         if luck.random() < 0.06:
             node.full = not node.full
@@ -343,7 +343,10 @@ class CoreStory:
         return 0.0
 
     def _wanted_ends(self, node: Any, beat: Heartbeat) -> dict[str, Any]:
-        """How each reported attempt must end: state and reason, None when that hangs on the other reports."""
+        """Return how each reported attempt must end: its state and reason.
+
+        The value is None if the end depends on other reports of the same heartbeat.
+        """
         wanted: dict[str, Any] = {}
         seen: set[str] = set()
         for report in beat.finished:
@@ -478,7 +481,7 @@ class CoreStory:
     # ------------------------------------------------------------ questions
 
     def _ask(self) -> None:
-        """Whether a proposal can be: the core says so, and starts nothing that cannot be."""
+        """Ask the core about a random proposal, and check that the core refuses an impossible one."""
         luck, ledger = self._luck, self._core.ledger
         nodes = [node for node in ledger.nodes.values() if node.alive]
         jobs = list(ledger.jobs.values())

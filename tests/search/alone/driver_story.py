@@ -1,4 +1,4 @@
-"""A story of the driver alone: jobs that share input files come, move and end, and the JobTracker crashes."""
+"""A random test of the driver alone: jobs share input files, replicas move, and the JobTracker crashes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ AGAIN = "what may not have been done is done again"
 
 
 class Impure:
-    """A user's policy that draws lots whenever a job comes: what it has drawn must be the same after a crash.
+    """A user's policy that draws random numbers outside the seed; a recovery must restore the same numbers.
 
-    It keeps its answers as `scheduler.guard` does for such a policy.
+    The policy keeps its answers for the journal, as `scheduler.guard` does for such policies.
     """
 
     limits = Limits(slots=True)
@@ -38,10 +38,10 @@ class Impure:
         self._known: list[float] = []
 
     def decide(self, view: Any, node: Any, kind: Any) -> None:
-        """Nothing: no node of the story has slots."""
+        """Leave the slot free: no node of this test has slots."""
 
     def submitted(self, view: Any, job: Any) -> None:
-        """As in `Hooks`."""
+        """Implement `Hooks`: draw a number, or take the recorded one during a replay."""
         if self._known:
             self.drawn.append(self._known.pop(0))
         else:
@@ -49,29 +49,29 @@ class Impure:
             self._given.append(self.drawn[-1])
 
     def keep_answers(self) -> Impure:
-        """As in `KeptAnswers`: it keeps them itself."""
+        """Implement `KeptAnswers`: return this policy, which records the numbers itself."""
         return self
 
     def take(self) -> tuple[float, ...] | None:
-        """As in `KeptAnswers`."""
+        """Implement `KeptAnswers`: return the numbers drawn since the last call; None if there are none."""
         given, self._given = tuple(self._given), []
         return given or None
 
     def replay(self, replies: Any) -> None:
-        """As in `KeptAnswers`."""
+        """Implement `KeptAnswers`: use the recorded numbers for the next event."""
         self._known = list(replies or ())
 
     def keep_state(self) -> tuple[float, ...]:
-        """Return what a snapshot needs."""
+        """Return the drawn numbers for a snapshot."""
         return tuple(self.drawn)
 
     def restore_state(self, books: Any, kept: tuple[float, ...]) -> None:
-        """Take over the state of a snapshot."""
+        """Restore the drawn numbers from a snapshot."""
         self.drawn = list(kept)
 
 
 class DriverStory:
-    """Plays a driver beside a model of which jobs wait, run and read what."""
+    """Gives random events to a driver, and compares it with a model of its jobs and their input files."""
 
     def __init__(self, seed: int, steps: int) -> None:
         luck = self._luck = chance(seed, "driver alone")
@@ -121,7 +121,7 @@ class DriverStory:
         )
 
     def play(self) -> None:
-        """Go through all steps, then end all jobs."""
+        """Run random steps with checks, then end all jobs. Raises Violation if a check fails."""
         self._driver.do(0.0, "plan", Plan(jobs=tuple(self._jobs.values()), files=self._ranges))
         self._check()
         for _ in range(self._steps):
@@ -155,7 +155,7 @@ class DriverStory:
             hold(name not in self._jobs or name in self._ended, "a job that is killed ends", name)
 
     def _move(self) -> None:
-        """A block has other replicas."""
+        """Move a block's replica to another node."""
         name = self._luck.choice([*self._ranges, "/of nobody"])
         place = self._luck.randrange(len(self._ranges.get(name, "x")))
         nodes = (f"n{self._luck.randrange(4)}",)
@@ -184,7 +184,7 @@ class DriverStory:
             self._take()
 
     def _done(self) -> None:
-        """Some effects are carried out."""
+        """Report about half of the open effects as carried out."""
         for effect in [each for each in self._open if self._luck.random() < 0.5]:
             self._driver.carried_out(effect)
             self._open.remove(effect)
@@ -203,7 +203,7 @@ class DriverStory:
         hold(not self._driver.take_effects(), "effects are handed out once", "and again")
 
     def _crash(self) -> None:
-        """After a crash nothing is forgotten, and what was not carried out comes again."""
+        """Recover after a crash, and check that open effects are returned again."""
         if self._luck.random() < 0.5:
             before = list(getattr(self._driver.policy, "drawn", ()))
             unheard = self._lose_answers()
@@ -232,7 +232,7 @@ class DriverStory:
             hold(not self._driver.take_effects(), "effects are handed out once", "after a crash")
 
     def _lose_answers(self) -> int:
-        """A crash may come before the last event's answers are in the journal; return how many are lost."""
+        """Drop the last event's answers from the journal, sometimes; return the number of lost answers."""
         journal = self._journal
         last = journal._forgotten + len(journal._events)
         kept = journal._snapshots[-1][0] if journal._snapshots else 0

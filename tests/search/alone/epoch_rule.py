@@ -1,4 +1,7 @@
-"""How many replicas Scarlett and CDRM want by epochs (xu2015 3.2.1, 3.2.3), and where these go: from all samples."""
+"""Reference for the replicas that Scarlett and CDRM want at each epoch (xu2015 3.2.1, 3.2.3).
+
+It computes the number of replicas and their nodes from all samples of the epoch.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,16 @@ Serving = Mapping[str, tuple[float, int]]
 
 
 class EpochRule:
-    """`known` says what replicas there are. Without a `scheme` nothing is ever raised."""
+    """Follows the reads of inputs and compares the NameNode's targets with the expected ones.
+
+    `known` is the model of the replicas (`KnownReplicas`). Without a `scheme` no target is ever raised.
+    """
 
     def __init__(self, known: Any, scheme: DynamicReplicas | None) -> None:
         self._known, self.scheme = known, scheme
 
     def start_over(self, names: Any) -> None:
-        """Begin with a NameNode that has heard of no reads."""
+        """Begin with a new NameNode that has received no samples of reads."""
         self._part = names._blocks._replication
         self._begin_s = 0.0
         self._samples: list[tuple[Reading, Serving]] = []
@@ -48,7 +54,11 @@ class EpochRule:
         inputs: Mapping[str, Mapping[str, int]],
         bases: Mapping[str, int],
     ) -> None:
-        """Take one more sample; `inputs` are the finished ones with the bytes of their blocks."""
+        """Add a sample, and recompute all targets at the end of an epoch.
+
+        `inputs` has the blocks with their bytes of each finished input, `bases` the declared number of
+        replicas.
+        """
         assert self.scheme is not None
         self._samples.append((reading, serving))
         if now_s < self._begin_s + self.scheme.epoch_s:
@@ -110,7 +120,7 @@ class EpochRule:
         bases: Mapping[str, int],
         wanted: Mapping[str, int],
     ) -> None:
-        """Check that each block of each input had one turn, those with the fewest replicas more first."""
+        """Check that the NameNode updated each block once, in order of its number of added replicas."""
         turns, self._turns = self._turns, []
         seen = f"{now_s}: {turns}, {wanted} replicas wanted"
         hold(sorted(turns) == sorted(block for blocks in inputs.values() for block in blocks), CHECK, seen)
@@ -123,13 +133,16 @@ class EpochRule:
         hold(rises == sorted(rises), CHECK, f"{seen}, {rises} more")
 
     def forget(self, block: str) -> None:
-        """Drop a block that belongs to no file any more."""
+        """Drop a block that no longer belongs to a file."""
         self._raised.pop(block, None)
 
     # -------------------------------------------------------------- questions
 
     def cause(self, block: str, coming: int = 0) -> str:
-        """Return what rows say brings the next copy of the block."""
+        """Return the cause that the block's next copy has in the table of blocks.
+
+        `coming` is the number of copies that are in progress already.
+        """
         good = len(self._known.good(block)) + coming
         if block in self._raised:
             cause, base, _ = self._raised[block]
@@ -138,7 +151,7 @@ class EpochRule:
         return self.scheme.scheme if enough and self.scheme and self._loads is not None else "repair"
 
     def place(self, block: str, coming: int, free: list[str], load_bytes: Any) -> str | None:
-        """Return which of the free nodes takes the next copy; None where HDFS's rule decides."""
+        """Return the node that takes the block's next copy; None if HDFS's placement rule decides."""
         if self._loads is None or block not in self._raised or self.cause(block, coming) == "repair":
             return None
         node = min(free, key=lambda each: (self._rank(each), load_bytes(each), each))
@@ -154,7 +167,7 @@ class EpochRule:
         return round(terms[-1] / sum(terms), 12)
 
     def check(self) -> None:
-        """Compare raised blocks, and what nodes are expected to serve, with those of the NameNode."""
+        """Compare the raised blocks and the expected loads of nodes with the NameNode's."""
         part = self._part
         hold(part.raised == self._raised, CHECK, f"{part.raised} instead of {self._raised}")
         loads = None if part.choice is None else {n: round(load, 9) for n, load in part.choice.loads.items()}

@@ -1,4 +1,4 @@
-"""Which fetched blocks stay where they were read (DARE, as xu2015 3.2.2 tells it), worked out anew."""
+"""Reference for the fetched blocks that DARE keeps on the readers' nodes (xu2015 3.2.2)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ CHECK = "copies of what is read least go first"
 
 
 class KeptRule:
-    """Copies in the order in which they came; above the budget the oldest one of the block that was read least goes."""
+    """The kept copies in order of arrival, with the number of reads of each block.
+
+    Above the budget, the oldest copy of the least-read block is evicted.
+    """
 
     def __init__(self) -> None:
         self.start_over()
 
     def start_over(self) -> None:
-        """Nothing is kept, and nothing was read."""
+        """Reset to no copies and no reads."""
         self._copies: list[tuple[str, str, int]] = []
         self._began: list[str] = []  # blocks with copies, in the order in which each had its first
         self._let_go: list[tuple[str, str]] = []
@@ -26,11 +29,11 @@ class KeptRule:
         self._budget_bytes = inf
 
     def count(self, block: str) -> int:
-        """Return how many copies the block has on top of its replicas."""
+        """Return the number of kept copies of the block, in addition to its replicas."""
         return sum(each[0] == block for each in self._copies)
 
     def is_copy(self, block: str, node: str) -> bool:
-        """Tell whether the replica is one of the copies."""
+        """Return whether the block's replica on the node is a kept copy."""
         return any(each[:2] == (block, node) for each in self._copies)
 
     def let_go(self, block: str) -> list[str]:
@@ -38,7 +41,10 @@ class KeptRule:
         return [node for evicted, node in self._let_go if evicted == block]
 
     def read(self, block: str, length: int, budget_bytes: float) -> bool:
-        """Return whether there is room for a copy, if those of blocks that were read less go."""
+        """Count a read of the block, and return whether a copy may be kept.
+
+        A copy may be kept if it fits into the budget, at least after evicting blocks with fewer reads.
+        """
         self._reads[block] += 1
         self._budget_bytes = budget_bytes
         stay = [
@@ -50,7 +56,7 @@ class KeptRule:
         return used + length <= budget_bytes or sum(stay) + length <= budget_bytes
 
     def keep(self, block: str, node: str, length: int) -> None:
-        """A copy is there; others go until all fit."""
+        """Add a copy, and evict others until all fit into the budget."""
         self._copies.append((block, node, length))
         self._note_beginnings()
         while sum(size for _, _, size in self._copies) > self._budget_bytes:
@@ -69,7 +75,7 @@ class KeptRule:
         self._began += [block for block in blocks if block not in self._began]
 
     def settle(self, block: str, good: list[str], target: int) -> None:
-        """A copy that is gone is one no more, nor are the oldest that take the places of replicas."""
+        """Drop copies that are gone, and count the oldest copies as replicas while replicas are missing."""
         there = [each for each in self._copies if each[0] == block and each[1] in good]
         staying = there[max(0, len(there) - max(0, len(good) - target)) :]
         self._copies = [each for each in self._copies if each[0] != block or each in staying]
@@ -78,12 +84,12 @@ class KeptRule:
         self._let_go = [each for each in self._let_go if each[0] != block or (each[1] in good and many)]
 
     def forget(self, block: str) -> None:
-        """The block is of no file any more."""
+        """Drop a block that no longer belongs to a file."""
         self.settle(block, [], 0)
         del self._reads[block]
 
     def check(self, kept: Any) -> None:
-        """The block store keeps the same, and counts the same reads."""
+        """Compare the kept copies, the evicted ones and the counts of reads with the block store's."""
         copies = {(block, node, size) for block, each in kept._copies.items() for node, size in each.items()}
         hold(copies == set(self._copies), CHECK, f"{copies} instead of {self._copies}")
         let_go = [(block, node) for block, each in kept._let_go.items() for node in each]

@@ -1,4 +1,4 @@
-"""What a NameNode must know of replicas, by what it was told: a model of sets and dictionaries."""
+"""Reference model of the replicas that a NameNode knows, made of sets and dictionaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ Life = tuple[int, float, str]
 
 
 class KnownReplicas:
-    """`held` are the replicas of live nodes by block, `marks` the corrupt ones, `coming` what a write is to bring."""
+    """The replicas that nodes have reported, and those that a write is expected to add.
+
+    `held` has the replicas of live nodes by block, `marks` the nodes with a corrupt replica, `coming` the
+    expected replicas with their causes.
+    """
 
     def __init__(self, kept: Any) -> None:
         self.kept = kept
@@ -27,7 +31,7 @@ class KnownReplicas:
         self._ended: list[tuple[Any, ...]] = []
 
     def start_over(self, names: Any) -> None:
-        """A NameNode begins: it knows files, and no node."""
+        """Begin with a new NameNode, which knows the files but no nodes."""
         self.names = names
         self._targets: dict[str, int] = {}  # where an epoch has raised them
         self._live: set[str] = set()
@@ -43,31 +47,31 @@ class KnownReplicas:
     # -------------------------------------------------------------- questions
 
     def has_blocks(self) -> bool:
-        """Tell whether any file has a block."""
+        """Return whether any file has a block."""
         return bool(self._paths)
 
     def is_live(self, node: str) -> bool:
-        """Tell whether the node is registered."""
+        """Return whether the node is registered."""
         return node in self._live
 
     def holds(self, node: str, block: str) -> bool:
-        """Tell whether the node has a replica, good or not."""
+        """Return whether the node has a replica of the block, good or corrupt."""
         return node in self.held.get(block, ())
 
     def good(self, block: str) -> list[str]:
-        """Return who has a good replica."""
+        """Return the nodes that have a good replica of the block."""
         return [node for node in self.held.get(block, ()) if node not in self.marks[block]]
 
     def target(self, block: str) -> int:
-        """Return how many replicas are wanted, 0 while the file is written."""
+        """Return the number of replicas wanted for the block; 0 while its file is written."""
         return self._targets.get(block, self._sizes.get(block, (0, 0))[1])
 
     def live_nodes(self) -> int:
-        """Return how many nodes are registered."""
+        """Return the number of registered nodes."""
         return len(self._live)
 
     def inputs_bytes(self) -> int:
-        """Return what all inputs take with their replicas."""
+        """Return the size of all inputs in bytes, all replicas counted."""
         return sum(self._sizes[block][0] * self._sizes[block][1] for block in self._inputs)
 
     def leaving_until_s(self, block: str, node: str) -> float:
@@ -75,11 +79,11 @@ class KnownReplicas:
         return self._leaving.get((block, node), 0.0)
 
     def leaving(self, now_s: float) -> dict[tuple[str, str], float]:
-        """Return the orders to delete that may not be carried out yet, with the time of each."""
+        """Return the orders to delete that may still be pending, each with the time at which it expires."""
         return {key: until_s for key, until_s in self._leaving.items() if until_s > now_s}
 
     def unwanted(self) -> dict[str, set[str]]:
-        """Return the blocks of no file by the node that is to delete them."""
+        """Return the blocks that belong to no file, by the node that must delete them."""
         return {node: set(blocks) for node, blocks in self._unwanted.items() if blocks}
 
     def endangered(self) -> dict[str, int]:
@@ -87,18 +91,18 @@ class KnownReplicas:
         return {block: len(self.good(block)) for block in self.held}
 
     def pending(self) -> set[tuple[str, str]]:
-        """Return the copies that are on their way: block and target."""
+        """Return the copies in progress, each as block and target node."""
         copies = self.names._blocks._replication._pending
         return {(block, to) for block, each in copies.items() for to in each}
 
     def look(self) -> None:
-        """Note the copies on their way, before something happens."""
+        """Record the copies in progress, before the next event."""
         self._copies = self.pending()
 
     # ----------------------------------------------------------- what happens
 
     def registered(self, now_s: float, node: str, report: Mapping[str, int]) -> None:
-        """The node lives and holds exactly that."""
+        """Add a live node that holds exactly the blocks of its report."""
         self._live.add(node)
         self._unwanted.pop(node, None)
         for key in [key for key in self._leaving if key[1] == node]:
@@ -113,7 +117,7 @@ class KnownReplicas:
             self._came(now_s, block, node, length, "dare" if block in was_kept else "report")
 
     def lost(self, now_s: float, node: str) -> None:
-        """The node is gone; marks outlive it."""
+        """Remove a node with its replicas; marks of corrupt replicas stay."""
         self._live.discard(node)
         self._unwanted.pop(node, None)
         for block in self.held:
@@ -125,7 +129,7 @@ class KnownReplicas:
             self._changed(block)
 
     def promised(self, block: str, path: str, nodes: Sequence[str], causes: Sequence[str]) -> None:
-        """A block is allocated on these nodes."""
+        """Add a block that is allocated on these nodes, each with the cause of its replica."""
         self._paths[block] = path
         self.held[block], self.marks[block] = {}, set()
         self.coming[block] = dict(zip(nodes, causes, strict=False))
@@ -139,7 +143,7 @@ class KnownReplicas:
         *,
         is_input: bool,
     ) -> None:
-        """A file is finished: its holders are as the writer says."""
+        """Complete a file, with the holders that the writer has named."""
         for block, length in lengths.items():
             for node in holders[block]:
                 if node in self._live and node not in self.held[block]:
@@ -152,7 +156,7 @@ class KnownReplicas:
             self._changed(block)
 
     def deleted(self, now_s: float, blocks: Iterable[str]) -> None:
-        """Blocks are of no file any more: whoever holds one is told to delete it."""
+        """Remove the blocks of a deleted file; every node that holds one must delete it."""
         for block in blocks:
             for node in self.held[block]:
                 self._unwanted.setdefault(node, set()).add(block)
@@ -175,13 +179,13 @@ class KnownReplicas:
             self.epochs.forget(block)
 
     def retarget(self, block: str, target: int) -> None:
-        """Want that number of replicas of the block from now on."""
+        """Set the number of replicas wanted for the block."""
         if target != self.target(block):
             self._targets[block] = target
             self._changed(block)
 
     def told(self, now_s: float, node: str, event: str, block: str, length: int) -> None:
-        """A node tells of one block."""
+        """Apply a node's report of one block: `added`, `kept`, `removed` or `corrupt`."""
         if node not in self._live:
             return
         if event in ("added", "kept"):
@@ -194,7 +198,7 @@ class KnownReplicas:
             self._changed(block)
 
     def ordered_away(self, now_s: float, until_s: float, node: str, block: str) -> None:
-        """The order to delete was handed out: the replica counts no more."""
+        """Remove a replica that a node was ordered to delete; the node may hold it until `until_s`."""
         self._unwanted.get(node, set()).discard(block)
         if block in self.held:
             self._leaving[block, node] = until_s
@@ -241,13 +245,16 @@ class KnownReplicas:
     # ----------------------------------------------------------------- checks
 
     def deletions_due(self, node: str, surplus: Callable[[str], Sequence[str]]) -> set[str]:
-        """Return what the node must be told to delete now: blocks of no file, bad replicas, and what is too much."""
+        """Return the blocks that the node must be ordered to delete now.
+
+        These are blocks of no file, corrupt replicas of blocks with a good one, and surplus replicas.
+        """
         bad = {block for block in self.held if self.holds(node, block) and node in self.marks[block]}
         many = {block for block in self._sizes if node in surplus(block)}
         return self._unwanted.get(node, set()) | {block for block in bad if self.good(block)} | many
 
     def check_copy(self, now_s: float, source: str, command: Mapping[str, Any]) -> None:
-        """A copy is sent by who has a good replica, to a live node that neither has one nor is to delete one."""
+        """Check an order to copy: the source has a good replica, and the target is live and has none."""
         (to,), block = command["to"], command["block"]
         seen = f"{now_s}: {command} by {source}, good on {self.good(block)}"
         hold(source in self.good(block), "who has a good replica sends it", seen)
@@ -255,13 +262,13 @@ class KnownReplicas:
         hold(len(self.good(block)) < self.target(block), "no more copies than are wanted", seen)
 
     def check_targets(self, now_s: float, new: Iterable[tuple[str, str]]) -> None:
-        """No copy is planned to a node that has been told to delete that block and may not have done so."""
+        """Check that no copy goes to a node with a pending order to delete that block."""
         for block, to in new:
             leaving = self._leaving.get((block, to), now_s) > now_s
             hold(not leaving, "a copy goes where none is", f"{now_s}: {block} to {to}, which deletes it")
 
     def check(self) -> None:
-        """The NameNode's replicas, marks, promises and lives are those of the model."""
+        """Compare the NameNode's replicas, corrupt marks, expected replicas and open rows with the model."""
         states = self.names._blocks.map.blocks
         hold(states.keys() == self.held.keys(), KNOWS, f"blocks {states.keys() ^ self.held.keys()}")
         for block, state in states.items():
@@ -282,12 +289,12 @@ class KnownReplicas:
         hold(lives == self._lives, ROWS, f"{lives.items() ^ self._lives.items()}")
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Each life that has ended has its row, with its file, times and what brought it."""
+        """Check that each removed replica has a row with its file, times and cause."""
         found = [tuple(row.values()) for row in rows]
         hold(sorted(found, key=str) == sorted(self._ended, key=str), ROWS, set(found) ^ set(self._ended))
 
     def check_closed(self, now_s: float, rows: Sequence[Mapping[str, Any]]) -> None:
-        """At the end there are rows for all that lives, without an end."""
+        """Check that at the end each remaining replica has a row without an end time."""
         self._ended += [
             (block, self._paths.get(block, ""), node, length, since_s, None, cause)
             for (block, node), (length, since_s, cause) in self._lives.items()
@@ -295,7 +302,10 @@ class KnownReplicas:
         self.check_rows(rows)
 
     def check_changes(self, said: bool, changes: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Of each input whose good replicas have changed it is told who has them; of nothing else."""
+        """Check that the NameNode reports the good holders of exactly the inputs whose holders have changed.
+
+        A changed input is reported once. `said` is the NameNode's answer to whether there are changes.
+        """
         hold(said is bool(changes), "moved inputs are told of", f"{said}: {changes}")
         news = dict(changes)
         hold(news.keys() <= {*self._inputs}, "moved inputs are told of", f"{news.keys() - self._inputs}")

@@ -1,4 +1,4 @@
-"""The parts of the system that have stories of their own: what such a story is made of."""
+"""The components that can be tested alone, each with the class of its generated tests (stories)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ PARTS: Mapping[str, Callable[[int, int], Any]] = {
     "sums": SumsStory,
     "tracker": TrackerStory,
 }
-"""By name what makes a story of a seed and a number of steps; its `play` raises Violation."""
+"""The component's test class by name, called with a seed and a number of steps; `play` raises Violation."""
 
 
 def play_alone(part: str, seed: int, steps: int) -> None:
-    """Play the story of a part; Violation when a check does not hold or anything is raised."""
+    """Run the generated test of one component. Raises Violation if a check fails or the component raises."""
     try:
         PARTS[part](seed, steps).play()
     except Violation:

@@ -1,5 +1,7 @@
-"""A story of the core under shipped axes that have references: each answer is compared, in far more states than runs
-have."""
+"""A random test of shipped policies in the core: each answer is compared with a reference.
+
+The core alone reaches far more states than whole simulations do.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ POOLED = ("dp+greedy+slots", "lsps+delay+slots")
 
 
 class NotedPolicy(ToldPolicy):
-    """Asks and tells the policy `inner`, and notes what it is told and declines."""
+    """A wrapper of the policy `inner` that records the hook calls, and the kinds of slots left free."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner.limits)
@@ -45,7 +47,7 @@ class NotedPolicy(ToldPolicy):
             self.preempt = preempt
 
     def decide(self, view: Any, node: Any, kind: TaskKind) -> Proposal | None:
-        """As in `Policy`."""
+        """Implement `Policy`: ask the inner policy, and check that each job it passes over has a skip row."""
         self._asked.clear()
         self.skipped.clear()
         answer = self._inner.decide(view, node, kind)
@@ -73,10 +75,10 @@ class PolicyStory(CoreStory):
         return NotedPolicy(watch_policy(policy))
 
     def decision(self, row: Any) -> None:
-        """As in `CoreStory`; reasons for passing over a job are noted, too."""
+        """Record a decision as `CoreStory` does, and the reason of a skip."""
         super().decision(row)
         if row.answer == "skip":
             self._policy.skipped[row.job] = row.reason
 
     def _check(self) -> None:
-        """The rules of the core have stories of their own."""
+        """Skip the checks of the core's tables: `CoreStory` makes them under a random policy."""

@@ -1,4 +1,7 @@
-"""A story of what policies count with: fair shares, percentiles, time left, sorted lists, user limits, pre-emption."""
+"""Random tests of computations that policies use.
+
+They cover fair shares, percentiles, remaining times, sorted lists, user limits, replica placement and ticks.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ EPSILON = 1e-6
 
 
 class SumsStory:
-    """Draws arguments; what comes out is compared with another way to get there."""
+    """Draws arguments from a seed and compares each function's result with a second computation."""
 
     def __init__(self, seed: int, steps: int) -> None:
         self._luck, self._seed = chance(seed, "sums alone"), seed
@@ -33,7 +36,7 @@ class SumsStory:
         self._keys: dict[str, tuple[Any, ...]] = {}
 
     def play(self) -> None:
-        """Go through all steps."""
+        """Run every check once per step. Raises Violation for a wrong result."""
         for step in range(self._steps):
             self._shares()
             self._percentiles()
@@ -98,7 +101,7 @@ class SumsStory:
         hold(not wanted or self._sorted.first() == wanted[0], check, wanted)
 
     def _limits(self) -> None:
-        """A queue's sums, and what a user may hold: Hadoop 0.20's rule, as the settings say it."""
+        """Check a queue's sums by user, and the user limit by the rule of Hadoop 0.20."""
         luck, held = self._luck, Held()
         amounts: dict[str, int] = {}
         for _ in range(luck.randint(0, 4)):
@@ -123,7 +126,7 @@ class SumsStory:
         )
 
     def _index(self) -> None:
-        """Tasks that are added in an order: the last one is given first, on its hosts and anywhere."""
+        """Check that a task index returns the task added last, on a node and on any node."""
         luck = self._luck
         tasks: list[Any] = [
             SimpleNamespace(
@@ -142,7 +145,10 @@ class SumsStory:
         hold(index.on_host("n0") is (near[-1] if near else None), check, f"{index.on_host('n0')} of {tasks}")
 
     def _ticks(self) -> None:
-        """A composition acts on ticks if it or an axis does; a pre-emption that is switched off is none."""
+        """Check that a composed policy acts on ticks if the policy itself or one of its axes does.
+
+        An axis with pre-emption switched off does not count.
+        """
         luck = self._luck
         own, hook = luck.random() < 0.3, luck.choice(("tick", "preempt"))
         axes: list[Any] = []
@@ -162,7 +168,7 @@ class SumsStory:
         hold(found is acts, "who acts on ticks says so", f"{own}, {axes}: {found}")
 
     def _places(self, step: int) -> None:
-        """Where replicas go, on clusters of one to nine nodes with any load."""
+        """Check the placement of replicas on clusters of zero to nine nodes with random loads."""
         luck = self._luck
         nodes = [
             CandidateNode(f"n{place}", f"r{luck.randrange(3)}", luck.choice((0, 0, 10, 50, 400)))

@@ -1,4 +1,4 @@
-"""A story of the TaskTracker alone: replies come late, twice and out of order, and the node loses what it is told."""
+"""A random test of the TaskTracker alone: replies are late, repeated or reordered, and launches are lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ TIMES = 3  # that a node leaves an attempt out in a row before it is believed
 
 
 class TrackerStory:
-    """Plays a tracker beside a model of what it owes and of what runs."""
+    """Gives random replies and reports to a tracker, and compares it with a model.
+
+    The model has the running attempts and the reports not sent yet.
+    """
 
     def __init__(self, seed: int, steps: int) -> None:
         self._luck = chance(seed, "tracker alone")
@@ -48,7 +51,7 @@ class TrackerStory:
         self._waiting: Any = None  # the heartbeat whose reply is missing
 
     def play(self) -> None:
-        """Go through all steps; Violation when the tracker does not owe what the model owes."""
+        """Run random steps with checks. Raises Violation if the tracker differs from the model."""
         steps = (self._beat, self._beat, self._reply, self._reply, self._run, self._end, self._fail)
         self._check()
         for _ in range(self._steps):
@@ -76,7 +79,7 @@ class TrackerStory:
         self._reports, self._failures, self._waiting = [], [], beat
 
     def _reply(self) -> None:
-        """A reply: to the last heartbeat, to an older one, or to register."""
+        """Give the tracker a reply to its last heartbeat, to an older one, or the order to register again."""
         luck = self._luck
         sequence = self._sequence - (luck.random() < 0.2)
         if luck.random() < 0.08:
@@ -109,7 +112,7 @@ class TrackerStory:
                     self._jobs.pop(action.job, None)
 
     def _run(self) -> None:
-        """The node lists what runs, less some, and something that nobody launched."""
+        """Give the tracker the node's list of running attempts, with omissions and an unknown attempt."""
         luck = self._luck
         share = luck.choice((1.0, 1.0, 0.6, 0.0))
         seen = [name for name in self._running if luck.random() < share]
@@ -125,7 +128,7 @@ class TrackerStory:
                 del self._running[name]
 
     def _end(self) -> None:
-        """An attempt ends; some reports come twice or are of nobody."""
+        """Report the end of an attempt, sometimes twice or of an unknown attempt."""
         luck = self._luck
         name = luck.choice([*self._running, "job_9_m_000000_0"])
         state = luck.choice(("succeeded", "failed", "killed"))

@@ -1,4 +1,4 @@
-"""Small mistakes in a function, found in its syntax tree: statements left out, conditions turned round and more."""
+"""Small edits (mutations) of a function's syntax tree, such as removed statements and negated conditions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AROUND: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.GtE: ast.Lt,
 }
 COMPUTED = ("_s", "_share", "SLACK", "share")
-"""Ends of names of times and shares, whose last bit is chance."""
+"""Suffixes of the names of times and shares, whose last bit depends on rounding."""
 OPPOSITE: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -40,7 +40,10 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A change of the node at `place` (as `ast.walk` counts the function's), made by putting `other` there."""
+    """Replacement of one node of a function's syntax tree by `other`.
+
+    `place` is the node's position in the order of `ast.walk`; `change` describes the edit for people.
+    """
 
     place: int
     line: int
@@ -49,16 +52,20 @@ class Edit:
 
 
 def edits(function: FunctionNode) -> Iterator[Edit]:
-    """Yield all edits of a function but those of which nothing can be learned, by six rules.
+    """Yield the edits of a function, except edits that would show nothing about the tests.
 
-    - Texts for people, assertions (`strict` of a `zip` is one) and errors that are raised stay as they are: no behavior
-      hangs on them.
-    - An attribute that `__init__` sets is not left out: whoever reads it raises, so any story would do.
-    - A comparison of computed times or shares is turned round, not moved by its boundary: which side the boundary
-      belongs to is part of no contract.
-    - A slack, which is there for the last bits of fractions, is neither left out nor turned.
-    - Of `x += 1` two mistakes are made, left out and counted backwards: a count by twos is no third one.
-    - A condition is turned round once, as a whole: `if a < b` is not edited as `if not a < b` and as `if a >= b`.
+    Six rules exclude edits:
+
+    - Messages for people, assertions (`strict` of a `zip` counts as one) and raised errors are not edited,
+      since no behavior depends on them.
+    - An assignment to an attribute in `__init__` is not removed: any later read would raise, so any test
+      would find it.
+    - A comparison of computed times or shares is negated, but `<` does not become `<=`: no specification says
+      to which side the boundary belongs.
+    - A tolerance for rounding errors (a name that ends in SLACK) is neither removed nor negated.
+    - `x += 1` is removed or becomes `x -= 1`; it does not become `x += 2`.
+    - A condition is negated once, as a whole: `if a < b` is not edited both to `if not a < b` and to `if a >=
+      b`.
     """
     first = function.name == "__init__"
     quiet = {id(part) for node in ast.walk(function) if _is_text(node) for part in ast.walk(node)}
@@ -83,7 +90,7 @@ def edits(function: FunctionNode) -> Iterator[Edit]:
 
 
 def edited(function: FunctionNode, edit: Edit) -> FunctionNode:
-    """Return a copy of the function with that edit."""
+    """Return a copy of the function with the edit applied."""
     copy = deepcopy(function)
     target = next(node for place, node in enumerate(ast.walk(copy)) if place == edit.place)
 
@@ -104,7 +111,10 @@ def _signature(function: FunctionNode) -> list[ast.AST]:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Text for people: formatted strings, docstrings, errors, assertions, logs and rows of skips."""
+    """Return whether a node is text for people.
+
+    These are formatted strings, docstrings, errors, assertions, log calls and reasons for skips.
+    """
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         return ast.unparse(node.value.func).startswith(("log.", "logging.", "view.skip", "warnings."))
     docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -112,7 +122,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _others(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what may stand in the place of a node."""
+    """Yield the replacements for a node of a syntax tree."""
     match node:
         case ast.stmt():
             yield from _other_statements(node)
@@ -166,7 +176,7 @@ def _is_one(node: ast.expr) -> bool:
 
 
 def _is_computed(node: ast.Compare) -> bool:
-    """Tell whether a time or a share is compared by size."""
+    """Return whether a comparison orders computed times or shares (`<`, `<=`, `>` or `>=`)."""
     names = [
         part.id if isinstance(part, ast.Name) else part.attr
         for part in ast.walk(node)
@@ -176,7 +186,7 @@ def _is_computed(node: ast.Compare) -> bool:
 
 
 def _is_turned(node: ast.AST) -> TypeGuard[ast.If | ast.IfExp]:
-    """Tell whether turning the statement round is the same as turning its whole test round."""
+    """Return whether negating the `if` has the same effect as editing its condition."""
     if not isinstance(node, ast.If | ast.IfExp):
         return False
     test = node.test
@@ -191,14 +201,17 @@ def _leaves(node: ast.AST) -> bool:
 
 
 def _is_kept(target: ast.expr) -> bool:
-    """Whether what is assigned there outlives the function; nobody leaves out a local name by mistake."""
+    """Return whether an assigned target outlives the function: an attribute or an item.
+
+    Assignments to local variables are not removed, since nobody makes that mistake.
+    """
     if isinstance(target, ast.Tuple):
         return any(_is_kept(part) for part in target.elts)
     return isinstance(target, ast.Attribute | ast.Subscript)
 
 
 def _told(node: ast.AST, other: ast.AST) -> str:
-    """A line: what becomes of what."""
+    """Return a one-line description of an edit: the source before and after."""
     if isinstance(other, ast.Pass):
         return f"without `{_line(node)}`"
     if isinstance(node, ast.If | ast.IfExp):

@@ -1,7 +1,7 @@
-"""Changes that nothing outside can tell: they change no row, effect or state that anybody reads, with the reason.
+"""Equivalent mutants, each with the reason: edits that change no row, effect or state.
 
-A second change of the same words in a function is told apart by ` (2)`, a third by ` (3)`. A test holds that each is
-still made.
+The second edit of a function with the same description is labeled ` (2)`, the third ` (3)`. A test checks
+that every listed edit is still generated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Work in forked processes, so many at a time: what is broken there stays there, and what hangs is ended."""
+"""A pool of forked processes, one per item, so that changes made there do not affect the parent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ R = TypeVar("R")
 
 
 class Forks(Generic[T, R]):
-    """Plays `work` on items. An item whose process dies or is silent for `patience_s` has None for a result."""
+    """Runs `work` on items in at most `jobs` forked processes at once.
+
+    The result is None if an item's process dies or takes longer than `patience_s` seconds.
+    """
 
     def __init__(self, work: Callable[[T], R], *, jobs: int, patience_s: float) -> None:
         self._work = work
@@ -24,7 +27,7 @@ class Forks(Generic[T, R]):
         self._running: dict[Connection, tuple[T, Any, float]] = {}
 
     def results(self, items: Iterable[T]) -> Iterator[tuple[T, R | None]]:
-        """Yield each item with its result, in the order in which they come to be."""
+        """Yield each item with its result, in the order in which the processes end."""
         for item in items:
             self._begin(item)
             if len(self._running) == self._jobs:
@@ -40,7 +43,7 @@ class Forks(Generic[T, R]):
         self._running[mine] = item, process, monotonic() + self._patience_s
 
     def _ended(self) -> Iterator[tuple[T, R | None]]:
-        """Wait until at least one has ended, and yield those that have."""
+        """Wait until at least one process ends or times out, and yield its item and result."""
         until = min(until for _, _, until in self._running.values())
         ready = wait(list(self._running), max(0.0, until - monotonic()))
         late = [pipe for pipe, (_, _, until) in self._running.items() if until <= monotonic()]
@@ -54,7 +57,10 @@ class Forks(Generic[T, R]):
 
 
 def _received(item: Any, pipe: Connection) -> Any:
-    """What the process has sent; RuntimeError when that is an error of the work itself."""
+    """Return the result that a process has sent; None if the process sent nothing.
+
+    Raises RuntimeError if the work itself raised an error.
+    """
     try:
         error, result = pipe.recv() if pipe.poll() else ("", None)
     except EOFError:

@@ -1,4 +1,4 @@
-"""Mutants: an edit of a function, that can be put into force in this process."""
+"""Mutants: edited functions that can be activated in the current process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.search.mutation.targets import LEFT_OUT, MODULES
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`statement` is the line of the statement that the edit is in."""
+    """One edit of a function. `statement` is the line number of the edited statement."""
 
     module: str
     function: str
@@ -26,21 +26,21 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Module, function and line."""
+        """Return the mutant's module, function and line, joined by colons."""
         return f"{self.module.removeprefix('schedbed.')}:{self.function}:{self.edit.line}"
 
     @property
     def change(self) -> str:
-        """What was changed."""
+        """Return the description of the edit."""
         return self.edit.change
 
     @property
     def place(self) -> Place:
-        """What a survey of hits knows it by."""
+        """Return the module and line by which `Hits` counts executions of the edited statement."""
         return self.module, self.statement
 
     def apply(self) -> None:
-        """Make the mistake, for as long as this process lives."""
+        """Replace the function's code with the edited code, until the process ends."""
         tree = deepcopy(tree_of(self.module))
         node = nodes_of(tree)[self.function]
         for owner in (tree, *(part for part in tree.body if isinstance(part, ast.ClassDef))):
@@ -49,12 +49,15 @@ class Mutant:
 
 
 def all_mutants() -> list[Mutant]:
-    """Return all mutants of all modules, in order."""
+    """Return all mutants of all mutated modules, in the order of the modules' source."""
     return [mutant for module in MODULES for mutant in _mutants(module)]
 
 
 def labeled(made: Iterable[Edit]) -> Iterator[tuple[str, Edit]]:
-    """Yield each edit of a function with its words, numbered from the second of the same words on."""
+    """Yield each edit of a function with a unique label.
+
+    The label is the edit's description, followed by ` (2)`, ` (3)` ... for repeated descriptions.
+    """
     seen: Counter[str] = Counter()
     for edit in sorted(made, key=lambda edit: edit.line):
         seen[edit.change] += 1

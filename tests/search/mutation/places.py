@@ -1,4 +1,4 @@
-"""The functions of a module by qualified name: their syntax trees, and the objects whose code can be exchanged."""
+"""The functions of a module by qualified name: syntax trees, and function objects with replaceable code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def tree_of(module: str) -> ast.Module:
 
 
 def nodes_of(tree: ast.Module) -> dict[str, FunctionNode]:
-    """Return the functions and methods by qualified name; what is inside a function is part of it."""
+    """Return the syntax trees of a module's functions and methods by qualified name.
+
+    A nested function counts as part of its outer function; classes that are Protocols are skipped.
+    """
     found: dict[str, FunctionNode] = {}
     for part in tree.body:
         if isinstance(part, FunctionNode):
@@ -38,7 +41,7 @@ def _is_interface(node: ast.ClassDef) -> bool:
 
 @cache
 def functions_of(module: str) -> dict[str, FunctionType]:
-    """Return the function objects by qualified name."""
+    """Return the function objects of a module by qualified name."""
     return dict(_functions(importlib.import_module(module)))
 
 
@@ -51,7 +54,7 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _function(item: Any) -> FunctionType | None:
-    """The function inside a method, a property or a decorated function."""
+    """Return the function inside a method, a property or a decorated function; None for other objects."""
     if isinstance(item, property):
         item = item.fget
     item = inspect.unwrap(getattr(item, "__func__", item)) if callable(item) or item is not None else item
@@ -59,9 +62,10 @@ def _function(item: Any) -> FunctionType | None:
 
 
 def put_code(module: str, tree: ast.Module, names: Iterator[str] | list[str]) -> None:
-    """Exchange the code of these functions with what the tree, an edited one of the module, has for them.
+    """Replace the code of the named functions with their code in an edited syntax tree of the module.
 
-    All who hold a function see it: the object stays. ValueError when its closure would be another.
+    The function objects stay the same, so every reference to a function runs the new code. Raises ValueError
+    if the new code has other closure variables.
     """
     filename = inspect.getsourcefile(importlib.import_module(module)) or module
     codes = {code.co_qualname: code for code in _codes(compile(tree, filename, "exec", dont_inherit=True))}

@@ -1,4 +1,4 @@
-"""Which story executes which lines of the functions that are mutated, and how often."""
+"""Counts the executions of each statement in the mutated functions, by story."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ COUNTS = "__counts__"
 
 
 class Hits:
-    """Has all functions of these modules count their statements, for as long as the process lives."""
+    """Makes all functions of given modules count the executions of their statements.
+
+    The functions stay changed until the process ends.
+    """
 
     def __init__(self, modules: Iterable[str]) -> None:
         self._places: list[Place] = []
@@ -45,14 +48,14 @@ class Hits:
         return [*ast.parse(f"{COUNTS}[{len(self._places) - 1}] += 1").body, part]
 
     def take(self) -> dict[Place, int]:
-        """Return what was hit since the last call, and how often."""
+        """Return the number of executions of each executed statement since the last call."""
         hits = {place: count for place, count in zip(self._places, self._counts, strict=True) if count}
         self._counts[:] = [0] * len(self._places)
         return hits
 
 
 def statement_lines(function: FunctionNode) -> dict[int, int]:
-    """Return for each line inside the function the line of the innermost statement that it belongs to."""
+    """Return, for each line of a function, the first line of the innermost statement around it."""
     lines: dict[int, int] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.stmt) and node is not function:

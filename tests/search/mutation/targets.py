@@ -1,4 +1,4 @@
-"""What is mutated, and the few functions and lines that are not, each with the reason."""
+"""The modules that are mutated, and the few functions and lines that are excluded, each with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges mutants: plays the stories that reach one until a check fails."""
+"""Runs mutants against generated test scenarios (stories) until a check fails."""
 
 from __future__ import annotations
 
@@ -25,20 +25,25 @@ from tests.search.story import Story
 
 HANG = "every story ends"
 ALONE = "alone"
-"""The trait of a story of one part."""
+"""The trait of a story that tests one component alone."""
 ALONE_S = 2.0
-"""CPU seconds that stories of parts alone may take for each mutant before it meets others: they are many, and short."""
+"""CPU seconds per mutant for stories of one component; there are many, and each takes milliseconds."""
 LEAST_S = 5.0
-"""CPU seconds that any story may take; one that takes far longer than without the mutant hangs."""
+"""CPU seconds that any story may take; more are allowed for stories that are slow without the mutant."""
 
 
 class Hangs(BaseException):
-    """A story takes far too long."""
+    """Raised when a story exceeds its limit of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a mutant: the check that killed it, after so many stories; `hits` of its place by all stories."""
+    """The result of testing a mutant.
+
+    `killed_by`, `seen` and `seed` describe the check that failed (empty if the mutant survived), `stories` is
+    the number of stories run with the mutant, `hits` the number of executions of the edited statement in all
+    surveyed stories.
+    """
 
     hits: int
     stories: int = 0
@@ -54,7 +59,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A story as it is without mutants."""
+    """Measurements of a story without mutants: CPU time, executed lines, and distinguishing `traits`."""
 
     seed: int
     cost_s: float
@@ -63,7 +68,11 @@ class Surveyed:
 
 
 class Judge:
-    """Judges with `tries` stories at most for each mutant, out of `count`, beside those of parts alone."""
+    """Tests each mutant against generated stories until a check fails.
+
+    At most `tries` of the `count` stories are run for a mutant, and additional short stories of one
+    component.
+    """
 
     def __init__(self, seed: int, count: int, *, jobs: int, tries: int) -> None:
         self._seed = seed
@@ -72,7 +81,7 @@ class Judge:
         self._stories: dict[int, Surveyed] = {}
 
     def survey(self) -> None:
-        """Play all stories once, to see what each reaches."""
+        """Run all stories once without mutants, and record the lines that each story executes."""
         parts = [self._seeds[begin :: self._jobs * 4] for begin in range(self._jobs * 4)]
         forks = Forks(_survey, jobs=self._jobs, patience_s=1800.0)
         for part, surveyed in forks.results([part for part in parts if part]):
@@ -80,8 +89,8 @@ class Judge:
             self._stories.update({each.seed: each for each in surveyed})
 
     def verdicts(self, mutants: Iterable[Mutant], *, until_s: float) -> Iterator[tuple[Mutant, Verdict]]:
-        """Yield mutants with what became of them, until the monotonic clock says `until_s`."""
-        gc.freeze()  # forks share it as long as nobody touches it
+        """Yield mutants with their results, until the monotonic clock reads `until_s`."""
+        gc.freeze()  # Forked processes share memory that the garbage collector does not touch.
         forks = Forks(self._judge, jobs=self._jobs, patience_s=600.0)
         for mutant, verdict in forks.results(_until(mutants, until_s)):
             yield mutant, verdict or Verdict(self._hits(mutant), 1, -1, HANG, "the process died")
@@ -90,7 +99,11 @@ class Judge:
         return sum(story.hits.get(mutant.place, 0) for story in self._stories.values())
 
     def _reaching(self, mutant: Mutant) -> list[Surveyed]:
-        """The stories to try: some of parts alone, then each the one that costs least for what is new in it."""
+        """Return the stories to run with a mutant, all of which execute the edited statement.
+
+        Short stories of one component come first. Further stories are chosen one by one, by new features per
+        CPU second.
+        """
         reaching = [story for story in self._stories.values() if mutant.place in story.hits]
         luck = chance(self._seed, "stories", mutant.name, mutant.change)
         luck.shuffle(reaching)
@@ -102,7 +115,7 @@ class Judge:
         chosen = [story for story, cost_s in zip(alone, costs, strict=True) if cost_s < ALONE_S]
         most = len(chosen) + self._tries - min(len(chosen), self._tries // 2)
         reaching = [story for story in reaching if ALONE not in story.traits]
-        seen: Counter[str] = Counter()  # traits, by how many of the chosen have them
+        seen: Counter[str] = Counter()  # The number of chosen stories with each trait.
 
         def worth(story: Surveyed) -> float:
             return sum(0.25 ** seen[trait] for trait in story.traits) / (0.05 + story.cost_s)
@@ -128,7 +141,7 @@ class Judge:
 
 
 def _failing(story: Surveyed) -> tuple[str, str]:
-    """The check that fails in a story, with what was seen; empty when all hold."""
+    """Return the check that fails in a story and the values observed; both are empty if all checks pass."""
     try:
         with _at_most(LEAST_S + 20 * story.cost_s):
             violation = examine(make_story(story.seed))
@@ -141,7 +154,7 @@ def _failing(story: Surveyed) -> tuple[str, str]:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """Raise Hangs in whatever takes more CPU time."""
+    """Raise `Hangs` if the block takes more than that many seconds of CPU time."""
 
     def ring(signum: int, frame: Any) -> None:
         raise Hangs
@@ -155,7 +168,10 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def _survey(seeds: list[int]) -> list[Surveyed]:
-    """What each story reaches, in this process, which is not to be used for anything else."""
+    """Run stories and return the lines that each story executes.
+
+    Instrumentation changes the code of this process, so the process must not run anything else later.
+    """
     hits, surveyed = Hits(MODULES), []
     for seed in seeds:
         begin_s = time.process_time()
@@ -166,7 +182,10 @@ def _survey(seeds: list[int]) -> list[Surveyed]:
 
 
 def traits_of(story: Story) -> frozenset[str]:
-    """Return what makes a story another one than most: its part, policy, faults and whatever it has at all."""
+    """Return the features that distinguish a story from others.
+
+    These are its component, policy, faults and the settings that differ from their defaults.
+    """
     if story.alone:
         return frozenset({ALONE})
     traits = {fault.kind for fault in story.faults}
@@ -185,7 +204,10 @@ def traits_of(story: Story) -> frozenset[str]:
 
 
 def _reach(story: Story) -> None:
-    """Play what reaches all that the checks of a story reach; also with snapshots, if a JobTracker crashes."""
+    """Run a story so that all lines that its checks would execute are executed.
+
+    A story in which the JobTracker crashes also runs with snapshots.
+    """
     if story.alone:
         play_alone(story.alone, story.seed, story.steps)
         return

@@ -1,4 +1,4 @@
-"""The table of what became of mutants."""
+"""The table of mutants with their results: killed, survived or never reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ WANTED = 0.9
 
 
 def print_verdicts(verdicts: Sequence[tuple[Mutant, Verdict]]) -> int:
-    """Print survivors, checks and modules; 0 when enough were killed and none was out of reach."""
+    """Print the surviving mutants, the number of kills by check, and the counts by module.
+
+    Return the exit code: 0 if the share of killed mutants is at least `WANTED` and every mutant was executed,
+    else 1.
+    """
     survivors = [(mutant, verdict) for mutant, verdict in verdicts if not verdict.killed_by]
     for title, reached in (("survived", True), ("never reached", False)):
         print(f"\n{title}")

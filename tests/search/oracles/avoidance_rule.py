@@ -1,4 +1,4 @@
-"""Which nodes a job avoids, by the rows of its failed attempts."""
+"""Reference for the nodes that a job avoids, computed from the rows of its failed attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def could_hold(ledger: Any, node: Any, stage: Any) -> bool:
 
 
 class AvoidanceRule:
-    """Follows failures, and what nodes say of their disks."""
+    """Follows failed attempts and the nodes' reports of full disks."""
 
     def __init__(self) -> None:
         self._failures: dict[str, dict[str, int]] = {}  # by job and node
@@ -48,7 +48,10 @@ class AvoidanceRule:
             self._full.add((row.job, row.node))
 
     def check(self, ledger: Any) -> None:
-        """A node is avoided for the stronger reason, as long as another that could hold the task has a weaker one."""
+        """Check which nodes each job avoids.
+
+        A job avoids a node while another node that could hold the task has a weaker reason to be avoided.
+        """
         for name in self._failures.keys() & ledger.jobs.keys():
             for task in (*ledger.jobs[name].maps.tasks, *ledger.jobs[name].reduces.tasks):
                 seen = f"{task.task}: {task.failures} instead of {self._tries[task.task]}"

@@ -1,4 +1,4 @@
-"""The NameNode's books: each sum and each list is worked out again from the replicas of single blocks."""
+"""Consistency checks of the NameNode's tables: each sum and list is recomputed from single replicas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ FILED = "blocks are filed by what they lack"
 
 
 def check_blocks(names: Any, *, restarted: bool) -> None:
-    """Raise Violation where the NameNode contradicts itself; one that has restarted may lack replicas."""
+    """Raise Violation if the NameNode's tables contradict each other.
+
+    A NameNode that has `restarted` may lack replicas that are in the journal.
+    """
     blocks, replication = names._blocks, names._blocks._replication
     states = blocks.map.blocks
     _check_loads(blocks.map)
@@ -72,7 +75,7 @@ def _check_filing(replication: Any, block: str, target: int, good: int) -> None:
 
 
 def _check_copies(replication: Any, states: Any) -> None:
-    """No node sends or receives more copies than it may; what is kept is there."""
+    """Check that no node sends or receives more copies than allowed, and that kept copies exist."""
     sends: Counter[str] = Counter()
     receives: Counter[str] = Counter()
     for block, copies in replication._pending.items():

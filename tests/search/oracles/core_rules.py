@@ -14,7 +14,7 @@ LISTED = "what a node lists is known, what it does not list is given up"
 
 
 class CoreRules:
-    """Looks at a core after each event. `rows` are the decisions so far, None where nobody keeps them."""
+    """Checks a core after each event, and counts the events for comparison."""
 
     def __init__(self) -> None:
         self._beats = 0
@@ -28,7 +28,10 @@ class CoreRules:
         hold(not late, "a new JobTracker gives nodes their time", f"{now_s}: {late}")
 
     def before(self, core: Any, kind: str, arguments: tuple[Any, ...]) -> Any:
-        """Return what `after` needs to know of the time before an event."""
+        """Return whether an event is new, such as a heartbeat with a higher sequence number, for `after`.
+
+        None for kinds of events that are never repeated.
+        """
         nodes: Any = core.ledger.nodes
         if kind == "register":
             known: Any = nodes.get(arguments[0].node)
@@ -43,7 +46,7 @@ class CoreRules:
         return None
 
     def after(self, core: Any, now_s: float, kind: str, arguments: tuple[Any, ...], news: Any) -> None:
-        """Check what an event has left; `news` is what `before` said."""
+        """Check the core's state after an event; `news` is the result of `before`."""
         ledger = core.ledger
         if kind in TIMED or news:
             hold(ledger.now_s == now_s, "the books have the time of the event", f"{ledger.now_s} at {now_s}")
@@ -82,7 +85,7 @@ class CoreRules:
         hold(many == (spec.maps, spec.reduces), FRESH, f"{job.job}: {many} tasks")
 
     def _check_beat(self, node: Any, now_s: float, beat: Any) -> None:
-        """Of a heartbeat that brings something new."""
+        """Check the node's state after a new heartbeat."""
         self._full[beat.node] = beat.disk_full
         seen = f"{now_s}: {beat.node}"
         known = (node.heard_s, node.sequence, node.usage, node.disk_full)
@@ -99,7 +102,7 @@ class CoreRules:
                 raise Violation(LISTED, f"{seen}: {name} is not listed, and still held")
 
     def check_counts(self, core: Any, launches: int) -> None:
-        """The core counts heartbeats, launches and jobs as they were."""
+        """Check the core's counts of heartbeats, launches and jobs."""
         ledger = core.ledger
         found = ledger.beats, ledger.launches, ledger.submissions
         wanted = self._beats, launches, len(self._jobs)

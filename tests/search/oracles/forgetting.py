@@ -1,4 +1,4 @@
-"""What a policy keeps of jobs that have ended: nothing, else a long run would need ever more memory."""
+"""Checks that policies and the core keep nothing of ended jobs, so that memory does not grow with a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.search.violation import hold
 
 
 def kept_jobs(policy: Any) -> set[str]:
-    """Return the ids of jobs that can be reached from a policy by its attributes and what these hold."""
+    """Return the ids of the jobs that a policy still refers to, found by following its attributes."""
     found: set[str] = set()
     seen: set[int] = set()
     waiting: deque[Any] = deque([policy])
@@ -45,7 +45,7 @@ def _parts(item: Any) -> Iterable[Any]:
 
 
 def check_ended(ledger: Any) -> None:
-    """Ended jobs hold nothing but what the display shows, and what is still being killed of them."""
+    """Check that ended jobs keep only what status displays need, and attempts that are still being killed."""
     for job in ledger.ended.values():
         kept = job.maps.tasks, job.reduces.tasks, job.outputs, job.blocks, job.wholes, job.spec.splits
         hold(not any(kept), "an ended job is small", f"{job.job}: {kept}")

@@ -1,6 +1,6 @@
-"""Which job is next under FIFO, Fair and Capacity, worked out anew from the jobs and from what runs on the nodes.
+"""References for the job orders of FIFO, Fair and Capacity, computed from the jobs and the nodes' attempts.
 
-These are references: they keep nothing, sort everything each time, and share no code with `scheduler.order`.
+They keep no state, sort all jobs each time, and share no code with `scheduler.order`.
 """
 
 from __future__ import annotations
@@ -19,28 +19,35 @@ EPSILON = 1e-9
 
 
 def ready_jobs(view: Any, kind: TaskKind) -> list[Any]:
-    """The jobs with a task that could start."""
+    """Return the jobs that have a task which could start."""
     return [job for job in view.jobs.values() if job.stage(kind).ready]
 
 
 def by_priority(job: Any) -> tuple[Any, ...]:
-    """FIFO's key: priority, then submit time, then id; ids of stories sort as they are numbered."""
+    """Return FIFO's sort key: priority, submit time and id.
+
+    Ids of stories have the same number of digits, so they sort by number.
+    """
     return PRIORITIES.index(job.spec.priority.value), job.spec.submit_s, job.job
 
 
 def running(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
-    """What runs of that kind on all nodes, by what `name_of` says of its job."""
+    """Return the number of running attempts of that kind, grouped by `name_of` their job."""
     held = (attempt for node in view.nodes.values() for attempt in node.attempts.values())
     return Counter(name_of(attempt.task.stage.job) for attempt in held if attempt.task.stage.kind is kind)
 
 
 def fifo_order(view: Any, kind: TaskKind) -> list[Any]:
-    """All ready jobs, by priority and submit time."""
+    """Return all ready jobs by priority, submit time and id."""
     return sorted(ready_jobs(view, kind), key=by_priority)
 
 
 def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Reference:
-    """Pools below their min share first, then by running/weight; inside by running/priority weight, or FIFO."""
+    """Return a function that orders the ready jobs as Fair does.
+
+    Pools below their min share come first, then by running tasks over weight. Jobs of a pool are ordered by
+    running tasks over priority weight, or as FIFO orders them.
+    """
 
     def pool_of(job: Any) -> str:
         return job.spec.user if by_user else job.spec.queue
@@ -69,7 +76,7 @@ def fair_order(by_user: bool, settings: Mapping[str, Any], default: Any) -> Refe
 
 
 def memory(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
-    """What is held on all nodes by maps and reduces, in bytes, by what `name_of` says of their job."""
+    """Return the bytes of memory held by maps and reduces on all nodes, grouped by `name_of` their job."""
     held: Counter[Any] = Counter()
     for node in view.nodes.values():
         for attempt in node.attempts.values():
@@ -79,13 +86,13 @@ def memory(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[
 
 
 def slots_for(asked: Any, job: Any, kind: TaskKind) -> int:
-    """Return how many slots a task takes: several when it asks for more memory than one has."""
+    """Return the number of slots that a task takes: several if it needs more memory than one slot has."""
     size = asked.map_slot_memory_bytes if kind is TaskKind.MAP else asked.reduce_slot_memory_bytes
     return 1 if size is None else max(1, ceil(job.stage(kind).demand.memory_bytes / size))
 
 
 def sized_running(asked: Any) -> Callable[[Any, TaskKind, Callable[[Any], Any]], Counter[Any]]:
-    """Return what counts the slots that run, a large task for several."""
+    """Return a function that counts used slots, grouped by `name_of` the job; a large task counts several."""
 
     def amounts(view: Any, kind: TaskKind, name_of: Callable[[Any], Any]) -> Counter[Any]:
         held: Counter[Any] = Counter()
@@ -100,9 +107,12 @@ def sized_running(asked: Any) -> Callable[[Any, TaskKind, Callable[[Any], Any]],
 
 
 def capacity_order(asked: Any, whole: Any = None) -> Reference:
-    """Queues by held/promised, none above its maximum; inside by priority, without users who have their limit.
+    """Return a function that orders the ready jobs as Capacity does.
 
-    Takes the arguments of a Capacity. Shares are of slots, or of the memory that `whole` tells.
+    Queues are ordered by held over promised share, without queues that would exceed their maximum. Jobs of a
+    queue are ordered by priority, without jobs of users at their limit. `asked` has the arguments of the
+    `Capacity`. Shares count slots, or memory if `whole` is given, whose `total_bytes` returns the cluster's
+    memory.
     """
     settings: Mapping[str, Any] = asked.queues or {}
     amounts = sized_running(asked) if whole is None else memory
@@ -156,7 +166,11 @@ def _user_limit(
     users: int,
     need: int,
 ) -> int:
-    """Hadoop 0.20: an equal part, or the minimum percentage if that is more, of what the queue has; capped."""
+    """Return a user's limit by the rule of Hadoop 0.20.
+
+    The limit is an equal part of the queue's share, or the minimum percentage if that is more, capped by a
+    factor.
+    """
     has = promised if held < promised else held + need
     percent = of_queue(name, "minimum_user_limit_percent", asked.minimum_user_limit_percent)
     limit = max(ceil(has / users - EPSILON), ceil(has * percent / 100 - EPSILON))
@@ -168,9 +182,9 @@ def _user_limit(
 
 
 def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[Any]) -> Iterator[Any]:
-    """Yield the jobs of which a heartbeat may start a task there: once `most` tasks are off-switch, only near ones.
+    """Yield the jobs from which a heartbeat may start a task on the node.
 
-    Near are maps whose input is on the node or in its rack.
+    After `most` off-rack maps in one heartbeat, only jobs with a node-local or rack-local map follow.
     """
     here = [attempt for attempt in node.attempts.values() if attempt.assigned_s == view.now_s]
     only_near = len([attempt for attempt in here if attempt.locality == "off"]) >= most
@@ -181,19 +195,23 @@ def near_first(view: Any, node: Any, kind: TaskKind, most: int, jobs: Iterable[A
 
 
 class KeptNodes:
-    """Slot memory: a node with too few free slots keeps them for a large task, one for each task that waits."""
+    """The nodes that Capacity reserves for large tasks, which need several slots each.
+
+    A node with too few free slots is reserved for a waiting large task, at most one node for each unstarted
+    task.
+    """
 
     def __init__(self, asked: Any) -> None:
         self._asked = asked
         self._kept: dict[tuple[str, TaskKind], set[str]] = {}
 
     def changed(self, job: Any, kind: TaskKind) -> None:
-        """A job that has no task to start keeps no node."""
+        """Release the nodes reserved for a job that has no task to start."""
         if not (job.active and job.stage(kind).ready):
             self._kept.pop((job.job, kind), None)
 
     def first(self, view: Any, node: Any, kind: TaskKind, jobs: Iterable[Any]) -> Iterator[Any]:
-        """Yield the jobs whose tasks fit, up to one for which the node keeps what is free."""
+        """Yield the jobs whose tasks fit, up to a job for which the node is reserved."""
         slots = node.spec.map_slots if kind is TaskKind.MAP else node.spec.reduce_slots
         mine = [each.task for each in node.attempts.values() if each.task.kind is kind]
         free = slots - sum(slots_for(self._asked, task.job, kind) for task in mine)

@@ -1,4 +1,4 @@
-"""Which copies LATE makes (Zaharia et al., OSDI 2008, 4), worked out anew at each question."""
+"""Reference for the speculative attempts of LATE (Zaharia et al., OSDI 2008, section 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rate_of(attempt: Any, elapsed_s: float, progress: float) -> float:
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
-    """Return the value below which that percentage lies, between neighbors in proportion."""
+    """Return the percentile of the values, linearly interpolated."""
     ordered = sorted(values)
     below, rest = divmod((len(ordered) - 1) * percent / 100, 1)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, len(ordered) - 1)]
@@ -30,7 +30,7 @@ def percentile(values: Iterable[float], percent: float) -> float:
 
 
 class LateRule:
-    """Follows a Late: told of each tick and end after it, and of each answer."""
+    """Follows a `Late` policy: the owner reports each tick, ended attempt and answer to this reference."""
 
     def __init__(self, late: Any) -> None:
         self._late, self._asked = late, late.asked
@@ -41,7 +41,7 @@ class LateRule:
         self._slow_nodes: set[str] = set()
 
     def ended(self, attempt: Any) -> None:
-        """A success: its rate counts for its stage, and for its node with 0.3."""
+        """Add a successful attempt's rate to its stage, and to its node's moving average with weight 0.3."""
         if attempt.state != "succeeded" or attempt.started_s is None or not attempt.task.job.active:
             return
         rates = self._ended.setdefault((attempt.task.job.job, attempt.task.kind), [])
@@ -51,7 +51,7 @@ class LateRule:
         self._speeds[name] = 0.7 * before + 0.3 * rates[-1] / percentile(rates, 50)
 
     def tick(self, view: Any) -> None:
-        """Finds the slow tasks, longest time to end first, and the slow nodes."""
+        """Update the slow tasks, longest remaining time first, and the slow nodes."""
         due: dict[TaskKind, list[Any]] = {kind: [] for kind in TaskKind}
         relative: dict[str, list[float]] = {}
         for job in view.jobs.values():
@@ -86,7 +86,7 @@ class LateRule:
         return found
 
     def told(self, view: Any, node: Any, kind: TaskKind, answer: Any) -> None:
-        """The answer to a node: the first that is due and may run there, within the cap; else nothing."""
+        """Check the answer to a node: the first slow task that may run there, within the cap; else None."""
         if answer is None and not self._due[kind]:
             return
         held = [attempt for other in view.nodes.values() for attempt in other.attempts.values()]

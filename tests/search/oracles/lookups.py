@@ -1,4 +1,4 @@
-"""The questions that policies ask a job, answered once more by a look at every task."""
+"""Reference for the task queries of a job (`local_map`, `any_reduce`, ...): a search over all tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ EVERY = 3  # questions, of which one is checked
 
 @contextmanager
 def watched_lookups(*, in_turn: bool = True) -> Iterator[None]:
-    """Compare what jobs answer, while in force, with what their tasks say; racks that become known change turns."""
+    """Compare the answers of jobs with a search over their tasks, while the context lasts.
+
+    With `in_turn` the order of tasks is checked as well; racks that become known later change that order.
+    """
     look_into, whole_map, any_reduce = Job._look_into, Job.whole_map, Job.any_reduce
     asked = [0]
 
@@ -62,9 +65,10 @@ def _is_whole(task: Any) -> bool:
 
 
 def _check(job: Any, tasks: Any, answer: Any, fits: Callable[[Any], bool], turns: bool) -> None:
-    """The answer is one of these tasks that is unstarted and fits: one that ran before, or else the first of them.
+    """Check that a job's answer is an unstarted task that fits.
 
-    Tasks whose input has moved may come out of turn.
+    With `turns` it must be a task that ran before, or else the first of the others. Tasks whose input has
+    moved may come in any order.
     """
     there = [task for task in tasks if task.state == "unstarted" and fits(task)]
     if answer is None and not there:

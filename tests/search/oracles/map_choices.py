@@ -1,4 +1,7 @@
-"""Which map a job starts on a node under greedy locality and delay scheduling: references that look at every task."""
+"""References for greedy locality and delay scheduling: the map that a job starts on a node.
+
+They look at every task, without indices.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ LOCAL, FREE, RACK, ANYWHERE = "a local map", "a map without input", "a map of th
 
 
 def choices(view: Any, node: Any, job: Any) -> dict[str, bool]:
-    """Which kinds of unstarted maps there are for the node."""
+    """Return, by degree of locality, whether the job has an unstarted map for the node."""
     waiting = [task for task in job.maps.tasks if task.state == "unstarted"]
     racks = {name: other.spec.rack for name, other in view.nodes.items()}
     near = [any(racks.get(host) == node.spec.rack for host in task.hosts) for task in waiting]
@@ -25,7 +28,7 @@ def choices(view: Any, node: Any, job: Any) -> dict[str, bool]:
 
 
 def is_of(view: Any, node: Any, answer: Any, wanted: str) -> bool:
-    """Is the answer a proposal of such a map?"""
+    """Return whether the answer proposes an unstarted map of the wanted degree of locality."""
     if not isinstance(answer, Proposal) or answer.task.state != "unstarted":
         return False
     hosts = answer.task.hosts
@@ -39,7 +42,7 @@ def is_of(view: Any, node: Any, answer: Any, wanted: str) -> bool:
 
 
 def check_greedy(view: Any, node: Any, job: Any, answer: Any) -> None:
-    """A local map if there is one, else one of the rack, else any."""
+    """Check that greedy locality takes a node-local map, else a rack-local one, else any."""
     there = choices(view, node, job)
     wanted = next((kind for kind in (LOCAL, RACK, ANYWHERE) if there[kind]), None)
     good = is_of(view, node, answer, wanted) if wanted else not isinstance(answer, Proposal)
@@ -48,7 +51,7 @@ def check_greedy(view: Any, node: Any, job: Any, answer: Any) -> None:
 
 @dataclass(slots=True)
 class Waiting:
-    """What a job has waited in its present level, and the heartbeat in which it was last skipped."""
+    """A job's waiting time at its current locality level, and the time at which it was last skipped."""
 
     wait_s: float = 0.0
     level: int = 0
@@ -56,14 +59,17 @@ class Waiting:
 
 
 class DelayRule:
-    """Algorithm 3 of Zaharia et al. 2010, line by line; `told` gets each answer that was given."""
+    """Reference for delay scheduling: Algorithm 3 of Zaharia et al. 2010, line by line.
+
+    `told` compares each answer of the policy with the algorithm's.
+    """
 
     def __init__(self, node_wait_s: float, rack_wait_s: float) -> None:
         self._t1_s, self._t2_s = node_wait_s, rack_wait_s
         self._jobs: dict[str, Waiting] = {}
 
     def beat(self, view: Any) -> None:
-        """Lines 2 and 3: each job that was skipped has waited since."""
+        """Apply lines 2 and 3: add the time since its skip to each skipped job's wait."""
         for job in self._jobs.values():
             if job.skipped_s is not None:
                 job.wait_s += view.now_s - job.skipped_s

@@ -1,4 +1,7 @@
-"""Where HDFS puts replicas: first on the writer, the second in another rack, the third beside the second."""
+"""Reference for HDFS's placement of replicas.
+
+The first replica goes to the writer, the second to another rack, the third to the rack of the second.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ def check_places(
     writer: str | None = None,
     existing: Sequence[str] = (),
 ) -> None:
-    """Raise Violation unless the chosen nodes follow the rule; `existing` are the racks of earlier replicas.
+    """Raise Violation unless the chosen nodes follow the rule; `existing` has the racks of earlier replicas.
 
-    A node with more than twice the mean load of all is chosen only where the rule allows no other.
+    A node with more than twice the mean load is chosen only if the rule allows no other.
     """
     seen = f"{list(chosen)} of {dict(racks)}, loads {dict(loads)}, written on {writer}, others in {existing}"
     hold(len(chosen) == min(count, len(racks)), CHECK, f"{seen}: {count} wanted")
@@ -53,7 +56,7 @@ def _pending(replication: Any) -> list[tuple[str, str, Any]]:
 
 @contextmanager
 def watched_places() -> Iterator[None]:
-    """Compare all that NameNodes place, while in force, with the rule."""
+    """Check all placements and orders to copy of all NameNodes, while the context lasts."""
     allocate, plan, choose = NameNode.allocate, NameNode.plan_input, Replication._choose
     surplus, copies = Replication._surplus, Replication.copies
 

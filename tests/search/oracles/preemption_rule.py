@@ -1,4 +1,4 @@
-"""Which tasks Fair's pre-emption kills and when, worked out anew with shares by bisection (HFS)."""
+"""Reference for Fair's pre-emption (HFS): the attempts to kill, from shares computed by bisection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPSILON = 1e-6
 
 
 class PreemptionRule:
-    """Notes since when each pool has had what it is promised, and says who has to go."""
+    """Follows since when each pool has less than its promised slots, and computes the attempts to kill."""
 
     def __init__(self, by_user: bool, settings: Mapping[str, Any], default: Any, timeouts: Any) -> None:
         self._by_user, self._settings, self._default = by_user, settings, default
@@ -22,7 +22,7 @@ class PreemptionRule:
         self._pools: dict[str, None] = {}  # in the order in which they came
 
     def submitted(self, job: Any) -> None:
-        """A pool is there from its first job on."""
+        """Add the pool of a submitted job."""
         self._pools[self._pool_of(job)] = None
 
     def _pool_of(self, job: Any) -> str:

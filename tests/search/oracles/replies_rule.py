@@ -1,4 +1,4 @@
-"""What a heartbeat's answer must hold: launches, kills and map outputs of the node, each told in time."""
+"""Reference for a heartbeat's answer: the launches, kills and map outputs that the node must receive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD = "a node is told what it needs"
 
 
 class RepliesRule:
-    """Follows the first answer to each heartbeat, and where the JobTracker was told that blocks are."""
+    """Follows the first answer to each heartbeat, and the reported moves of blocks."""
 
     def __init__(self) -> None:
         self._outputs: dict[tuple[str, int, str], tuple[list[Any], bool]] = {}
@@ -23,7 +23,7 @@ class RepliesRule:
         self._hosts: dict[str, tuple[str, ...]] = {}  # of blocks whose replicas have changed
 
     def answered(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
-        """Check the answer to a heartbeat that comes for the first time; `ended` are the rows that it has brought."""
+        """Check the answer to a new heartbeat; `ended` has the rows of attempts that the heartbeat ended."""
         node = core.ledger.nodes.get(beat.node)
         hold(reply.sequence == beat.sequence, TOLD, f"{reply} to beat {beat.sequence}")
         if node is None or not node.alive or node.incarnation != beat.incarnation:
@@ -95,7 +95,7 @@ class RepliesRule:
             hold(not left or row.job in jobs, "nodes forget jobs that have ended", seen)
 
     def discarded(self, core: Any, ended: list[Any]) -> None:
-        """What these attempts wrote into files is to be deleted, unless they have succeeded."""
+        """Check that output files of ended attempts are discarded, unless the attempt succeeded."""
         dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
         jobs = {**core.ledger.ended, **core.ledger.jobs}
         for row in ended:
@@ -105,17 +105,17 @@ class RepliesRule:
             hold((row.attempt in dropped) is unwanted, "only what is not wanted is deleted", seen)
 
     def moved(self, core: Any, block: str, hosts: tuple[str, ...]) -> None:
-        """The replicas of a block have changed: whatever reads it prefers those nodes."""
+        """Check that all maps of a block prefer its new nodes."""
         self._hosts[block] = hosts
         for job in core.ledger.jobs.values():
             self.check_hosts(core, job, block)
 
     def forget(self, block: str) -> None:
-        """No job reads the block: another one goes by what its own splits say."""
+        """Drop a block that no job reads, so that later jobs start from the nodes in their splits."""
         self._hosts.pop(block, None)
 
     def check_hosts(self, core: Any, job: Any, block: str | None = None) -> None:
-        """Each map, or those of one block, prefers the nodes that hold its block, and their racks."""
+        """Check that each map of a job, or of one block, prefers the nodes and racks that hold its block."""
         racks = core.ledger.rack_by_node
         tasks = job.maps.tasks
         for task in tasks if block is None else [each for each in tasks if each.split.block == block]:

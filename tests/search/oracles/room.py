@@ -1,4 +1,4 @@
-"""Whether a node has room for one more task, worked out from what runs there."""
+"""Reference for the room on a node for one more task, computed from the node's attempts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def slot_room(node: Any, kind: TaskKind) -> bool:
 
 
 def container_room(reserved_cores: int, node: Any, job: Any, kind: TaskKind) -> bool:
-    """Return whether a container fits; a job's reduces leave the room to its maps while none of these runs."""
+    """Return whether a container for the job's task fits on the node.
+
+    Reduces wait while their job has unstarted maps and none of its maps runs.
+    """
     demand, held = job.stage(kind).demand, [each.task.stage.demand for each in node.attempts.values()]
     cores = node.spec.cores - sum(each.vcores for each in held)
     memory = node.spec.memory_bytes - sum(each.memory_bytes for each in held)

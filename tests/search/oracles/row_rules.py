@@ -1,4 +1,4 @@
-"""What the tables' rows must say of attempts and jobs, by the decisions, the nodes' reports and the plans."""
+"""Reference for rows of attempts and jobs, computed from the decisions and the nodes' reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRUE = "rows tell what was"
 
 
 class RowRules:
-    """Follows launches and ends. Times are seconds since the beginning of the story."""
+    """Follows launches and ends of attempts. Times are seconds since the start of the test."""
 
     def __init__(self) -> None:
         self._launches: dict[tuple[str, str, float], tuple[str, bool]] = {}  # locality, whether a copy
@@ -22,7 +22,7 @@ class RowRules:
         self._kills: set[str] = set()  # tasks of which an attempt was pre-empted
 
     def decided(self, ledger: Any, row: Any) -> None:
-        """Note a launch as it is made; a skip tells of a job that is ready."""
+        """Record the launch in a row of decisions, and check that a skipped job is ready."""
         if row.answer == "skip":
             ready = row.job in ledger.jobs and getattr(ledger.jobs[row.job], f"{row.kind}s").ready
             hold(ready, "only ready jobs are skipped", row)
@@ -44,7 +44,7 @@ class RowRules:
             self._split.add(row.task)
 
     def ended(self, now_s: float, row: Any, report: Any) -> None:
-        """An attempt's row: as launched, and as its node has `report`ed (None when it did not)."""
+        """Check an attempt's row against its launch and its node's `report` (None if the node sent none)."""
         locality, copy = self._launches.get((row.task, row.node, row.assigned), ("", False))
         hold((row.locality, row.speculative) == (locality, copy), TRUE, f"{row}: {locality}, copy: {copy}")
         number = row.attempt.rpartition("_")[2]
@@ -68,7 +68,7 @@ class RowRules:
             hold(row.task in self._kills, "a pre-emption has its row", row)
 
     def job_ended(self, now_s: float, row: Any, attempts: list[Any]) -> None:
-        """A job's row, by the rows of its `attempts` so far."""
+        """Check a job's row against the rows of its `attempts` so far."""
         hold(row.finish == now_s, TRUE, f"{row} at {now_s}")
         hold(row.start == self._first_s.get(row.job), TRUE, f"{row}: {self._first_s.get(row.job)}")
         last = "reduce" if row.reduces else "map"

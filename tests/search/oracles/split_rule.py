@@ -1,4 +1,4 @@
-"""Where xu2015 splits maps (Algorithm 1 and chapter 4), and what `p=auto` has learned: a reference of delay's own."""
+"""Reference for the map splits of xu2015 (Algorithm 1 and chapter 4), with the learned `p=auto`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ EPSILON = 1e-9
 
 
 class SplitRule(DelayRule):
-    """`share` is None when it is learned, from `ended` attempts and from what `told` says of waits."""
+    """Extends the reference for delay scheduling by splits.
+
+    If `share` is None, the share of each split is learned from ended attempts and from waiting times.
+    """
 
     def __init__(self, share: float | None, node_wait_s: float, rack_wait_s: float) -> None:
         super().__init__(node_wait_s, rack_wait_s)
@@ -43,7 +46,7 @@ class SplitRule(DelayRule):
             self._learn(attempt.task.job, where, (attempt.end_s - attempt.started_s) / length)
 
     def told(self, view: Any, node: Any, job: Any, answer: Any) -> None:
-        """As in `DelayRule`; what would wait there may be split here."""
+        """Compare an answer with delay scheduling, except that a job may split a map instead of waiting."""
         mine = self._jobs.setdefault(job.job, Waiting())
         waited_s, asked_before = mine.wait_s, mine.skipped_s is not None
         if asked_before or self._wanted(mine, choices(view, node, job)) is not None:
@@ -93,7 +96,7 @@ class SplitRule(DelayRule):
             self._split_s[job.job, answer.task.index] = view.now_s
 
     def _shares(self, task: Any) -> list[float]:
-        """The share that is right; two where the last bit decides."""
+        """Return the right share for a task; two values if rounding decides between them."""
         if self._share is not None:
             return [self._share]
         known = {what: mean for (name, what), mean in self._means.items() if name == task.job.spec.name}

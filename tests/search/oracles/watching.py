@@ -1,4 +1,4 @@
-"""Puts the references beside a policy: whatever it answers is compared with theirs."""
+"""Attaches the references to a policy: each answer of the policy is compared with theirs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ELIDABLE = (Fifo, Fair, Capacity, Greedy, Delay, SplitLocality, Slots, Container
 
 
 def watch_policy(policy: Any) -> Any:
-    """Return the policy, which raises Violation from now on where an answer is not that of a reference."""
+    """Return the same policy, changed to raise Violation for an answer that differs from a reference."""
     if isinstance(policy, Composed):
         order: Any = policy.order
         asked: Any = getattr(order, "asked", None)
@@ -75,7 +75,7 @@ def _preempts(order: Any) -> bool:
 
 
 class Memory:
-    """The memory of the nodes that were alive at the last tick, in bytes, which Capacity shares without slots."""
+    """The memory in bytes of the nodes alive at the last tick, which Capacity shares if it ignores slots."""
 
     def __init__(self, policy: Any) -> None:
         self._known_bytes = 0
@@ -85,7 +85,7 @@ class Memory:
         self._known_bytes = sum(node.spec.memory_bytes for node in view.nodes.values() if node.alive)
 
     def total_bytes(self, view: Any) -> int:
-        """Return the memory; before the first tick that of now."""
+        """Return the memory at the last tick; before the first tick, the memory of the nodes alive now."""
         if not self._known_bytes:
             self._count(view)
         return self._known_bytes
@@ -103,7 +103,7 @@ def _reference(policy: Any, order: Any) -> Reference | None:
 
 
 def _watch_pools(policy: Any) -> None:
-    """Pools and their jobs are asked by the keys that they have now."""
+    """Check that pools and their jobs are asked in the order of their current keys."""
     inner, order = policy._jobs, policy.order
 
     def jobs(view: Any, node: Any, kind: TaskKind) -> Iterator[Any]:
@@ -178,7 +178,7 @@ def _watch_locality(policy: Any, reference: Reference | None) -> None:
 
 
 def _watch_room(policy: Any, reference: Reference, *, greedy: bool) -> None:
-    """The first job in order that may take the node has it: nothing that could start is left waiting."""
+    """Check that the first job in order that may use a free slot gets the slot."""
     inner = policy.decide
     admission = policy.admission
 

@@ -1,4 +1,4 @@
-"""A user's policy that proposes whatever comes to its mind: most of that cannot be, and the core has to refuse."""
+"""A user's policy whose proposals are mostly invalid, so that the core must refuse them."""
 
 from schedbed.policy import NodeView, Proposal, TaskKind, View
 
@@ -7,7 +7,7 @@ class Wild:
     """Half of its proposals are drawn from all tasks that there are, with parts and copies; the others are sane."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return something, right or wrong."""
+        """Return a random proposal, valid or not; sometimes None."""
         luck = view.random
         tasks = [task for job in view.jobs.values() for each in TaskKind for task in job.stage(each).tasks]
         if tasks and luck.random() < 0.5:
