@@ -1,4 +1,4 @@
-"""What a story does to attempts: an emulation around the simulator's own, in which they fail and outputs get lost."""
+"""Faults of attempts in a story: a wrapper of the simulator's emulation that makes attempts fail."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ INJECTED = (BAD_LUCK, BAD_NODE, BAD_COMMIT)
 
 
 class Accidents:
-    """An Emulation that passes everything on. `plans` are all attempts that were launched, `running` those
-    that have not ended, `reports` how the others did, `consumed` whose output of each map an ended reduce has read."""
+    """An `Emulation` that passes all calls to another one, and adds the story's faults.
+
+    `plans` has all launched attempts, `running` those still running by node, `reports` the reports of ended
+    ones, `consumed` the map attempts whose outputs each ended reduce has read.
+    """
 
     def __init__(self, inner: Any, story: Story) -> None:
         self._inner = inner
@@ -38,7 +41,7 @@ class Accidents:
         return getattr(self._inner, name)
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """As in `Emulation`; what is to fail does so half-way."""
+        """Implement `Emulation.launch`: make chosen attempts fail half-way, and lose some launches."""
         hold(plan.attempt not in self.plans, "launched once", plan.attempt)
         self.plans[plan.attempt] = plan
         if self._is_lost("launch", plan.attempt):
@@ -50,7 +53,7 @@ class Accidents:
         self._inner.launch(now_s, node, plan)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """As in `Emulation`; the order may be lost, but for one to a node that was given up."""
+        """Implement `Emulation.kill`: the order may be lost, unless the node was given up."""
         self._orders += 1
         if reason == GIVEN_UP or not self._is_lost("kill", f"{attempt}/{self._orders}"):
             self._inner.kill(now_s, node, attempt, reason)
@@ -67,11 +70,11 @@ class Accidents:
         return BAD_LUCK if first and unlucky else ""
 
     def next_s(self) -> float:
-        """As in `Emulation`; outputs are lost at their own times."""
+        """Implement `Emulation.next_s`: include the times at which outputs are lost."""
         return min(self._inner.next_s(), self._lost[0].at_s) if self._lost else self._inner.next_s()
 
     def advance(self, now_s: float) -> list[Happening]:
-        """As in `Emulation`."""
+        """Implement `Emulation.advance`: record the reports, and lose some."""
         while self._lost and self._lost[0].at_s <= now_s:
             self._lose(self._lost.pop(0))
         happenings = self._inner.advance(now_s)
@@ -87,13 +90,13 @@ class Accidents:
         return isinstance(what, AttemptReport) and self._is_lost("report", what.attempt)
 
     def left_outputs(self, node: NodeId) -> list[str]:
-        """The jobs of which map outputs lie on the node."""
+        """Return the jobs that have map outputs on the node."""
         inner = self._inner
         nodes = inner._nodes if isinstance(inner, ExactEmulation) else inner._world.hosts
         return [job for job, outputs in nodes[node].outputs.items() if outputs] if node in nodes else []
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """As in `Emulation`."""
+        """Implement `Emulation.node_down`: forget the node's running attempts."""
         self.running.pop(node, None)
         self._inner.node_down(now_s, node)
 
@@ -109,14 +112,14 @@ class Accidents:
 
 
 class StoryCosts:
-    """A CostModel: tasks take the story's times, more or less by a factor from the seed."""
+    """A `CostModel` with the story's mean times, each multiplied by a random factor from 0.5 to 1.5."""
 
     def __init__(self, story: Story) -> None:
         self._story = story
         self._jobs = dict(zip(story.job_names(), story.jobs, strict=True))
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel.map_cost` with the job's mean map time."""
         known = self._jobs.get(job.job)
         if known is None:
             return TaskCost(duration_s=0.0)
@@ -124,7 +127,7 @@ class StoryCosts:
         return self._cost(job.job, "m", index, known.map_s, known.input_mib * MIB, output)
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """As in `CostModel`."""
+        """Implement `CostModel.reduce_cost` with the job's mean reduce time."""
         known = self._jobs[job.job]
         return self._cost(job.job, "r", index, known.reduce_s, 0, known.output_mib * MIB)
 

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a story, seen from outside: rows, trackers, orders; and the core's own audit."""
+"""Checks that run during a story, from outside the core: rows, used slots, and the core's own audit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ LAUNCHES = ("launch", "split")  # answers that start an attempt
 
 
 class Rows:
-    """All rows of a play, and what can be said when one is written. `sim` must be set before the first step."""
+    """A sink that keeps all rows and checks each row as it is written.
+
+    `sim` must be set before the first step.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Rows:
         self.news: list[AttemptRow] = []  # attempts that ended since somebody looked
 
     def decision(self, row: DecisionRow) -> None:
-        """Keeps it; a launch must be of a task that may start there."""
+        """Keep the row, and check that a launched task may start on the node."""
         self.decisions.append(row)
         if self.sim is not None and self.audits:
             self._rules.decided(self.sim.core.ledger, row)
@@ -75,7 +78,7 @@ class Rows:
         hold(not others, "a job avoids where it failed", f"{row}, though there are {others}")
 
     def attempt(self, row: AttemptRow) -> None:
-        """Keeps it; each attempt ends once."""
+        """Keep the row, and check that the attempt has not ended before."""
         hold(row.attempt not in self.state_by_attempt, "an attempt ends once", row)
         self.state_by_attempt[row.attempt] = row.state
         self.attempts.append(row)
@@ -91,7 +94,7 @@ class Rows:
             self.avoidance.failed(row)
 
     def _check_unreadable(self, sim: Simulation, row: AttemptRow) -> None:
-        """A block is lost only with the nodes that hold it: none of those that nothing ever happened to does."""
+        """Check that a block is unreadable only if faults hit all nodes that held a replica."""
         happened = [fault for fault in self._story_faults if fault.at_s <= row.end]
         if any(
             fault.kind in ("partition", "loss", "corrupt_replica", "delete_replica") for fault in happened
@@ -106,28 +109,31 @@ class Rows:
             hold(not there, "a block that a node holds is read", f"{row.attempt}: {name} has {block}")
 
     def job(self, row: JobRow) -> None:
-        """Keeps it."""
+        """Keep the row, and check it against the job's attempts."""
         self.jobs.append(row)
         if self.sim is not None and self.audits:
             self._rules.job_ended(self.sim.core.ledger.now_s, row, self.attempts)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Not kept: repeats and lost ones differ in these."""
+        """Drop the row: repeated and lost heartbeats change these rows."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Not kept."""
+        """Drop the row."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Keeps it."""
+        """Keep the row."""
         self.faults.append(row)
 
     def history(self) -> list[tuple[Any, ...]]:
-        """All that the core has written, for comparing plays."""
+        """Return all rows of decisions, attempts and jobs, for the comparison of two runs."""
         return [*map(tuple, self.decisions), *map(tuple, self.attempts), *map(tuple, self.jobs)]
 
 
 def _check_launch(sim: Simulation, row: DecisionRow) -> None:
-    """A task runs once, but for copies; these are on other nodes. What ran before was told to stop."""
+    """Check that a task has one running attempt and copies on other nodes only.
+
+    Attempts that were told to stop do not count.
+    """
     job, kind, index = row.task.rsplit("_", 2)
     task = sim.core.ledger.jobs[job].stage(TaskKind(row.kind)).tasks[int(index)]
     live = [attempt for attempt in task.attempts if attempt.state != "killing"]
@@ -139,7 +145,10 @@ def _check_launch(sim: Simulation, row: DecisionRow) -> None:
 
 
 def check_slots(sim: Simulation, accidents: Accidents) -> None:
-    """Nothing runs on a node for which it has no room, whatever the books say."""
+    """Check that no node runs more attempts than its slots or memory allow.
+
+    The check counts the attempts of the emulation, independently of the core's tables.
+    """
     limits = sim.core.ledger.limits
     for name, running in accidents.running.items():
         if not running:
@@ -156,7 +165,7 @@ def check_slots(sim: Simulation, accidents: Accidents) -> None:
 
 
 def check_books(sim: Simulation) -> None:
-    """The core's own audit: held + free = capacity, counters, indices."""
+    """Run the core's own audit of its tables: held + free = capacity, counters, indices."""
     try:
         sim.core.check_books()
     except (AssertionError, KeyError) as error:
@@ -164,8 +173,10 @@ def check_books(sim: Simulation) -> None:
 
 
 def watch(policy: Any) -> Any:
-    """The policy, beside references; its pre-emption is compared with shares computed otherwise, too: no pool may
-    fall below its own."""
+    """Return the policy, changed to compare its answers with references.
+
+    Pre-emption by Fair is also compared with shares by bisection: no pool may fall below its share.
+    """
     watch_policy(policy)
     order = getattr(policy, "order", None)
     if isinstance(order, Fair) and hasattr(policy, "preempt"):

@@ -1,4 +1,4 @@
-"""What lies on the nodes' disks, by writes, copies and deletions alone: DataNodes that report what they really hold."""
+"""A model of the nodes' disks, changed only by writes, copies and deletions; DataNodes report its content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tests.search.violation import hold
 
 
 class Disks:
-    """Follows a simulation. Blocks that the NameNode has given up stay on a disk until it orders them away."""
+    """Follows the block contents of all disks in a simulation.
+
+    A block that the NameNode has given up stays on a disk until the node is ordered to delete it.
+    """
 
     def __init__(self, sim: Simulation) -> None:
         self._sim: Any = sim
@@ -31,12 +34,12 @@ class Disks:
         self._sim.report_blocks = self._reported(self._sim.report_blocks)
 
     def report(self, node: str) -> list[dict[str, Any]]:
-        """What a node says that it holds."""
+        """Return the blocks on a node's disk in the form of a block report."""
         return [{"block": block, "length": length} for block, length in self._held[node].items()]
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """In force while the simulation plays: what nodes tell of single blocks is on their disks."""
+        """Update the disks by the nodes' reports of single blocks, while the context lasts."""
         inner, held = NameNode.block_event, self._held
 
         def block_event(
@@ -54,8 +57,7 @@ class Disks:
             yield
 
     def _told_of(self, inner: Callable[..., None]) -> Callable[..., None]:
-        """DataNodes tell of each replica that a write has brought, before or after its writer, whatever became
-        of the file."""
+        """Wrap the end of a write: DataNodes report each new replica, before or after the writer's report."""
 
         def written(now_s: float, node: str, path: str, lengths: Sequence[int]) -> None:
             blocks = list(self._storage._writing.get(path, ()))
@@ -94,7 +96,10 @@ class Disks:
         return report_blocks
 
     def check(self, replication: int) -> None:
-        """Each disk holds what the NameNode thinks, and no block of no file; none has more replicas than wanted."""
+        """Check that each disk holds exactly the blocks that the NameNode knows, and no block of no file.
+
+        No block may have more replicas than wanted.
+        """
         names = self._storage.names
         owned = {block for _, blocks in names.files() for block in blocks}
         for name in names.nodes():

@@ -1,6 +1,6 @@
-"""Stories from seeds: small clusters, workloads with every feature of a job, and accidents of every kind.
+"""Generates stories from seeds: small clusters, jobs with all features, and faults of every kind.
 
-n0 never goes wrong for good and can hold every task, and every fault ends, so that every job can.
+Node n0 can run every task and never fails permanently, and every fault ends, so every job can succeed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ CALM_S = 90.0
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
-    """Return so many seeds: a fifth each of the first two kinds, the rest of the third; and more of parts alone, which
-    take milliseconds."""
+    """Return `count` seeds of whole stories, and further seeds of stories of one component.
+
+    A fifth each are of the first two generations of whole stories, the others of the later ones.
+    """
     few = count // 5
     return [
         *range(few),
@@ -60,12 +62,12 @@ def seeds_of_all_kinds(count: int) -> list[int]:
 
 
 def plays_alone(seed: int) -> bool:
-    """Tell whether the story of that seed is of one part alone."""
+    """Return whether the seed's story tests one component alone."""
     return seed >= ALONE and seed % 4 == 0
 
 
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
-    """The story of that seed, under one of `policies` (all that there are, when None)."""
+    """Return the story of a seed, under one of `policies` (None: any policy)."""
     if policies is None and plays_alone(seed):
         return Story(seed=seed, alone=list(PARTS)[seed // 4 % len(PARTS)])
     luck = chance(seed, "story")
@@ -94,7 +96,7 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
 
 
 def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
-    """The story with what only later ones have."""
+    """Return the story with the features of stories from seed LATER on."""
     jobs, faults = list(story.jobs), list(story.faults)
     if luck.random() < 0.15:
         wide = luck.randrange(len(jobs))
@@ -121,7 +123,10 @@ def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
 
 
 def _shared(story: Story, luck: Random) -> Story:
-    """The story with inputs that several jobs read, and replicas that follow the reads."""
+    """Return the story with inputs that several jobs read.
+
+    A scheme adds replicas of inputs that are read often.
+    """
     read = StoryJob(maps=luck.choice((2, 5, 12)), input_mib=luck.choice((8, 64)))
     jobs = tuple(
         replace(job, maps=read.maps, input_mib=read.input_mib) if luck.random() < 0.6 else job
@@ -132,7 +137,7 @@ def _shared(story: Story, luck: Random) -> Story:
 
 
 def _speculation(luck: Random) -> Any:
-    """None for most; copies as soon and as many as may be for some."""
+    """Return random settings of speculation: mostly none, sometimes eager."""
     eager = {"late": {"cap": 1, "slow_task": 100, "slow_node": 0, "min_runtime": luck.choice(("0s", "1s"))}}
     return luck.choice(("none", "none", "none", {"late": {"min_runtime": "2s", "cap": 0.3}}, eager))
 
@@ -178,7 +183,7 @@ def _faults(luck: Random, names: Sequence[str], further: Sequence[str]) -> tuple
 
 
 def _fault(luck: Random, names: Sequence[str], further: Sequence[str]) -> StoryFault | None:
-    """A fault; None when it would need more nodes than there are."""
+    """Return a random fault; None if the cluster has too few nodes for it."""
     kind = luck.choice(
         (
             *("kill",) * 4,

@@ -1,9 +1,10 @@
 """Measures the fault finder: python -m tests.search.mutate [--minutes 10] [--seed N] [--only GLOB] [--jobs N]
 
-Makes small mistakes (mutants) in the functions of the core, the tracker, the driver, the block store's management
-and the policies, one at a time, and plays stories that reach the place until a check fails. A first pass over all
-stories counts how often each reaches which line. The mutants come in an order that the seed draws, as many as the
-minutes allow. Prints a table by module, the mutants that survive with their hits, and the share that was killed.
+Makes small mistakes (mutants) in the functions of the core, the tracker, the driver, the block store's
+management and the policies, one at a time. Test scenarios (stories) that execute the changed line are run
+until a check fails. A first pass over all stories counts the executions of each line. The seed draws the
+order of the mutants. The command prints a table by module, the surviving mutants with their number of
+executions, and the share of killed mutants.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from tests.search.mutation.verdicts import print_verdicts
 
 
 def main() -> int:
-    """0 when at least 90% of the mutants that were judged and reached were killed, and none is unreached."""
+    """Run the command; return the exit code.
+
+    0 if at least 90% of the judged mutants were killed and every mutant was reached, else 1.
+    """
     options = _options()
     begin_s = time.monotonic()
     mutants = [mutant for mutant in all_mutants() if fnmatch(mutant.name, f"*{options.only}*")]

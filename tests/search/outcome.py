@@ -1,5 +1,8 @@
-"""What must hold when a story has ended: outputs whole and in place, nothing left over, replicas restored, and
-the journal replays to the same."""
+"""Checks after the end of a story.
+
+Outputs must be complete, nothing may be left over, replicas must be restored, and a replay must give the same
+state.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ SOON_S = 20.0
 
 
 def check_outcome(played: Played) -> None:
-    """Raises Violation for the first thing that is wrong."""
+    """Run all checks after the end of a story. Raises Violation for the first that fails."""
     check_rows(played)
     launches = sum(row.answer in LAUNCHES for row in played.rows.decisions)
     played.postman.rules.check_counts(played.sim.core, launches)
@@ -52,7 +55,7 @@ def check_outcome(played: Played) -> None:
 
 
 def check_rows(played: Played) -> None:
-    """Each job has ended once, and each launch too."""
+    """Check that each job and each launched attempt has ended once."""
     wanted = sorted(played.story.job_names())
     found = sorted(row.job for row in played.rows.jobs if row.job != LAST_JOB)
     hold(found == wanted, "every job ends once", found)
@@ -63,7 +66,7 @@ def check_rows(played: Played) -> None:
 
 
 def check_tries(played: Played) -> None:
-    """No task fails more often than four times, and the fourth time ends its job."""
+    """Check that no task fails more than four times, and that the fourth failure ends its job."""
     failures = Counter((row.job, row.task) for row in played.rows.attempts if row.state == "failed")
     state = {row.job: row.state for row in played.rows.jobs}
     for (job, task), count in failures.items():
@@ -73,7 +76,7 @@ def check_tries(played: Played) -> None:
 
 
 def check_leftovers(played: Played) -> None:
-    """What ended jobs left on nodes that are up is gone, once there was time: map outputs, and replicas."""
+    """Check that nodes that are up have no map outputs or replicas of jobs that ended long before."""
     last = next((row for row in played.rows.jobs if row.job == LAST_JOB), None)
     if last is None:
         return
@@ -90,7 +93,7 @@ def check_leftovers(played: Played) -> None:
 
 
 def check_excuse(played: Played, job: str) -> None:
-    """A job may fail only if one of its tasks has used up its attempts, and not by the scheduler's fault."""
+    """Check that a failed job has a task that failed four times because of injected faults."""
     faults = {fault.kind for fault in played.story.faults}
     failures: dict[str, list[str]] = {}
     for row in played.rows.attempts:
@@ -117,7 +120,7 @@ def check_excuse(played: Played, job: str) -> None:
 
 
 def check_records(played: Played, name: str, job: StoryJob) -> None:
-    """Each record of the input is in the output once: by the ranges of the maps that made it."""
+    """Check that each input record is in the output once, by the ranges of the maps that were read."""
     committed = {file: attempt for (owner, file), attempt in played.committed.items() if owner == name}
     if not job.reduces:
         _check_cover(played, name, job, list(committed.values()))
@@ -130,7 +133,7 @@ def check_records(played: Played, name: str, job: StoryJob) -> None:
 
 
 def _check_cover(played: Played, name: str, job: StoryJob, maps: list[str]) -> None:
-    """The ranges of these maps are the whole input, and none twice; all of them have succeeded."""
+    """Check that all these maps succeeded, and that their ranges cover the input exactly once."""
     rows = {row.attempt: row for row in played.rows.attempts}
     for attempt in maps:
         row = rows.get(attempt)
@@ -151,7 +154,7 @@ def _check_cover(played: Played, name: str, job: StoryJob, maps: list[str]) -> N
 
 
 def check_files(played: Played, name: str, job: StoryJob, state: str) -> None:
-    """The outputs that were put into place are files, and nothing else is left."""
+    """Check that the job's output folder has the committed files and no others."""
     try:
         found = [child["name"] for child in played.sim.storage.names.list(f"/out/{name}")]
     except BlockStoreError:
@@ -164,7 +167,7 @@ def check_files(played: Played, name: str, job: StoryJob, state: str) -> None:
 
 
 def check_replicas(played: Played) -> None:
-    """Every block that has a replica left has as many as it should, or as there are nodes."""
+    """Check that every block with a good replica has the wanted number, or one on each node."""
     if not any(row.job == LAST_JOB for row in played.rows.jobs):
         return
     names = played.sim.storage.names
@@ -178,9 +181,9 @@ def check_replicas(played: Played) -> None:
 
 
 def check_forgotten(played: Played) -> None:
-    """What ended jobs needed is let go of, once the policy was told what changed and one more tick has passed.
+    """Check that the core and the policy have dropped all data of ended jobs, after one more tick.
 
-    Users' policies may keep what they like.
+    Users' policies are not checked.
     """
     master: Any = played.sim.master
     ledger = master.core.ledger
@@ -195,7 +198,7 @@ def check_forgotten(played: Played) -> None:
 
 
 def check_replay(played: Played) -> None:
-    """The same events in a fresh core give the same rows and the same state."""
+    """Check that a replay of the journal in a new core gives the same rows and the same state."""
     again = Rows()
     setup = played.sim.setup
     policy = make_policy(played.story)

@@ -1,4 +1,4 @@
-"""Plays a story on the simulator's driver, with every check looking over its shoulder."""
+"""Simulates a story, with checks after every event."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WITH_JOB = tuple(f"job {state.value}" for state in JobState)
 
 @dataclass(slots=True)
 class Played:
-    """A story that was played to its end."""
+    """A story after its simulation, with all rows and the objects that checks need."""
 
     story: Story
     rows: Rows
@@ -71,11 +71,11 @@ class Played:
 def play(
     story: Story, *, audit: bool = True, play_all_beats: bool = False, snapshots: bool = False
 ) -> Played:
-    """Simulate a story to its end; Violation when a check does not hold on the way, or anything is raised.
+    """Simulate a story to its end. Raises Violation if a check fails or the code under test raises.
 
-    Without `audit` neither the books nor the policy's answers are checked: for a story that is compared with
-    one that was. With `snapshots` the JobTracker takes one after every few events, and nobody watches the policy:
-    what watches cannot be kept.
+    Without `audit` neither the core's tables nor the policy's answers are checked, for a second run of the
+    same story. With `snapshots` the JobTracker takes a snapshot after every few events, and policies are not
+    compared with references, since references cannot be saved in a snapshot.
     """
     every = 5 + story.seed % 40 if snapshots else EventList.EVERY
     try:
@@ -139,7 +139,10 @@ def _play_to_end(played: Played, audit: bool) -> None:
 
 
 def patience_s(story: Story) -> float:
-    """When everything must have ended: all tasks one after the other, four times, on the slowest node."""
+    """Return the time by which every job must have ended.
+
+    It allows for all tasks one after another, four attempts each, on the slowest node.
+    """
     slowest = min(node.speed for node in story.nodes)
     work_s = 0.0
     for job in story.jobs:
@@ -149,7 +152,10 @@ def patience_s(story: Story) -> float:
 
 
 def quiet_limit_s(story: Story) -> float:
-    """Return how long nothing may start or end, in seconds: the longest task, ten times as long beside others."""
+    """Return the longest allowed time without a launch or an end, in seconds.
+
+    It is ten times the longest task's duration, plus a minute.
+    """
     slowest = min(node.speed for node in story.nodes)
     tasks_s = [
         1.5 * max(job.map_s, job.reduce_s) + (job.input_mib + job.output_mib) / 10 for job in story.jobs
@@ -158,12 +164,12 @@ def quiet_limit_s(story: Story) -> float:
 
 
 def begin_s(story: Story) -> float:
-    """Return when all jobs are there and the last fault has ended."""
+    """Return the time by which all jobs are submitted and the last fault has ended."""
     return max([calm_s(story), *(job.submit_s for job in story.jobs)])
 
 
 def calm_s(story: Story) -> float:
-    """When the last fault has ended."""
+    """Return the time at which the last fault ends."""
     return max((fault.until_s or fault.at_s for fault in story.faults), default=0.0)
 
 
@@ -171,7 +177,7 @@ def calm_s(story: Story) -> float:
 
 
 def make_policy(story: Story) -> Any:
-    """Return a new policy as the story has it, without references."""
+    """Return a new policy as the story declares it, without references."""
     return with_speculation(made(story.policy), story.speculation)
 
 
@@ -182,7 +188,10 @@ def watched_policy(story: Story) -> Any:
 
 
 def make_setup(story: Story, *, references: bool = True) -> Setup:
-    """Return what the simulator needs. A last small job comes when the block store has had time for repairs."""
+    """Return the simulator's setup for a story.
+
+    A small last job is added after faults that hide blocks, when the block store has had time for repairs.
+    """
     planned = [_job(name, job, story) for name, job in zip(story.job_names(), story.jobs, strict=True)]
     if story.disks or any(fault.kind in HIDE_BLOCKS for fault in story.faults):
         planned.append(_job(LAST_JOB, StoryJob(submit_s=calm_s(story) + REPAIR_S, map_s=0.0), story))
@@ -238,7 +247,7 @@ def _cluster(story: Story) -> ClusterSpec:
 
 
 def _scheme(name: str) -> dict[str, Any]:
-    """Return the settings of blocks by which replicas follow the reads of a story."""
+    """Return the block settings of a scheme that creates replicas while jobs run."""
     if name == "dare":
         return {"keep_share": 0.5, "keep_budget": 0.5}
     if name:
@@ -290,7 +299,7 @@ def _fault(fault: Any) -> PlannedFault:
 
 
 def _watch_commits(played: Played) -> None:
-    """Each output is put into place once; some first attempts cannot, if the story says so."""
+    """Check that each output is committed once, and make some first commits fail as the story says."""
     storage: Any
     story, storage, committed = played.story, played.sim.storage, played.committed
     inner, forget = storage.commit, storage.job_ended
@@ -310,7 +319,10 @@ def _watch_commits(played: Played) -> None:
         return failure
 
     def job_ended(now_s: float, job: str) -> None:
-        """What is aside now belongs to attempts that run or were killed with the job, or nodes that were given up."""
+        """Check that uncommitted files of an ended job belong to no failed or killed attempt.
+
+        Attempts that were killed because their job ended are excepted.
+        """
         state = played.rows.state_by_attempt
         with_job = {row.attempt for row in played.rows.attempts if row.job == job and row.reason in WITH_JOB}
         for attempt in set(aside(played, job)) - with_job:
@@ -323,7 +335,7 @@ def _watch_commits(played: Played) -> None:
 
 
 def _plan_kills(played: Played) -> None:
-    """A user's orders come at their times; a JobTracker that is down hears nothing of them."""
+    """Schedule the story's orders to kill jobs; a crashed JobTracker does not receive them."""
     sim: Any = played.sim
     kills = [fault for fault in played.story.faults if fault.kind == "kill_job"]
 
@@ -344,7 +356,7 @@ def _plan_kills(played: Played) -> None:
 
 
 def aside(played: Played, job: str) -> list[str]:
-    """The attempts of a job that have a file which is not in place."""
+    """Return the attempts of a job that have a file which is not committed."""
     try:
         return [child["name"] for child in played.sim.storage.names.list(f"/out/{job}/_temporary")]
     except BlockStoreError:
@@ -352,7 +364,7 @@ def aside(played: Played, job: str) -> list[str]:
 
 
 def _watch_recovery(played: Played) -> None:
-    """A JobTracker that has replayed its journal knows what the one that crashed knew."""
+    """Check that a recovered JobTracker has the same state as before its crash."""
     master = played.sim.master
     inner = master.recover
 
@@ -370,7 +382,10 @@ def _watch_recovery(played: Played) -> None:
 
 
 def _check_effects(ledger: Any, effects: list[Any]) -> None:
-    """After a crash just those commits come again whose end nobody has told, and no node is lost that lives."""
+    """Check the effects after a crash of the JobTracker.
+
+    Exactly the commits without a known end are repeated, and no live node is lost.
+    """
     again = {effect.attempt for effect in effects if isinstance(effect, Commit)}
     check = "what may not have been done is done again"
     hold(again == set(ledger.committing), check, f"{again} instead of {set(ledger.committing)}")

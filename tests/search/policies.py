@@ -1,4 +1,4 @@
-"""Policies for stories: every one of the registry and compositions of its axes, with parameters from a seed."""
+"""Policies for stories, drawn from a seed: registered ones and compositions of axes, with parameters."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _LATER: dict[str, Sequence[Any]] = {
 
 
 def policy_names() -> list[str]:
-    """Names of the registry, and `order+locality+admission` for each composition that it has no name for."""
+    """Return the registered names, and `order+locality+admission` for each composition of axes."""
     composed = [
         f"{order}+{locality}+{admission}"
         for order in AXES["order"]
@@ -93,12 +93,12 @@ def policy_names() -> list[str]:
 
 
 def made(spec: Any) -> Any:
-    """Return the policy of a story's SPEC; files are looked for in the project."""
+    """Return the policy of a story's SPEC. A file's path is relative to the project's root."""
     return build_policy(str(ROOT / spec) if spec in OWN else spec)
 
 
 def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
-    """A SPEC that the registry takes; `names` are as in `policy_names`, whose default is all of them."""
+    """Return a random SPEC that the registry accepts, drawn from `names` (default: `policy_names`)."""
     name = luck.choice(list(names or policy_names()))
     if "+" not in name:
         spec: Any = {name: _draw(luck, POLICIES[name].parameters)}
@@ -109,7 +109,7 @@ def draw_policy(luck: Random, names: Sequence[str] | None = None) -> Any:
 
 
 def draw_later_policy(luck: Random) -> Any:
-    """Half are of the orders that have a reference, some a user's, the rest as `draw_policy` has them."""
+    """Return a random SPEC: 20% users' policies, 20% from `draw_policy`, else axes that have references."""
     kind = luck.random()
     if kind < 0.2:
         return luck.choice(OWN)
@@ -119,7 +119,7 @@ def draw_later_policy(luck: Random) -> Any:
 
 
 def draw_referenced(luck: Random) -> Any:
-    """A composition of axes that have references."""
+    """Return a random composition of axes that have references."""
     order = luck.choice(("fifo", "fair", "fair", "capacity", "capacity"))
     locality, admission = (
         luck.choice(("greedy", "delay", "delay", "split")),
@@ -138,7 +138,7 @@ def _draw(
     values: Mapping[str, Sequence[Any]] = _VALUES,
     share: float = 0.5,
 ) -> dict[str, Any]:
-    """That share of the parameters that have values here."""
+    """Return random values for about `share` of the parameters; `values` has the choices by name."""
     chosen = {p.name: luck.choice(values[p.name]) for p in parameters if p.name in values}
     return {name: value for name, value in chosen.items() if luck.random() < share}
 
@@ -152,7 +152,11 @@ def _builds(spec: Any) -> bool:
 
 
 def with_rare_settings(luck: Random, policy: Any) -> Any:
-    """A policy of `draw_later_policy`, sometimes with sized slots or with a queue that is promised nothing."""
+    """Return a SPEC, sometimes changed to rare settings.
+
+    These are a learned split share, slots of a fixed memory size, queues without a share, and limits of
+    off-rack maps.
+    """
     if not isinstance(policy, dict) or "order" not in policy:
         return policy
     if "split" in policy["locality"] and luck.random() < 0.6:

@@ -1,7 +1,6 @@
-"""Stands between the driver and its core: keeps a journal, and delivers some messages a second time, at once or late.
+"""Sits between the driver and its core: keeps a journal of all events, and delivers some messages twice.
 
-A late one comes right after a newer heartbeat of its node, so that it tells the JobTracker of no life that
-it does not know of; then nothing at all may come of it.
+A late repetition comes right after a newer heartbeat of the same node, so that it must not change anything.
 """
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ tells delay scheduling of a heartbeat that it awaits, where these need not be pl
 
 
 class Postman:
-    """Carries the driver's calls to its core. `journal` has every event that the core took, repeats too."""
+    """Passes the driver's calls to its core and repeats some of them.
+
+    `journal` has every event of the core, repeated events included.
+    """
 
     def __init__(self, story: Story, *, audits: bool = False) -> None:
         self._rule = RepliesRule() if audits else None
@@ -53,7 +55,7 @@ class Postman:
         self.replays = False  # while a JobTracker replays its own journal nothing is touched
 
     def do(self, core: Core, now_s: float, kind: str, *arguments: Any) -> Any:
-        """A call."""
+        """Pass a call to the core and return the answer; sometimes repeat the call."""
         if self.replays:
             return getattr(Core, kind)(core, now_s, *arguments)
         if kind == "heartbeat" and self._story.strays:
@@ -77,8 +79,11 @@ class Postman:
         return answer
 
     def _tell_again(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
-        """Some heartbeats also tell of attempts that ended long ago: what these wrote aside goes, and those
-        that it lists as running are told to stop; nothing else comes of it."""
+        """Pass on a heartbeat, sometimes with additional reports of attempts that ended long before.
+
+        The only allowed effects of such reports are that the attempts' uncommitted files are deleted, and
+        that attempts listed as running are killed.
+        """
         told, node = self._told.setdefault(beat.node, {}), core.ledger.nodes.get(beat.node)
         old = [report for name, report in told.items() if node is None or name not in node.attempts]
         luck = chance(self._story.seed, "stray", beat.node, beat.incarnation, beat.sequence)
@@ -135,7 +140,10 @@ class Postman:
     def _repeat(
         self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...], answer: Any, beats: int
     ) -> None:
-        """The same message comes again, at once or after so many heartbeats (of its node, if it has one)."""
+        """Repeat a message, at once or after some heartbeats, and check that the answer is the same.
+
+        The heartbeats are those of the message's node if it has one.
+        """
         if beats and kind != "node_lost":
             node = arguments[0].node if kind in ("heartbeat", "register") else ""
             self._late.setdefault(node, []).append((beats, kind, arguments))
@@ -157,7 +165,10 @@ class Postman:
 
 
 def is_unwanted(core: Core, attempt: str) -> bool:
-    """Does the attempt belong to a job that runs, write a file, and is not the one whose file counts?"""
+    """Return whether an attempt's output file is not needed.
+
+    The attempt belongs to a running job, writes a file, and is not the winner of its task.
+    """
     job_name, kind, index, _ = attempt.rsplit("_", 3)
     job = core.ledger.jobs.get(job_name)
     if job is None or (kind == "m" and job.reduces.total):
@@ -167,7 +178,10 @@ def is_unwanted(core: Core, attempt: str) -> bool:
 
 
 def _is_old(kind: str, arguments: tuple[Any, ...], beat: Heartbeat, known: bool) -> bool:
-    """Does it come from the past of the life that has just been heard of (and is `known`)?"""
+    """Return whether a message is older than a heartbeat that was just received.
+
+    `known` is whether the core knows the heartbeat's incarnation.
+    """
     if kind == "heartbeat":
         late: Heartbeat = arguments[0]
         return (late.incarnation, late.sequence) <= (beat.incarnation, beat.sequence)
@@ -175,7 +189,7 @@ def _is_old(kind: str, arguments: tuple[Any, ...], beat: Heartbeat, known: bool)
 
 
 class WatchedCore(Core):
-    """A core whose events go through a postman."""
+    """A core whose events pass through a `Postman`."""
 
     def __init__(self, postman: Postman, *arguments: Any, **named: Any) -> None:
         self._postman = postman
@@ -185,44 +199,44 @@ class WatchedCore(Core):
                 setattr(self, name, _settled(getattr(self, name)))
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """As in `Core`."""
+        """Pass the heartbeat through the postman, and return the core's reply."""
         return self._postman.do(self, now_s, "heartbeat", beat)
 
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
-        """As in `Core`."""
+        """Pass the registration through the postman."""
         self._postman.do(self, now_s, "register", node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """As in `Core`."""
+        """Pass the loss of a node through the postman."""
         self._postman.do(self, now_s, "node_lost", node)
 
     def tick(self, now_s: float) -> None:
-        """As in `Core`."""
+        """Pass the tick through the postman."""
         self._postman.do(self, now_s, "tick")
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """As in `Core`."""
+        """Pass the order to kill a job through the postman."""
         self._postman.do(self, now_s, "kill_job", job, reason)
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """As in `Core`."""
+        """Pass the submission through the postman."""
         self._postman.do(self, now_s, "submit", job)
 
     def committed(self, now_s: float, attempt: str) -> None:
-        """As in `Core`."""
+        """Pass the success of a commit through the postman."""
         self._postman.do(self, now_s, "committed", attempt)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """As in `Core`."""
+        """Pass the failure of a commit through the postman."""
         self._postman.do(self, now_s, "commit_failed", attempt, reason)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """As in `Core`."""
+        """Pass a block's new holders through the postman."""
         self._postman.do(self, now_s, "replicas_changed", block, tuple(hosts))
 
 
 def _settled(hook: Any) -> Any:
-    """The hook of a policy, which was told of all changes before (`Hooks.changed`)."""
+    """Wrap a policy's hook with a check that all changes were reported before (`Hooks.changed`)."""
 
     def call(view: Any, *arguments: Any) -> Any:
         hold(not view.unsettled, "a policy is told what changed before it is asked", f"{view.now_s}: {hook}")
@@ -233,7 +247,7 @@ def _settled(hook: Any) -> Any:
 
 @contextmanager
 def carried_by(postman: Postman) -> Iterator[None]:
-    """Simulations that are made and played here have cores whose events this postman carries."""
+    """Make simulations that start in this context pass their core's events through a postman."""
 
     def make(*arguments: Any, **named: Any) -> WatchedCore:
         return WatchedCore(postman, *arguments, **named)
@@ -249,7 +263,7 @@ def carried_by(postman: Postman) -> Iterator[None]:
 
 
 def replay(journal: Iterable[Event], core: Core, policy: Policy) -> None:
-    """Plays the events on a fresh core with a fresh policy."""
+    """Apply the journal's events to a new core with a new policy."""
     ledger, nodes, awaits = core.ledger, core.ledger.nodes, Awaits(policy)
     for now_s, kind, arguments in journal:
         if kind == HEARD:

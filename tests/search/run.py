@@ -1,7 +1,8 @@
 """The fault finder: python tests/search/run.py [--seconds 600] [--seed N] [--policy NAME] [--story FILE]
 
-Plays stories from consecutive seeds until the time is up or a check does not hold. The seed is printed first; a
-story that fails is shrunk and written into a file, which --story plays again.
+Generates test scenarios (stories) from consecutive seeds and simulates them, until the time is up or a check
+fails. The seed is printed first. A story that fails is simplified and written to a file, which --story runs
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.search.violation import Violation
 
 
 def main() -> int:
-    """0 when all checks held, 1 when one did not."""
+    """Run the command; return 0 if all checks passed, 1 if one failed."""
     options = _options()
     if options.story is not None:
         return _play_again(options.story)

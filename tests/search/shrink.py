@@ -1,4 +1,4 @@
-"""Makes a story small as long as the same check fails: fewer faults, jobs and nodes, smaller counts, plainer values."""
+"""Simplifies a failing story while the same check fails: fewer faults, jobs and nodes, smaller values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Fails = Callable[[Story], bool]
 
 
 def shrink(story: Story, fails: Fails, *, tries: int = 600) -> Story:
-    """A story that still `fails` and of which no single simplification does, unless `tries` were used up before."""
+    """Return a simplified story for which `fails` is still true.
+
+    No further simplification fails, unless `tries` candidates were used up before.
+    """
     left = tries
     again = True
     while again:
@@ -29,7 +32,7 @@ def shrink(story: Story, fails: Fails, *, tries: int = 600) -> Story:
 
 
 def simpler(story: Story) -> Iterator[Story]:
-    """Simplifications, the boldest first. Each has less of something, so that they come to an end."""
+    """Yield simplifications of a story, the largest first. Repeated simplification comes to an end."""
     if story.alone:
         if story.steps > 1:
             yield replace(story, steps=story.steps // 2)
@@ -45,7 +48,7 @@ def simpler(story: Story) -> Iterator[Story]:
 
 
 def _fewer(story: Story) -> Iterator[Story]:
-    """Without some faults, jobs or nodes: halves first, then each."""
+    """Yield the story without some faults, jobs or nodes: first without halves, then without single ones."""
     for part in ("faults", "jobs"):
         items = getattr(story, part)
         size = len(items)
@@ -58,7 +61,7 @@ def _fewer(story: Story) -> Iterator[Story]:
 
 
 def without_node(story: Story, place: int) -> Story:
-    """The nodes behind it move up, in the faults too."""
+    """Return the story without one node. Later nodes are renamed, in the faults as well."""
     names = story.node_names()
     renamed = dict(zip(names[:place] + names[place + 1 :], names, strict=False))
     faults: list[StoryFault] = []
@@ -71,7 +74,7 @@ def without_node(story: Story, place: int) -> Story:
 
 
 def _plainer(story: Story) -> Iterator[Story]:
-    """Defaults for what holds for the whole story, and a plainer policy."""
+    """Yield the story with one setting at its default, or with a simpler policy."""
     for each in fields(story):
         if (
             each.name not in (*PARTS, "seed", "policy", "replication")
@@ -85,7 +88,7 @@ def _plainer(story: Story) -> Iterator[Story]:
 
 
 def _plainer_policies(policy: Any) -> Iterator[Any]:
-    """fifo, or with one parameter less, or with one axis less."""
+    """Yield `fifo`, and the policy without one of its parameters or axes."""
     if policy == "fifo":
         return
     yield "fifo"
@@ -105,7 +108,7 @@ def _plainer_policies(policy: Any) -> Iterator[Any]:
 
 
 def _simpler_item(item: Any, halves: tuple[str, ...]) -> Iterator[Any]:
-    """A field at its default, or half-way there."""
+    """Yield the item with one field at its default value, or with one number halved."""
     for each in fields(item):
         value = getattr(item, each.name)
         if each.name in ("at_s", "kind", "nodes") or value == each.default:

@@ -1,4 +1,4 @@
-"""A story: a small cluster, its jobs, its policy and what goes wrong, as values that YAML can hold."""
+"""Stories: randomly generated test scenarios of a small cluster, jobs, a policy and faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryNode:
-    """A node; its name is `n` and its place in the story. Rates are shares of 100 MB/s and one host core."""
+    """A node, named `n` and its position in the story.
+
+    `speed` scales its disk and network (100 MB/s at 1.0) and its cores (one host core at 1.0).
+    """
 
     rack: int = 0
     cores: int = 2
@@ -24,9 +27,9 @@ class StoryNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryJob:
-    """A job; its id is `job_` and its place from 1. `map_s` and `reduce_s` are the mean times of its tasks.
+    """A job with the id `job_NNNN`, numbered from 1. `map_s` and `reduce_s` are the mean times of its tasks.
 
-    With `input`, each map reads a block of that many MiB from a file of the job; a job without has no file.
+    With `input_mib`, each map reads a block of that size from an input file; otherwise the job has no input.
     """
 
     submit_s: float = 0.0
@@ -46,11 +49,11 @@ class StoryJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryFault:
-    """Something goes wrong at `at_s`. `kind` is one of the simulator's (`cluster.faults.KINDS`) or
+    """A fault at `at_s`. `kind` is one of the simulator's (`cluster.faults.KINDS`) or one of these:
 
-    `bad_node`: attempts that start there fail, until `until_s`;
-    `lose_output`: every map output that lies on the node is unreadable from now on, the node knows nothing of it;
-    `kill_job`: a user ends the job that `luck` says.
+    - `bad_node`: attempts that start on the node fail, until `until_s`.
+    - `lose_output`: all map outputs on the node become unreadable, without the node's knowledge.
+    - `kill_job`: a user kills the job that `luck` selects.
     """
 
     at_s: float
@@ -65,15 +68,17 @@ class StoryFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """All that is played. The shares are chances from the seed, each coin with its own name.
+    """A randomly generated test scenario.
 
-    `failing`: of first attempts that fail half-way; `commits_failing`: of first attempts whose output cannot be put
-    into place, which takes `commit_s`; `repeats`: of messages to the JobTracker that come again, at once or late;
-    `strays`: of heartbeats that tell again of attempts that ended long ago; `lost_orders`: of launches, kills and
-    reports that are lost between a TaskTracker and its agent. `disks`: DataNodes tell of what they really hold, and
-    outputs are put into place twice. `scheme` makes replicas while jobs run (`dare`, `scarlett` or `cdrm`), and with
-    `shared` jobs with the same `input_mib` and `maps` read one file. `alone` names a part (`alone.parts.PARTS`) that is
-    played for so many `steps` without the rest, when it is not empty; then the seed says all else.
+    These are probabilities, drawn from the seed separately for each purpose. `failing`: a first attempt fails
+    half-way. `commits_failing`: the output of a first attempt cannot be committed. `repeats`: a message to
+    the JobTracker is repeated, at once or late. `strays`: a heartbeat also repeats reports of attempts that
+    ended long before. `lost_orders`: a launch, kill or report is lost between a TaskTracker and its agent.
+
+    Further fields: a commit takes `commit_s`. With `disks`, DataNodes report their real content, and outputs
+    are committed twice. `scheme` creates replicas while jobs run (`dare`, `scarlett` or `cdrm`). With
+    `shared`, jobs with the same `input_mib` and `maps` read one file. A non-empty `alone` names one component
+    (`alone.parts.PARTS`) to be tested alone for `steps` steps; then only the seed matters.
     """
 
     seed: int = 0
@@ -100,11 +105,11 @@ class Story:
     faults: tuple[StoryFault, ...] = ()
 
     def node_names(self) -> list[str]:
-        """n0, n1 ..."""
+        """Return the nodes' names: `n0`, `n1`, ..."""
         return [f"n{place}" for place in range(len(self.nodes))]
 
     def job_names(self) -> list[str]:
-        """job_0001 ..."""
+        """Return the jobs' ids: `job_0001`, `job_0002`, ..."""
         return [f"job_{place:04d}" for place in range(1, len(self.jobs) + 1)]
 
 
@@ -112,7 +117,7 @@ PARTS: dict[str, Any] = {"nodes": StoryNode, "jobs": StoryJob, "faults": StoryFa
 
 
 def to_yaml(story: Story) -> str:
-    """What differs from the defaults, a line for each node, job and fault; `from_yaml` reads it back."""
+    """Return a story as YAML without default values, a line for each node, job and fault."""
     values = _changed(story)
     for part in PARTS:
         values[part] = [_changed(item) for item in getattr(story, part)]
@@ -120,7 +125,7 @@ def to_yaml(story: Story) -> str:
 
 
 def from_yaml(text: str) -> Story:
-    """The inverse of `to_yaml`; TypeError for an unknown key."""
+    """Return the story in a YAML text of `to_yaml`. Raises TypeError for an unknown key."""
     raw = dict(yaml.safe_load(text))
     for part, kind in PARTS.items():
         raw[part] = tuple(_made(kind, item) for item in raw.get(part) or ())
@@ -128,7 +133,7 @@ def from_yaml(text: str) -> Story:
 
 
 def read_story(path: Path) -> Story:
-    """The story of a file."""
+    """Read a story from a YAML file."""
     return from_yaml(path.read_text())
 
 
@@ -140,7 +145,10 @@ def _made(kind: Any, item: Mapping[str, Any]) -> Any:
 
 
 def _changed(item: Any) -> dict[str, Any]:
-    """Fields that have no default or another value; parts of a story apart."""
+    """Return the fields of an item that differ from their defaults.
+
+    A story's nodes, jobs and faults are left out.
+    """
     values: dict[str, Any] = {}
     for each in fields(item):
         value = getattr(item, each.name)

@@ -1,4 +1,4 @@
-"""The finder finds: without a guard, or with a mutant of tracker or driver, a check fails at the listed seed."""
+"""Tests of the fault finder: with a guard disabled or a mutant, a check fails at the listed seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_guard_that_is_missing_is_missed(guard: Guard) -> None:
 
 
 def test_guards_and_mutants_are_listed() -> None:
-    """With their seeds, in tests/README.md."""
+    """The table in tests/README.md lists each guard and mutant with its seed."""
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     for guard in (*GUARDS, *MUTANTS):
         assert f"| {guard.name} | {guard.says} | {guard.seed} |" in readme

@@ -1,4 +1,4 @@
-"""A few hundred stories from seeds; the stories that once found a bug; and the finder's own parts."""
+"""Runs stories from seeds and the stories that once found a bug, and tests the fault finder's parts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_was_found_once_holds_now(path: Path) -> None:
 
 
 def few_policies() -> set[str]:
-    """Return all that have names, and so many compositions that any two parts meet in one of them."""
+    """Return all registered names and few compositions, with any two parts of different axes together."""
     few = {name for name in policy_names() if "+" not in name}
     admissions = list(AXES["admission"])
     for first, order in enumerate(AXES["order"]):
@@ -100,7 +100,7 @@ def test_a_story_is_made_of_its_seed_and_survives_yaml() -> None:
 
 
 def test_a_story_shrinks_to_what_makes_it_fail() -> None:
-    """The reason: a kill of the node with three map slots while a job has reduces."""
+    """The story fails if the node with three map slots is killed and a job has reduces."""
 
     def fails(story: Story) -> bool:
         killed = {name for fault in story.faults if fault.kind == "kill" for name in fault.nodes}
@@ -132,7 +132,7 @@ def test_a_story_shrinks_to_what_makes_it_fail() -> None:
 
 
 def test_simplifications_come_to_an_end() -> None:
-    """Always taking the last one, too."""
+    """Always choosing the last simplification ends as well."""
     story, steps = make_story(12), 0
     while candidates := list(simpler(story)):
         story, steps = candidates[-1], steps + 1
@@ -148,7 +148,7 @@ def test_a_node_that_is_taken_out_leaves_its_name_to_the_next() -> None:
 
 
 def test_shares_by_bisection() -> None:
-    """Ten slots: a pool with weight 2 gets twice as much, unless it wants less or the other has a floor."""
+    """A pool with twice the weight gets twice the slots, unless its demand is less or a min share applies."""
     assert pour(9, [(100, 2.0, 0), (100, 1.0, 0)]) == pytest.approx([6.0, 3.0])
     assert pour(9, [(2, 2.0, 0), (100, 1.0, 0)]) == pytest.approx([2.0, 7.0])
     assert pour(9, [(100, 2.0, 0), (100, 1.0, 5)]) == pytest.approx([4.0, 5.0])
@@ -160,7 +160,7 @@ def test_shares_by_bisection() -> None:
 def test_the_command_tells_the_seed_first_and_again_and_writes_what_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a guard taken out; the file that it writes fails alike, and holds once the guard is back."""
+    """With a guard disabled, the written story fails; with the guard it passes."""
     guard = next(guard for guard in GUARDS if guard.name == "registration")
     monkeypatch.setattr(
         sys, "argv", ["run.py", "--seed", str(guard.seed), "--policy", "fair", "--out", str(tmp_path)]

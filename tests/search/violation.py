@@ -1,10 +1,13 @@
-"""What the finder finds: a check that does not hold, by its name, with what was seen."""
+"""The exception for a failed check, with the check's name and the values observed."""
 
 from __future__ import annotations
 
 
 class Violation(Exception):
-    """`check` names what should hold; a story is shrunk as long as the same check fails."""
+    """Raised when a check fails. `check` names the rule that does not hold, `seen` the values observed.
+
+    A story is simplified while the check of the same name fails.
+    """
 
     def __init__(self, check: str, seen: str) -> None:
         super().__init__(f"{check}: {seen}")
@@ -13,6 +16,6 @@ class Violation(Exception):
 
 
 def hold(condition: object, check: str, seen: object) -> None:
-    """Raises Violation unless the condition is true."""
+    """Raise Violation unless the condition is true."""
     if not condition:
         raise Violation(check, str(seen))

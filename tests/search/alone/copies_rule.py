@@ -66,7 +66,10 @@ class CopiesRule:
         hold(sorted(new) == sorted(wanted), CHECK, f"{now_s}: {new} instead of {wanted}")
 
     def _wanted(self, now_s: float, before: list[Planned]) -> list[Planned]:
-        """The fewest good replicas first, of these in the order in which blocks came to want more."""
+        """Return the copies to plan now.
+
+        Blocks with the fewest good replicas come first, then those that have waited longest.
+        """
         under = self._part._under
         waiting = [block for good in sorted(under) for block in under[good]]
         sending = Counter(source for _, _, source, _ in before)
@@ -142,7 +145,10 @@ class CopiesRule:
         return [CandidateNode(node, blocks.rack(node), blocks.load_bytes(node)) for node in nodes]
 
     def surplus(self, block: str) -> list[str]:
-        """Return who may delete the block now: evicted copies first, never those that stay."""
+        """Return the nodes that may delete their replica of the block now.
+
+        Evicted copies are deleted first, kept copies never.
+        """
         good, kept = self._known.good(block), self._known.kept
         many = len(good) - self._known.target(block) - kept.count(block)
         if many <= 0:

@@ -1,4 +1,4 @@
-"""A story of the core alone: nodes say whatever they like, true or not, and the books must stay right."""
+"""A random test of the core alone: nodes send true and false reports, and its tables must stay consistent."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class CoreStory:
             hold(self._core.ledger.nodes[node.spec.node] is known, "no new life", node.spec)
 
     def _register(self) -> None:
-        """A new life, sometimes in another rack; or an old one, that nobody wants to hear of."""
+        """Register a node with a new incarnation, sometimes in another rack, or repeat a registration."""
         luck, node = self._luck, self._luck.choice(self._nodes)
         step = luck.choice((-1, 0, 0, 1, 1, 1))
         if step > 0 and luck.random() < 0.4:
@@ -254,7 +254,10 @@ class CoreStory:
         hold(False, "what cannot be is refused", f"no {error.__name__}")
 
     def _beat(self) -> None:
-        """A heartbeat: new, the last one again, or of a life that is over."""
+        """Send a heartbeat and check the answer.
+
+        The heartbeat is new, a repetition of the last one, or of an earlier incarnation.
+        """
         luck, node = self._luck, self._luck.choice(self._nodes)
         name = node.spec.node
         if node.said is not None and luck.random() < 0.08:
@@ -372,7 +375,7 @@ class CoreStory:
         return wanted
 
     def _fetches_of(self, beat: Heartbeat) -> dict[str, bool]:
-        """Which map outputs are complained of, and whether that is enough to give them up."""
+        """Return, for each map output that a heartbeat reports as unfetchable, whether it is given up."""
         gone: dict[str, bool] = {}
         node = self._core.ledger.nodes[beat.node]
         if node.incarnation != beat.incarnation or beat.finished:
@@ -395,7 +398,7 @@ class CoreStory:
                 node.runs[action.attempt] = True
 
     def _check_offers(self, node: Talker, answer: Any) -> None:
-        """A reply starts so many at most, and as many as there is room for and the policy wants."""
+        """Check that a reply launches no more tasks than allowed, and otherwise fills the free slots."""
         ledger, known = self._core.ledger, self._core.ledger.nodes[node.spec.node]
         copies = {name for name, each in known.attempts.items() if each.speculative}
         for kind in TaskKind:

@@ -37,7 +37,7 @@ class KeptRule:
         return any(each[:2] == (block, node) for each in self._copies)
 
     def let_go(self, block: str) -> list[str]:
-        """Return whose copy was evicted and is still there, the first first."""
+        """Return the nodes whose copy of the block is evicted but not deleted yet, in order of eviction."""
         return [node for evicted, node in self._let_go if evicted == block]
 
     def read(self, block: str, length: int, budget_bytes: float) -> bool:

@@ -75,7 +75,10 @@ class KnownReplicas:
         return sum(self._sizes[block][0] * self._sizes[block][1] for block in self._inputs)
 
     def leaving_until_s(self, block: str, node: str) -> float:
-        """Return until when the node may not have deleted the block as it was told, 0 when it was not."""
+        """Return the time until which the node may still hold a block that it must delete.
+
+        0 if the node was not ordered to delete the block.
+        """
         return self._leaving.get((block, node), 0.0)
 
     def leaving(self, now_s: float) -> dict[tuple[str, str], float]:
@@ -302,9 +305,9 @@ class KnownReplicas:
         self.check_rows(rows)
 
     def check_changes(self, said: bool, changes: Sequence[tuple[str, Sequence[str]]]) -> None:
-        """Check that the NameNode reports the good holders of exactly the inputs whose holders have changed.
+        """Check the NameNode's list of inputs whose good holders have changed.
 
-        A changed input is reported once. `said` is the NameNode's answer to whether there are changes.
+        Each change must be in the list once. `said` is whether the NameNode announced changes.
         """
         hold(said is bool(changes), "moved inputs are told of", f"{said}: {changes}")
         news = dict(changes)
@@ -318,7 +321,10 @@ class KnownReplicas:
             self._told[block] = good
 
     def check_rest(self, disks: Mapping[str, Any]) -> None:
-        """Every block that can be has as many replicas as it should, and disks hold nothing else."""
+        """Check that every block with a good replica has all wanted replicas.
+
+        Disks must hold nothing else.
+        """
         for block in self._sizes:
             good, many = len(self.good(block)), min(self.target(block), len(self._live))
             wanted = many + self.kept.count(block) if good else 0

@@ -60,7 +60,10 @@ class NotedPolicy(ToldPolicy):
 
 
 class PolicyStory(CoreStory):
-    """A story. `play` raises Violation when an answer is not that of a reference."""
+    """A random test of the core under a shipped policy.
+
+    `play` raises Violation for an answer that differs from the reference.
+    """
 
     BYTES = 512 * 2**20
     NAMES = 3

@@ -198,7 +198,7 @@ class SumsStory:
 
     @staticmethod
     def _give_way(nodes: list[CandidateNode], target: int) -> None:
-        """Of the rack with most the fullest node goes, until as many are left as should be."""
+        """Check that surplus replicas leave the fullest node of the rack with the most replicas."""
         gone, staying = surplus(nodes, target), {node.node: node for node in nodes}
         hold(len(gone) == max(0, len(nodes) - target), "the fullest node of the fullest rack gives way", gone)
         for name in gone:

@@ -1,4 +1,7 @@
-"""What axes of policies were asked for: references go by that, not by what an axis has made of it."""
+"""Records the constructor arguments of policies' axes.
+
+References use these arguments, and not the state that an axis derives from them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ NOTED = (Fair, Capacity, Delay, SplitLocality, Late)
 
 @contextmanager
 def noted_arguments() -> Iterator[None]:
-    """While in force each of `NOTED` that is made has its arguments, with defaults, in `asked`."""
+    """Make each axis in `NOTED` keep its constructor arguments in `asked`, while the context lasts."""
     with ExitStack() as stack:
         for kind in NOTED:
             stack.enter_context(patch.object(kind, "__init__", _noting(kind.__init__)))

@@ -31,7 +31,10 @@ class AvoidanceRule:
         self._full: set[tuple[str, str]] = set()  # job and node whose full disk has failed an attempt of it
 
     def beat(self, node: str, *, full: bool) -> None:
-        """A node says how its disk is: one that is not full is avoided for that no longer."""
+        """Record whether a node's disk is full.
+
+        A disk that is no longer full ends the avoidance for that reason.
+        """
         if full:
             self._disks.add(node)
         else:

@@ -63,7 +63,10 @@ def _check_loads(there: Any) -> None:
 
 
 def _check_filing(replication: Any, block: str, target: int, good: int) -> None:
-    """A block waits for a copy while copies are missing, and to be trimmed while there are too many replicas."""
+    """Check that a block waits for a copy while replicas are missing.
+
+    It must wait for a deletion while there are too many replicas.
+    """
     coming = len(replication._pending.get(block, ()))
     lacks = 0 < good < target - coming
     filed = block in replication._level or block in replication._parked

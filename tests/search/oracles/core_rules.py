@@ -1,4 +1,7 @@
-"""What must hold in the core after every event: times, new lives, statuses, slow-start, counts of what was done."""
+"""Rules that the core must satisfy after every event.
+
+They cover times, new incarnations, attempt statuses, slow-start and counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class CoreRules:
         self._full: dict[str, bool] = {}  # by node, as it last said
 
     def recovered(self, core: Any, now_s: float) -> None:
-        """After a crash nobody can have been heard, so all that live count as heard now."""
+        """Check that after a crash of the JobTracker all live nodes count as heard now."""
         late = [node.node for node in core.ledger.nodes.values() if node.alive and node.heard_s != now_s]
         hold(not late, "a new JobTracker gives nodes their time", f"{now_s}: {late}")
 

@@ -16,7 +16,10 @@ CHECK = "LATE copies what ends last"
 
 
 def rate_of(attempt: Any, elapsed_s: float, progress: float) -> float:
-    """Progress a second; of a part of a map in whole maps."""
+    """Return an attempt's progress per second.
+
+    The progress of a part counts as a share of the whole map.
+    """
     part = attempt.task.part
     return progress * (1.0 if part is None else part.share) / elapsed_s
 

@@ -76,7 +76,7 @@ class DelayRule:
                 job.skipped_s = None
 
     def told(self, view: Any, node: Any, job: Any, answer: Any) -> None:
-        """Lines 5 to 17: what the job does with the slot."""
+        """Apply lines 5 to 17 to a job: compare the policy's answer, and update the job's wait."""
         mine = self._jobs.setdefault(job.job, Waiting())
         seen = f"{view.now_s}: {job.job} on {node.node}, {mine}: {answer}"
         if mine.skipped_s is not None:

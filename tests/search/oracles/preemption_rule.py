@@ -29,7 +29,10 @@ class PreemptionRule:
         return job.user if self._by_user else job.queue
 
     def check(self, view: Any, kills: list[Any], before: Mapping[str, str]) -> None:
-        """The kills of one tick are those of the rule; `before` are the states before anything was killed."""
+        """Check that one tick kills exactly the expected attempts.
+
+        `before` has the attempts' states before the kills.
+        """
         wanted = [attempt.attempt for kind in TaskKind for attempt in self._due(view, kind, before)]
         seen = f"{view.now_s}: {[kill.attempt.attempt for kill in kills]} instead of {wanted}"
         hold([kill.attempt.attempt for kill in kills] == wanted, "pre-emption gives back what is owed", seen)

@@ -41,7 +41,10 @@ class RepliesRule:
         self._check_forgotten(core, beat, reply, ended)
 
     def _check_kills(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
-        """Each attempt that is to stop is told so at once, and again while the node still lists it."""
+        """Check that each attempt to be killed is in the answer at once.
+
+        The order must come again while the node still lists the attempt.
+        """
         kills = [action.attempt for action in reply.actions if isinstance(action, KillAttempt)]
         told = set(kills)
         hold(len(kills) == len(told), TOLD, f"{beat.node} is told twice to stop one of {kills}")
@@ -57,7 +60,10 @@ class RepliesRule:
         hold(not strays, TOLD, f"{beat.node} runs {strays}, which nobody wants")
 
     def _check_outputs(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
-        """A node with reduces of a job knows all its map outputs, and whether these are all there will be."""
+        """Check that a node with reduces of a job knows all map outputs so far.
+
+        The node must also know whether all maps are done.
+        """
         life = beat.node, beat.incarnation
         older = {
             a.task.job.job
@@ -81,7 +87,10 @@ class RepliesRule:
             hold(known == job.outputs and complete == done, TOLD, seen)
 
     def _check_forgotten(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
-        """Nodes forget ended jobs only, and each job of which a map may have left its output late."""
+        """Check that a node is told to forget ended jobs only.
+
+        It must be told so for each ended job whose map may have left output on the node.
+        """
         jobs = [action.job for action in reply.actions if isinstance(action, ForgetJob)]
         active = [job for job in jobs if job in core.ledger.jobs]
         hold(not active, "nodes forget jobs that have ended", f"{beat.node} is to forget {active}")

@@ -34,7 +34,7 @@ class SplitRule(DelayRule):
         self._means[key] = (1 - NEWEST) * before + NEWEST * value
 
     def ended(self, view: Any, attempt: Any) -> None:
-        """A success tells how long maps take here and there, and how long a launch takes."""
+        """Learn the time per byte of local and remote maps, and the launch time, from a success."""
         if attempt.state != "succeeded" or attempt.started_s is None:
             return
         launch_s = max(0.0, attempt.started_s - attempt.assigned_s)

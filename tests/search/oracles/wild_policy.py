@@ -4,7 +4,10 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 
 
 class Wild:
-    """Half of its proposals are drawn from all tasks that there are, with parts and copies; the others are sane."""
+    """Draws half of its proposals from all tasks, with random splits and copies.
+
+    The other proposals are valid.
+    """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Return a random proposal, valid or not; sometimes None."""
