@@ -19,9 +19,9 @@ from tests.search.shares import shares_of_pools
 from tests.search.story import StoryFault
 from tests.search.violation import Violation, hold
 
-MAX_FAILURES_ON_A_NODE = 3  # as `CoreConfig.node_failures_to_exclude`
+MAX_FAILURES_ON_A_NODE = 3  # Equals `CoreConfig.node_failures_to_exclude`.
 SLOWSTART = 0.05
-LAUNCHES = ("launch", "split")  # answers that start an attempt
+LAUNCHES = ("launch", "split")  # Answers that launch an attempt.
 
 
 class Rows:
@@ -45,10 +45,10 @@ class Rows:
         self.jobs: list[JobRow] = []
         self.faults: list[tuple[object, ...]] = []
         self.state_by_attempt: dict[str, str] = {}
-        self._failures: dict[tuple[str, str], int] = {}  # by job and node
+        self._failures: dict[tuple[str, str], int] = {}  # By job and node.
         self._rules = RowRules()
         self.avoidance = avoidance if avoidance is not None else AvoidanceRule()
-        self.news: list[AttemptRow] = []  # attempts that ended since somebody looked
+        self.news: list[AttemptRow] = []  # Rows of attempts that ended since the last check.
 
     def decision(self, row: DecisionRow) -> None:
         """Keep the row, and check that a launched task may start on the node."""

@@ -24,7 +24,7 @@ class Disks:
         self._sim: Any = sim
         self._storage: Any = sim.storage
         self._held: dict[str, dict[str, int]] = {}
-        self._kept_s = -NAMENODE_BEAT_S * 2  # when a copy of a fetched block was kept last
+        self._kept_s = -NAMENODE_BEAT_S * 2  # Time of the last kept copy.
         for node in sim.nodes:
             blocks = sim.storage.blocks_on(node.node)
             self._held[node.node] = {each["block"]: each["length"] for each in blocks}
@@ -103,7 +103,7 @@ class Disks:
         names = self._storage.names
         owned = {block for _, blocks in names.files() for block in blocks}
         for name in names.nodes():
-            # Orders that wait for a heartbeat are as good as carried out.
+            # Orders that wait for a heartbeat count as carried out.
             ordered = names._blocks._replication._unwanted.get(name, {})
             known, held = (
                 {each["block"] for each in names.blocks_on(name)},
@@ -114,9 +114,9 @@ class Disks:
         for block in owned:
             extra = names._blocks._replication.kept.count(block)
             if self._sim.now_s < self._kept_s + 2 * NAMENODE_BEAT_S:
-                # Copies that the last one has evicted: within two beats every node is told what to delete.
+                # Evicted copies may stay for two heartbeats, until every node is told to delete them.
                 extra += len(names._blocks._replication.kept.let_go(block))
-            # What a scheme asks for is held against its rule in the stories of blocks alone.
+            # The targets of schemes are checked by `epoch_rule` in tests of the NameNode alone.
             target = max(replication, names._blocks.map.blocks[block].target)
             many = len(names.holders(block)) > target + extra
             hold(not many, "replicas above the target are trimmed", f"{block}: {names.holders(block)}")

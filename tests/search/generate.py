@@ -16,20 +16,20 @@ from tests.search.policies import QUEUES, USERS, draw_later_policy, draw_policy,
 from tests.search.story import Story, StoryFault, StoryJob, StoryNode
 
 NEWER = 1000
-"""Stories from this seed on know further kinds of faults, so that those that were recorded before stay as they are."""
+"""Stories from this seed on have further kinds of faults; stories of smaller seeds stay unchanged."""
 
 LATER = 2000
-"""Stories from this seed on also have jobs of 100 maps, users' policies and jobs that are killed, tell of the same end
-twice, lose messages between TaskTrackers and agents, and have DataNodes that know what they hold."""
+"""Stories from this seed on also have jobs of 100 maps, users' policies, killed jobs, repeated reports, messages
+lost between TaskTrackers and agents, and DataNodes that report their real content."""
 
 ALONE = 3000
-"""Of the stories from this seed on every fourth plays one part of the system alone, which takes milliseconds."""
+"""Every fourth story from this seed on tests one component alone, which takes milliseconds."""
 
 SHARED = 10_000
-"""Whole stories from this seed on also have jobs that read one input, and replicas that follow these reads."""
+"""Whole stories from this seed on also have jobs that share inputs, and replicas that follow the reads."""
 
 RARE = (4140,)
-"""Stories of parts alone that reach what few do: a map that is learnt to be best not split."""
+"""Seeds of component stories that reach rare code: the learned share says not to split a map."""
 
 FURTHER = (
     "delay",
@@ -42,7 +42,7 @@ FURTHER = (
     "delete_replica",
 )
 CALM_S = 90.0
-"""No fault begins or ends later, in seconds."""
+"""Seconds after which no fault begins or ends."""
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:

@@ -24,7 +24,7 @@ from tests.search.violation import hold
 
 MAX_ATTEMPTS = 4
 SOON_S = 20.0
-"""By then an order has reached every node that is up, in seconds."""
+"""Seconds after which an order has reached every node that is up."""
 
 
 def check_outcome(played: Played) -> None:
@@ -36,7 +36,7 @@ def check_outcome(played: Played) -> None:
         state = next(row.state for row in played.rows.jobs if row.job == name)
         finish_s = next(row.finish for row in played.rows.jobs if row.job == name)
         by_order = played.killed.get(name) == finish_s
-        # A job without tasks is done as soon as it is submitted, also by an order that comes before its time.
+        # A job without tasks succeeds when it is submitted, even by a kill before its submit time.
         done = by_order and not job.maps and not job.reduces and finish_s < job.submit_s
         killed = by_order and not (done and state == "succeeded")
         hold((state == "killed") is killed, "a job that is killed ends", name)
@@ -83,7 +83,7 @@ def check_leftovers(played: Played) -> None:
     long_ago = {row.job for row in played.rows.jobs if row.finish < last.submit - SOON_S}
     for node in played.sim.nodes:
         if node.up and not node.frozen:
-            # Orders that wait for a heartbeat that need not be played are as good as carried out.
+            # Orders that wait for a skipped heartbeat count as carried out.
             orders = played.sim.core.ledger.nodes[node.node].outbox
             ordered = {order.job for order in orders if isinstance(order, ForgetJob)}
             left = long_ago.intersection(played.accidents.left_outputs(node.node)) - ordered

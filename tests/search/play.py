@@ -44,14 +44,14 @@ HIDE_BLOCKS = (
     "corrupt_replica",
     "delete_replica",
 )
-REPAIR_S = 90.0  # a copy that went astray is given up after 60 s
+REPAIR_S = 90.0  # A lost copy is given up after 60 s.
 LAST_JOB = "job_9999"
-AUDIT_EVERY = 16  # steps of which no row tells
+AUDIT_EVERY = 16  # Steps without new rows between audits.
 BLOCKS_EVERY = 16
 
 
 WITH_JOB = tuple(f"job {state.value}" for state in JobState)
-"""Reasons of attempts that were killed as their job ended: what they have aside goes with all that the job has."""
+"""Reasons of attempts killed with their job; their uncommitted files are deleted with the job's folder."""
 
 
 @dataclass(slots=True)
@@ -63,8 +63,8 @@ class Played:
     sim: Simulation
     accidents: Accidents
     postman: Postman
-    committed: dict[tuple[str, str], str]  # attempts whose output is in place, by job and file
-    killed: dict[str, float]  # jobs that ran when they were killed, and when
+    committed: dict[tuple[str, str], str]  # Committed attempts by job and file.
+    killed: dict[str, float]  # Time of the kill by job, for jobs that had not ended.
     disks: Disks | None
 
 

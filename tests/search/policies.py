@@ -21,7 +21,7 @@ OWN = (
     "examples/policies/two_levels.py:TwoLevels",
     "tests/search/oracles/wild_policy.py:Wild",
 )
-"""Users' policies: the worked ones, and one that proposes whatever comes to its mind."""
+"""Users' policies: the examples, and one with mostly invalid proposals."""
 USERS = ("ana", "bo", "cy")
 QUEUES = ("default", "etl")
 
@@ -62,7 +62,7 @@ _VALUES: dict[str, Sequence[Any]] = {
     "backfill": (True, False),
     "minimum_user_limit_percent": (25, 100),
 }
-"""What parameters may be, by name; one that is not here keeps its default."""
+"""Values of parameters by name; other parameters keep their defaults."""
 
 
 _LATER: dict[str, Sequence[Any]] = {
@@ -78,7 +78,7 @@ _LATER: dict[str, Sequence[Any]] = {
         {"etl": {"capacity": 30, "user_limit_factor": 0.5, "minimum_user_limit_percent": 25}},
     ),
 }
-"""What later stories draw from, most of the parameters at a time."""
+"""Values of parameters in stories from seed LATER on."""
 
 
 def policy_names() -> list[str]:

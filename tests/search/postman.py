@@ -28,8 +28,8 @@ from tests.search.violation import hold
 
 Event = tuple[float, str, tuple[Any, ...]]
 HEARD, PASSED = "heard", "passed"
-"""In the journal, but no methods of the core. The driver says when each node was last heard of (before a tick) and
-tells delay scheduling of a heartbeat that it awaits, where these need not be played."""
+"""Journal entries that are not methods of the core: the time of each node's last heartbeat (before a tick), and
+a skipped heartbeat that delay scheduling awaits."""
 
 
 class Postman:
@@ -43,16 +43,18 @@ class Postman:
         self.audits = audits
         self.rules = CoreRules()
         self.avoidance = AvoidanceRule()
-        self.news: list[Any] = []  # rows of attempts that the core has just ended
+        self.news: list[Any] = []  # Rows of attempts that the last event ended.
         self._story = story
-        self._zombies = not story.lost_orders  # else other orders would get lost
-        self._late: dict[str, list[tuple[int, str, tuple[Any, ...]]]] = {}  # by node, with beats to go
+        self._zombies = not story.lost_orders  # With lost orders, kills of strays could get lost as well.
+        self._late: dict[
+            str, list[tuple[int, str, tuple[Any, ...]]]
+        ] = {}  # By node, with the number of heartbeats to wait.
         self._messages = 0
         self.journal: list[Event] = []
-        self._told: dict[str, dict[str, AttemptReport]] = {}  # by node, all that was ever reported
+        self._told: dict[str, dict[str, AttemptReport]] = {}  # All reports so far, by node.
         self.strays = 0
         self.repeated = 0
-        self.replays = False  # while a JobTracker replays its own journal nothing is touched
+        self.replays = False  # True during a replay of the journal: events pass unchanged.
 
     def do(self, core: Core, now_s: float, kind: str, *arguments: Any) -> Any:
         """Pass a call to the core and return the answer; sometimes repeat the call."""
@@ -105,7 +107,7 @@ class Postman:
         dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
         ended = {effect.job for effect in core.ledger.effects if isinstance(effect, JobEnded)}
         for attempt, wanted in unwanted.items():
-            # A report beside it may end its job: then all that the job wrote aside goes, not each by itself.
+            # Another report of the heartbeat may end the job, which discards all its files at once.
             alone = wanted and attempt.rsplit("_", 3)[0] not in ended
             hold((attempt in dropped) is alone, "a stray report discards what nobody wants", attempt)
         return reply

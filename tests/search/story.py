@@ -38,7 +38,7 @@ class StoryJob:
     reduces: int = 0
     reduce_s: float = 1.0
     input_mib: int = 0
-    output_mib: int = 0  # of each task that writes a file
+    output_mib: int = 0  # Of each task that writes a file.
     user: str = "ana"
     queue: str = "default"
     priority: str = "normal"
@@ -60,10 +60,10 @@ class StoryFault:
     kind: str
     nodes: tuple[str, ...] = ()
     until_s: float | None = None
-    factor: float = 1.0  # what a slow node keeps of its rates
-    share: float = 0.0  # of messages lost
-    by_s: float = 0.0  # what messages take longer
-    luck: float = 0.0  # which attempt or replica is hit
+    factor: float = 1.0  # Factor on the rates of a slow node.
+    share: float = 0.0  # Share of messages lost.
+    by_s: float = 0.0  # Additional delay of messages.
+    luck: float = 0.0  # Selects the attempt, replica or job.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Story:
     disks: bool = False
     scheme: str = ""
     shared: bool = False
-    per_heartbeat: int = 0  # maps, and reduces, that one reply starts at most; 0 for any number
+    per_heartbeat: int = 0  # Maps, and reduces, launched by one reply at most; 0: no limit.
     skip_rows: bool = True
     commit_s: float = 0.008
     alone: str = ""

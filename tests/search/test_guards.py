@@ -11,7 +11,7 @@ from tests.search.guards import GUARDS, Guard, find
 from tests.search.mutants import MUTANTS
 from tests.search.search import examine
 
-TRIES = 60  # seeds, from the guard's own on: what is decided may change and move a fault to another seed
+TRIES = 60  # Seeds to search, since a change of decisions may move a failure to another seed.
 
 
 @pytest.mark.long  # it tests the finder, not the product, with some ten stories a guard

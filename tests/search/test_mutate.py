@@ -45,7 +45,7 @@ FOREIGN = (
     ("_Choice.next_hdfs", "`len(set(racks)) == 1`", "replicas go where HDFS puts them"),
     ("Job.release", "without `stage.tasks = []`", "an ended job is small"),
 )
-"""Mistakes that the finder did not see before later stories, with the check."""
+"""Mutants that only stories from seed LATER on detect, with the failing check."""
 
 
 def test_edits_leave_texts_and_errors_alone() -> None:

@@ -32,9 +32,9 @@ FIRST = [
     *range(LATER, LATER + 40, AT_ONCE),
     *range(SHARED, SHARED + 30, AT_ONCE),
 ]
-# The first stories of either kind are enough while working; all of them take half a minute.
+# During development the first stories of two kinds are enough; all stories take half a minute.
 LONG = {first: pytest.mark.long for first in FIRST if first not in (0, NEWER)}
-LONGEST = 48  # plays 80,000 heartbeats and takes as long as half of the others
+LONGEST = 48  # Takes as long as half of the other stories: it has 80,000 heartbeats.
 
 
 @pytest.mark.parametrize("first", [pytest.param(first, marks=LONG.get(first, ())) for first in FIRST])
@@ -81,7 +81,7 @@ def few_policies() -> set[str]:
     [pytest.param(name, marks=() if name in few_policies() else pytest.mark.slow) for name in policy_names()],
 )
 def test_every_policy_plays_a_story(name: str) -> None:
-    seed = 9 if name in few_policies() else 19  # a smaller story, as rich in accidents
+    seed = 9 if name in few_policies() else 19  # The story of seed 19 is smaller, with as many faults.
     story = replace(make_story(seed), policy=draw_policy(chance(seed, name), [name]))
     assert examine(story) is None
 

@@ -55,17 +55,17 @@ class BlockStory:
         self._limit = luck.choice((1, 2, 2))
         self._declared = [name for name in self._disks if luck.random() < 0.8]
         self._journal = MemoryJournal()
-        self._files: dict[str, dict[str, int]] = {}  # finished ones
+        self._files: dict[str, dict[str, int]] = {}  # Complete files: lengths by block, by path.
         self._paths = 0
         self._budget = luck.choice((0.1, 0.3, 0.5, 1.0))
-        self._fetches = luck.choice((5, 20))  # how often blocks are fetched, beside other steps
+        self._fetches = luck.choice((5, 20))  # Weight of fetches among the steps.
         self._settled_s: float | None = 0.0
         self._kept = KeptRule()
         self._known = KnownReplicas(self._kept)
-        self._sizes = luck.choice((range(1, 41), (10,), (10, 20)))  # equal ones meet budgets exactly
+        self._sizes = luck.choice((range(1, 41), (10,), (10, 20)))  # Equal sizes fill budgets exactly.
         self._copies = CopiesRule(self._known, seed=seed, limit=self._limit, timeout_s=TIMEOUT_S)
         self._rows: list[dict[str, Any]] = []
-        self._bases: dict[str, int] = {}  # replicas that each input was asked for with
+        self._bases: dict[str, int] = {}  # The declared number of replicas of each input.
         self._epochs = EpochRule(self._known, _scheme(chance(seed, "epochs alone")))
         self._known.epochs = self._epochs
         self._start_over()
@@ -171,10 +171,10 @@ class BlockStory:
             for node in stored:
                 self._store(node, block, length, early=0.4)
             if luck.random() < 0.15:
-                stored.append(luck.choice(list(self._disks)))  # says the writer
+                stored.append(luck.choice(list(self._disks)))  # The writer names a wrong holder.
             done.append({"block": block, "length": length, "nodes": list(dict.fromkeys(stored))})
         if luck.random() < 0.1:
-            return  # nobody completes it
+            return  # The writer never completes the file.
         self._complete(path, done, count, is_input=False)
 
     def _store(self, node: str, block: str, length: int, *, early: float) -> None:
@@ -195,10 +195,10 @@ class BlockStory:
         if is_input:
             self.names.input_uploaded(self._now_s, path, done if self._luck.random() < 0.7 else None)
             if self._luck.random() < 0.2:
-                self.names.input_uploaded(self._now_s, path, done)  # once more
+                self.names.input_uploaded(self._now_s, path, done)  # Repeated.
         else:
             self.names.complete(self._now_s, path, done)
-        # An upload that names no holders goes by the plan.
+        # Without holders in the upload, the planned nodes are the holders.
         self._known.completed(self._now_s, self._files[path], holders, count, is_input=is_input)
         for block, length in self._files[path].items():
             for node in holders[block]:
@@ -216,7 +216,7 @@ class BlockStory:
             self._known.promised(row["block"], path, row["nodes"], ["input"] * len(row["nodes"]))
         self._bases[path] = count
         if self._epochs.scheme and luck.random() < 0.1:
-            return  # nobody uploads it
+            return  # The input is never uploaded.
         done = [{key: row[key] for key in ("block", "length", "nodes")} for row in plan]
         self._complete(path, done, count, is_input=True)
 
@@ -372,7 +372,7 @@ class BlockStory:
                 self._beat(disk, faithful=True)
             self._check()
         self._known.check_rest(self._disks)
-        hopeless = any(self._known.marks.values())  # blocks without a good replica
+        hopeless = any(self._known.marks.values())  # Blocks with corrupt replicas.
         hold(hopeless or not self.names.has_orders(), "everything comes to rest", "there are orders left")
         self._take_changes()
         self.names.close(self._now_s)

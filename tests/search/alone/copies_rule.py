@@ -15,9 +15,9 @@ from tests.search.violation import hold
 
 CHECK = "copies are planned as said"
 REFUSED_LIMIT = 3
-"""After so many blocks that must wait for room planning ends until the next heartbeat: few enough to be met."""
+"""Planning ends after this number of blocks without room, until the next heartbeat; tests reach the limit."""
 Planned = tuple[str, str, str, float]
-"""Block, target, source, and when it is given up."""
+"""A planned copy: block, target, source, and the time at which it is given up."""
 
 
 class CopiesRule:
@@ -107,7 +107,7 @@ class CopiesRule:
         Such a block stays in the queue; other blocks wait for a new node.
         """
         leaves = any(each == block for each, _ in self._known.leaving(now_s))
-        # Ordered away by the same heartbeat, of which `known` hears when it is over.
+        # `known` learns of deletions that this heartbeat orders only after the heartbeat.
         leaves = leaves or any(
             node not in self._part.map.blocks[block].replicas for node in self._known.held[block]
         )

@@ -38,7 +38,7 @@ class Talker:
     def __init__(self, spec: NodeSpec) -> None:
         self.spec = spec
         self.incarnation = self.sequence = 0
-        self.runs: dict[str, bool] = {}  # attempts, and whether they were told to stop
+        self.runs: dict[str, bool] = {}  # Attempts, and whether each was told to stop.
         self.said: Heartbeat | None = None
         self.answer: Any = None
         self.full = False
@@ -80,7 +80,7 @@ class CoreStory:
         self._avoidance = AvoidanceRule()
         self._fetches: dict[str, int] = {}
         self._last_ended, self._held_back = "", False
-        self._decisions: list[Any] = []  # the last ones
+        self._decisions: list[Any] = []  # The last five.
         self._ticks = 0
 
     def _made_policy(self, seed: int) -> Any:
@@ -509,7 +509,7 @@ class CoreStory:
             for wrong in (proposal, other):
                 self._refused(PolicyError, lambda wrong=wrong: ledger.launch(node, kind, wrong))
         elif not proposal.speculative and luck.random() < 0.1:
-            ledger.launch(node, kind, proposal)  # the node never hears of it
+            ledger.launch(node, kind, proposal)  # The node never receives this launch.
             self._refused(PolicyError, lambda: ledger.launch(node, kind, proposal))
         else:
             twin = next((n for n in nodes if not self._is_possible(n, kind, task, other)), None)
@@ -563,7 +563,9 @@ class CoreStory:
             self._replies.check_hosts(core, job)
         check_ended(ledger)
         ended = [row.attempt for row in self._rows_of_attempts]
-        times = 2 if hasattr(policy, "speculation") else 1  # the speculation is the same object
+        times = (
+            2 if hasattr(policy, "speculation") else 1
+        )  # Each hook is called twice: the policy is its own speculation.
         hold(
             policy.heard["ended"] == [each for each in ended for _ in range(times)],
             "a policy is told",
@@ -593,7 +595,7 @@ class CoreStory:
         hold(all(job in ledger.ended for job in newest), "the last jobs that ended are kept", newest)
         oldest = next(iter(ledger.ended), None)
         many = len(ledger.ended) > KEPT and not ledger.ended[oldest].attempts
-        late = many and self._ended_jobs[-1] != self._last_ended  # let go of when the next one ends
+        late = many and self._ended_jobs[-1] != self._last_ended  # Dropped when the next job ends.
         self._last_ended = self._ended_jobs[-1] if self._ended_jobs else ""
         hold(not late or self._held_back, "few jobs that ended are kept", list(ledger.ended))
         self._held_back = len(ledger.ended) > KEPT

@@ -32,7 +32,7 @@ class EpochRule:
         self._begin_s = 0.0
         self._samples: list[tuple[Reading, Serving]] = []
         self._raised: dict[str, tuple[str, int, float]] = {}
-        self._replicas: dict[str, int] = {}  # of each input, as the last epoch left them
+        self._replicas: dict[str, int] = {}  # The target of each input after the last epoch.
         self._loads: dict[str, float] | None = None
         self._slots: dict[str, int] = {}
         self._turns: list[str] = []
@@ -107,7 +107,7 @@ class EpochRule:
         for _ in range(live):
             for path, blocks in inputs.items():
                 more = got[path] < min(live, most[path] + scheme.delta) if most[path] else False
-                # A turn that a file cannot pay for is its last: what is left only gets less.
+                # A file that exceeds the rest of the budget gets no more replicas: the rest only shrinks.
                 if more and sum(blocks.values()) <= left:
                     left -= sum(blocks.values())
                     got[path] += 1

@@ -23,7 +23,7 @@ class KeptRule:
     def start_over(self) -> None:
         """Reset to no copies and no reads."""
         self._copies: list[tuple[str, str, int]] = []
-        self._began: list[str] = []  # blocks with copies, in the order in which each had its first
+        self._began: list[str] = []  # Blocks with copies, by the time of their first copy.
         self._let_go: list[tuple[str, str]] = []
         self._reads: Counter[str] = Counter()
         self._budget_bytes = inf
@@ -61,7 +61,7 @@ class KeptRule:
         self._note_beginnings()
         while sum(size for _, _, size in self._copies) > self._budget_bytes:
             fewest = min(self._reads[other] for other, _, _ in self._copies)
-            # Among blocks that were read as often, the one whose copies began first.
+            # Among blocks with equal reads, the one with the earliest first copy is evicted.
             first = next(other for other in self._began if self._reads[other] == fewest)
             evicted = next(each for each in self._copies if each[0] == first)
             self._copies.remove(evicted)

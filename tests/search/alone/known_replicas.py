@@ -11,7 +11,7 @@ from tests.search.violation import hold
 KNOWS = "the NameNode knows what nodes have told"
 ROWS = "rows of blocks tell each life of a replica"
 Life = tuple[int, float, str]
-"""Bytes, since when, and what brought it."""
+"""A replica's length in bytes, its time of arrival and its cause."""
 
 
 class KnownReplicas:
@@ -24,8 +24,8 @@ class KnownReplicas:
     def __init__(self, kept: Any) -> None:
         self.kept = kept
         self.epochs: Any = None
-        self._paths: dict[str, str] = {}  # of each block that belongs to a file
-        self._sizes: dict[str, tuple[int, int]] = {}  # bytes and target, of blocks of finished files
+        self._paths: dict[str, str] = {}  # Path by block, for blocks that belong to a file.
+        self._sizes: dict[str, tuple[int, int]] = {}  # Bytes and target by block, of complete files.
         self._inputs: set[str] = set()
         self._lives: dict[tuple[str, str], Life] = {}
         self._ended: list[tuple[Any, ...]] = []
@@ -33,16 +33,16 @@ class KnownReplicas:
     def start_over(self, names: Any) -> None:
         """Begin with a new NameNode, which knows the files but no nodes."""
         self.names = names
-        self._targets: dict[str, int] = {}  # where an epoch has raised them
+        self._targets: dict[str, int] = {}  # Targets raised by an epoch, by block.
         self._live: set[str] = set()
         self.held: dict[str, dict[str, int]] = {block: {} for block in self._paths}
         self.marks: dict[str, set[str]] = {block: set() for block in self._paths}
         self.coming: dict[str, dict[str, str]] = {block: {} for block in self._paths}
         self._unwanted: dict[str, set[str]] = {}
         self._leaving: dict[tuple[str, str], float] = {}
-        self._told: dict[str, list[str]] = {}  # good holders of inputs, as they were told of last
+        self._told: dict[str, list[str]] = {}  # Last reported good holders of inputs, by block.
         self._copies: set[tuple[str, str]] = set()
-        self.tries: Counter[str] = Counter()  # copies that were planned since one came, by block
+        self.tries: Counter[str] = Counter()  # Copies planned since the last success, by block.
 
     # -------------------------------------------------------------- questions
 

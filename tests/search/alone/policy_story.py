@@ -19,7 +19,7 @@ from tests.search.policies import draw_policy, draw_referenced, made, with_rare_
 from tests.search.violation import hold
 
 POOLED = ("dp+greedy+slots", "lsps+delay+slots")
-"""Of orders whose pools change their settings."""
+"""Policies whose orders change the settings of their pools."""
 
 
 class NotedPolicy(ToldPolicy):
@@ -29,7 +29,7 @@ class NotedPolicy(ToldPolicy):
         super().__init__(inner.limits)
         self._inner = inner
         self._asked: list[str] = []
-        self.skipped: dict[str, str] = {}  # the reasons of the rows of an offer, by job
+        self.skipped: dict[str, str] = {}  # Reasons of the skip rows of the current offer, by job.
         if isinstance(inner, Composed):
             jobs = inner._jobs
 

@@ -23,7 +23,7 @@ from schedbed.tasks.specs import TaskKind
 from tests.search.violation import hold
 
 OWES = "a tracker tells what it owes, once"
-TIMES = 3  # that a node leaves an attempt out in a row before it is believed
+TIMES = 3  # Lists in a row without an attempt after which the attempt counts as gone.
 
 
 class TrackerStory:
@@ -48,7 +48,7 @@ class TrackerStory:
         self._reports: list[AttemptReport] = []
         self._failures: list[FetchFailure] = []
         self._usage: Usage = NO_USAGE
-        self._waiting: Any = None  # the heartbeat whose reply is missing
+        self._waiting: Any = None  # The heartbeat without reply.
 
     def play(self) -> None:
         """Run random steps with checks. Raises Violation if the tracker differs from the model."""

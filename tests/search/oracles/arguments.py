@@ -36,7 +36,7 @@ def _noting(inner: Any) -> Any:
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         bound = signature.bind(self, *arguments, **named)
         bound.apply_defaults()
-        if not hasattr(self, "asked"):  # by the class itself, before it makes itself one of its parents
+        if not hasattr(self, "asked"):  # Keep the arguments of the class itself, not of its parents.
             self.asked = SimpleNamespace(**bound.arguments)
         inner(self, *arguments, **named)
 

@@ -8,7 +8,7 @@ from typing import Any
 from schedbed.tasks.specs import TaskKind
 from tests.search.violation import Violation, hold
 
-OFTEN = 3  # failures on a node, as `CoreConfig.node_failures_to_exclude`
+OFTEN = 3  # Failures on a node; equals `CoreConfig.node_failures_to_exclude`.
 
 
 def could_hold(ledger: Any, node: Any, stage: Any) -> bool:
@@ -26,9 +26,9 @@ class AvoidanceRule:
     def __init__(self) -> None:
         self._failures: dict[str, dict[str, int]] = {}  # by job and node
         self._failed_on: dict[str, set[str]] = {}  # nodes, by task
-        self._tries: Counter[str] = Counter()  # that failed, by task
-        self._disks: set[str] = set()  # nodes that have said so
-        self._full: set[tuple[str, str]] = set()  # job and node whose full disk has failed an attempt of it
+        self._tries: Counter[str] = Counter()  # Failed attempts by task.
+        self._disks: set[str] = set()  # Nodes that reported a full disk.
+        self._full: set[tuple[str, str]] = set()  # Jobs with an attempt failed by a full disk, and node.
 
     def beat(self, node: str, *, full: bool) -> None:
         """Record whether a node's disk is full.

@@ -23,7 +23,7 @@ class CoreRules:
         self._beats = 0
         self._launches = 0
         self._jobs: dict[str, None] = {}
-        self._full: dict[str, bool] = {}  # by node, as it last said
+        self._full: dict[str, bool] = {}  # Whether the disk is full, by node.
 
     def recovered(self, core: Any, now_s: float) -> None:
         """Check that after a crash of the JobTracker all live nodes count as heard now."""

@@ -11,7 +11,7 @@ from schedbed.scheduler.core.entities import Job
 from tests.search.violation import Violation
 
 CHECK = "a job tells what could start"
-EVERY = 3  # questions, of which one is checked
+EVERY = 3  # One of three queries is checked, to save time.
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def watched_places() -> Iterator[None]:
 
     def chose(replication: Any, block: str, targets: list[str]) -> str:
         node = choose(replication, block, targets)
-        if block in replication.raised:  # `epoch_rule` says where these go
+        if block in replication.raised:  # `epoch_rule` checks these placements.
             return node
         there = replication.map.nodes
         held = [*replication.map.blocks[block].good(), *replication._pending.get(block, ())]

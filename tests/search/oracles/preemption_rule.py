@@ -17,9 +17,9 @@ class PreemptionRule:
 
     def __init__(self, by_user: bool, settings: Mapping[str, Any], default: Any, timeouts: Any) -> None:
         self._by_user, self._settings, self._default = by_user, settings, default
-        self._timeouts_s = timeouts  # of the min share, of half the fair share; None is never
+        self._timeouts_s = timeouts  # For the min share and for half the fair share; None: never.
         self._content_s: dict[tuple[int, str, TaskKind], float] = {}
-        self._pools: dict[str, None] = {}  # in the order in which they came
+        self._pools: dict[str, None] = {}  # In the order of their first jobs.
 
     def submitted(self, job: Any) -> None:
         """Add the pool of a submitted job."""

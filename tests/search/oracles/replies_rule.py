@@ -19,8 +19,8 @@ class RepliesRule:
 
     def __init__(self) -> None:
         self._outputs: dict[tuple[str, int, str], tuple[list[Any], bool]] = {}
-        self._killed: dict[str, int] = {}  # attempts that were told to stop, by the beat that told
-        self._hosts: dict[str, tuple[str, ...]] = {}  # of blocks whose replicas have changed
+        self._killed: dict[str, int] = {}  # Sequence of the heartbeat that ordered the kill, by attempt.
+        self._hosts: dict[str, tuple[str, ...]] = {}  # New holders of moved blocks.
 
     def answered(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
         """Check the answer to a new heartbeat; `ended` has the rows of attempts that the heartbeat ended."""

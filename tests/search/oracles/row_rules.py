@@ -14,12 +14,12 @@ class RowRules:
     """Follows launches and ends of attempts. Times are seconds since the start of the test."""
 
     def __init__(self) -> None:
-        self._launches: dict[tuple[str, str, float], tuple[str, bool]] = {}  # locality, whether a copy
-        self._first_s: dict[str, float] = {}  # launch of each job
-        self._written: dict[str, int] = {}  # bytes of outputs in place, by job
-        self._tries: Counter[str] = Counter()  # launches, by task
-        self._split: set[str] = set()  # tasks that gave a part away
-        self._kills: set[str] = set()  # tasks of which an attempt was pre-empted
+        self._launches: dict[tuple[str, str, float], tuple[str, bool]] = {}  # Locality, and whether a copy.
+        self._first_s: dict[str, float] = {}  # First launch by job.
+        self._written: dict[str, int] = {}  # Bytes of committed output by job.
+        self._tries: Counter[str] = Counter()  # Launches by task.
+        self._split: set[str] = set()  # Tasks that were split.
+        self._kills: set[str] = set()  # Tasks with a pre-empted attempt.
 
     def decided(self, ledger: Any, row: Any) -> None:
         """Record the launch in a row of decisions, and check that a skipped job is ready."""
