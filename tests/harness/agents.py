@@ -1,6 +1,7 @@
-"""Real agents, stopped when the test ends: driven as by a TaskTracker (`Rig`), or with a whole job (`MiniCluster`).
+"""Real agents for tests, stopped at the end.
 
-`MiniCluster` replaces JobTracker and NameNode with a few lines, and runs real attempts; a `Rig` runs fake ones.
+A `Rig` gives fake attempts to agents, as a TaskTracker does. A `MiniCluster` runs jobs of real attempts, with
+a few lines in place of the JobTracker and the NameNode.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from schedbed.tasks.specs import AttemptSpec, BlockRange, TaskKind
 from tests.harness.memory_node import a_spec
 
 TOKEN = "secret"
-PATIENCE_S = 60.0  # until something happens that takes milliseconds on an idle host
+PATIENCE_S = 60.0  # Timeout for events that take milliseconds on an idle host.
 RUNNER = "tests.harness.fake_attempt:run_attempt"
 ROOT = str(Path(__file__).parents[2])
-# Agents and warm processes do not look into the working folder, where the runner of these tests would be found.
+# Agents and warm processes do not import from the working folder, so the fake runner must be on PYTHONPATH.
 if ROOT not in (search := os.environ.get("PYTHONPATH", "")).split(os.pathsep):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [ROOT, search]))
 Message = dict[str, Any]
 
 
 def node_spec(name: str = "n1", **changes: Any) -> NodeSpec:
-    """Return a node that is fast unless `changes` slow it."""
+    """Return a fast node; `changes` replace fields."""
     plain: dict[str, Any] = {
         "node": name,
         "rack": "r1",
@@ -58,7 +59,7 @@ def node_spec(name: str = "n1", **changes: Any) -> NodeSpec:
 
 
 def attempt_spec(attempt: str = "job_0001_m_000000_0", do: str = "nothing", **params: Any) -> AttemptSpec:
-    """Return an attempt of the fake runtime."""
+    """Return an attempt of the fake runtime, which carries out the action `do`."""
     task = attempt.rpartition("_")[0]
     return AttemptSpec(
         attempt=attempt,
@@ -77,7 +78,7 @@ def attempt_spec(attempt: str = "job_0001_m_000000_0", do: str = "nothing", **pa
 
 @dataclass
 class Talk:
-    """A running agent, the control connection to it, and all messages that it has sent."""
+    """A running agent, the control connection to it, and all messages received from it."""
 
     machine: ProcessMachine
     hello: Hello
@@ -93,7 +94,10 @@ class Talk:
         await self.send("launch", spec=spec.to_json())
 
     async def hear(self, type_: str, timeout_s: float = PATIENCE_S, **having: Any) -> Message:
-        """Return the next message of that type with these fields; the other messages are kept in `heard`."""
+        """Return the next message of a type with the given fields.
+
+        All received messages are kept in `heard`.
+        """
         async with asyncio.timeout(timeout_s):
             while True:
                 message = await self.socket.receive_json()
@@ -102,7 +106,7 @@ class Talk:
                     return message
 
     async def run(self, spec: AttemptSpec) -> Message:
-        """Launch an attempt and wait for its report."""
+        """Launch an attempt and return its report."""
         await self.launch(spec)
         return await self.hear("ended", attempt=spec.attempt)
 
@@ -112,14 +116,14 @@ class Talk:
 
     async def put(self, path: str, data: Any, **headers: str) -> tuple[int, Any]:
         if isinstance(data, bytes):
-            data = io.BytesIO(data)  # aiohttp warns of large bytes
+            data = io.BytesIO(data)  # aiohttp warns about large bytes objects.
         async with self.session.put(self.hello.url + path, data=data, headers=headers) as response:
             json = response.content_type == "application/json"
             return response.status, await (response.json() if json else response.text())
 
 
 class Rig:
-    """Starts agents below one folder; `close` stops them."""
+    """Starts agents in subfolders of one folder; `close` stops them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -149,7 +153,7 @@ class Rig:
         self._open.push_async_callback(machine.stop)
         hello = await machine.start()
         session = await self._open.enter_async_context(agent_session(TOKEN, tls))
-        # A frozen or killed agent answers no close.
+        # A frozen or killed agent does not answer a close.
         soon = aiohttp.ClientWSTimeout(ws_close=0.2)  # pyright: ignore[reportCallIssue]
         socket = await session.ws_connect(f"{hello.url}/control", max_msg_size=0, timeout=soon)
         talk = Talk(machine, hello, session, socket, await socket.receive_json())
@@ -157,7 +161,7 @@ class Rig:
         return talk
 
     async def introduce(self, *talks: Talk) -> None:
-        """Tell each agent the addresses of all, and wait until it knows them."""
+        """Send each agent the addresses of all agents, and wait until each knows them."""
         urls = {talk.machine.node.node: talk.hello.url for talk in talks}
         racks = {talk.machine.node.node: talk.machine.node.rack for talk in talks}
         for talk in talks:
@@ -170,7 +174,7 @@ class Rig:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs (a zombie does not)."""
+    """Return whether a process is running; a zombie is not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -178,7 +182,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
-    """Return whether all of these processes end within that time."""
+    """Return whether all of the processes end within the timeout."""
     give_up = time.monotonic() + timeout_s
     while any(map(alive, pids)) and time.monotonic() < give_up:
         await asyncio.sleep(0.01)
@@ -186,7 +190,7 @@ async def gone(*pids: int, timeout_s: float = PATIENCE_S) -> bool:
 
 
 def below(pid: int) -> list[int]:
-    """Return all processes below this one."""
+    """Return the ids of all descendants of a process."""
     return [child.pid for child in psutil.Process(pid).children(recursive=True)]
 
 
@@ -194,7 +198,7 @@ Story = Callable[[Rig], Awaitable[None]]
 
 
 class MiniCluster:
-    """Real agents in `async with MiniCluster(...)`. `files` maps a path to its blocks."""
+    """A cluster of real agents, an async context manager. `files` maps a path to its blocks."""
 
     def __init__(
         self, root: Path, count: int = 1, limits: str = "off", tls: Tls | None = None, **node: Any
@@ -231,7 +235,7 @@ class MiniCluster:
         await self._rig.close()
 
     async def put(self, path: str, blocks: Sequence[bytes], nodes: Sequence[str]) -> None:
-        """Store a file; each block goes to all of `nodes`."""
+        """Store a file; each block is stored on all of `nodes`."""
         offset, ranges = 0, []
         for data in blocks:
             block = f"blk_{next(self._numbers)}"
@@ -244,15 +248,15 @@ class MiniCluster:
         self.files[path] = ranges
 
     def read(self, path: str) -> bytes:
-        """Return a file, read from the disk of the first node of each block."""
+        """Return a file's content, read from the disk of the first node of each block."""
         return b"".join((self.roots[b.nodes[0]] / "blocks" / b.block).read_bytes() for b in self.files[path])
 
     def other_replica(self, block: BlockRange) -> BlockRange:
-        """Return the block with its last node first."""
+        """Return the block with its nodes in reverse order, so that another replica is read first."""
         return replace(block, nodes=block.nodes[::-1])
 
     async def run(self, spec: AttemptSpec, node: str) -> dict[str, Any]:
-        """Launch an attempt and wait for its report."""
+        """Launch an attempt on a node and return its report."""
         self._ended[spec.attempt] = asyncio.get_running_loop().create_future()
         await self.talks[node].launch(spec)
         return await self._ended[spec.attempt]
@@ -260,7 +264,7 @@ class MiniCluster:
     async def job(
         self, app: str, reduces: int, maps_at_once: int = 2, **changes: Any
     ) -> list[dict[str, Any]]:
-        """Run a job over /in, one map per block, maps and then reduces spread over the nodes; return all reports."""
+        """Run a job over the file /in with one map per block, spread over the nodes; return all reports."""
         blocks = self.files["/in"]
         size = sum(block.length for block in blocks)
         common = {

@@ -1,5 +1,4 @@
-"""A real NameNode with nodes that only keep blocks: in dictionaries (`World`) or behind real HTTP
-(`fake_cluster`)."""
+"""A real NameNode with simple block nodes: dictionaries (`World`), or real HTTP servers (`fake_cluster`)."""
 
 from __future__ import annotations
 
@@ -19,7 +18,10 @@ from schedbed.cluster.masters import NameNodeDoor
 
 
 class World:
-    """Nodes n1.. spread over `racks`; `disks` hold block -> length, also of dead nodes."""
+    """A NameNode with nodes n1, n2, ... spread over `racks`.
+
+    `disks` has each node's blocks with their lengths, also of dead nodes.
+    """
 
     def __init__(self, nodes: int, racks: int = 1, journal: Path | None = None, **settings: Any) -> None:
         self.racks = {f"n{i}": f"r{i % racks}" for i in range(1, nodes + 1)}
@@ -35,7 +37,7 @@ class World:
             self.register(node)
 
     def restart_name_node(self) -> None:
-        """Start a new NameNode on the same journal; nodes must register again."""
+        """Start a new NameNode on the same journal; the nodes must register again."""
         self.names.shutdown()
         self.names = NameNode(self.journal, **self.settings)
 
@@ -69,19 +71,19 @@ class World:
         self.register(node)
 
     def spoil(self, node: str, block: str) -> None:
-        """Corrupt a replica without telling the NameNode."""
+        """Corrupt a replica without a message to the NameNode."""
         self.bad.add((node, block))
 
     def good(self, block: str) -> list[str]:
-        """Return the live nodes that really hold a good replica."""
+        """Return the live nodes whose disk holds a good replica of the block."""
         return [n for n in self.alive if block in self.disks[n] and (n, block) not in self.bad]
 
     def known(self, path: str) -> dict[str, list[str]]:
-        """Return the nodes of a file's blocks by the NameNode's knowledge."""
+        """Return the nodes of each block of a file, as the NameNode knows them."""
         return {block["block"]: sorted(block["nodes"]) for block in self.names.locate(path)}
 
     def beat(self, node: str) -> Sequence[Mapping[str, Any]]:
-        """Send one heartbeat, and carry out its commands at once."""
+        """Send a node's heartbeat, and carry out the orders in the answer."""
         commands = self.names.heartbeat(self.now_s, node)
         for command in commands:
             match command["type"]:
@@ -105,8 +107,7 @@ class World:
             self.names.block_event(self.now_s, target, "added", block, self.disks[target][block])
 
     def settle(self, rounds: int = 200) -> None:
-        """Send heartbeats of all live nodes, while time advances, until nothing is left to do for longer than a
-        timeout."""
+        """Send heartbeats of all live nodes until no orders come for longer than a timeout."""
         quiet = 0
         for _ in range(rounds):
             self.now_s += 20.0
@@ -121,8 +122,11 @@ TOKEN = "secret"
 
 
 class FakeAgents:
-    """Fake agents. `disks` by node; `refuse` maps a node to the number of PUTs that it still refuses; `rotten`
-    replicas end in the middle."""
+    """HTTP servers that store blocks in dictionaries.
+
+    `disks` has the blocks by node, `refuse` the number of PUTs that each node still refuses; replicas in
+    `rotten` end half-way when read.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.disks: dict[str, dict[str, bytes]] = {f"n{i}": {} for i in range(1, nodes + 1)}
@@ -194,14 +198,14 @@ class FakeAgents:
 
 
 class StandingClock(RunClock):
-    """A run's clock, stopped at 100.5 s."""
+    """A run's clock that always reads 100.5 s."""
 
     def now_s(self) -> float:
         return 100.5
 
 
 class Cluster:
-    """Fake agents and a real NameNode, behind `door`; `calls` names the requests."""
+    """Fake agents with a real NameNode, called through `door`; `calls` lists the methods called."""
 
     def __init__(self, agents: FakeAgents) -> None:
         self.agents = agents

@@ -1,4 +1,4 @@
-"""A page in a real browser: headless Chromium, driven by its own protocol."""
+"""Loads pages in a real browser: headless Chromium, controlled over the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
   return fill.apply(this, arguments);
 };
 """
-"""Keeps where canvases have text since they were last cleared; to be run before the page's own script."""
+"""Script that records the text on canvases since their last clearing; runs before the page's own script."""
 OVERLAPS = """
 (() => {
   const drawn = [...document.querySelectorAll("svg text")].filter((t) => t.textContent.trim());
@@ -54,7 +54,7 @@ OVERLAPS = """
   return [...new Set(found)].slice(0, 20);
 })()
 """
-"""The texts in plots that lie upon each other."""
+"""Script that returns the pairs of overlapping texts in plots."""
 
 
 def chromium() -> str:
@@ -67,7 +67,7 @@ def chromium() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A file for a picture of the page from its top, of at most `high` pixels."""
+    """A file for a screenshot of the page's top, at most `high` pixels high."""
 
     path: Path
     high: int
@@ -81,10 +81,10 @@ def look(
     dark: bool = False,
     picture: Picture | None = None,
 ) -> list[Any]:
-    """Return the values of the scripts, run one after the other, in a window `width` pixels wide.
+    """Load a page in a window `width` pixels wide, run scripts one after another, and return their values.
 
-    `page` is a file or an address; a promise of a script is awaited. The picture is taken last.
-    Raises AssertionError for an error in the page's own script, and for a request that leaves the page's server.
+    `page` is a file or an address; if a script returns a promise, it is awaited. The screenshot is taken
+    last. Raises AssertionError for an error in the page's own script, and for a request to another server.
     """
     url = page if isinstance(page, str) else page.resolve().as_uri()
     return asyncio.run(asyncio.wait_for(_look(chromium(), url, width, scripts, dark, picture), TIMEOUT_S))
@@ -112,7 +112,7 @@ async def _look(
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
-            env={**os.environ, "TMPDIR": profile},  # A killed Chromium leaves a folder there.
+            env={**os.environ, "TMPDIR": profile},  # A killed Chromium leaves a folder in TMPDIR.
         )
         try:
             port = await _port(Path(profile) / "DevToolsActivePort")
@@ -124,7 +124,7 @@ async def _look(
                     return await _Tab(socket).look(url, width, scripts, dark, picture)
         finally:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # Its children write into the profile, too.
+                os.killpg(process.pid, signal.SIGKILL)  # Child processes write into the profile as well.
             await process.wait()
 
 
@@ -136,7 +136,7 @@ async def _port(path: Path) -> int:
 
 
 class _Tab:
-    """A browser tab: numbered calls and their answers; the page's errors are kept."""
+    """A browser tab, controlled by numbered calls; errors and requests of the page are recorded."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._number = socket, 0

@@ -1,4 +1,4 @@
-"""A made-up run that feeds a live page: as many nodes and ends of attempts as wanted, without a cluster."""
+"""A made-up run for tests of the live page: any number of nodes and attempts, without a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS = 12
 
 
 class BusyRun:
-    """A made-up run: the rows and the status of a driver's next half second."""
+    """Produces the rows and statuses that a driver would report every half second."""
 
     def __init__(self, nodes: int, events: int) -> None:
         self.specs = [replace(NODE, node=f"n{i + 1}", map_slots=4, reduce_slots=2) for i in range(nodes)]
@@ -28,7 +28,7 @@ class BusyRun:
         self._running: dict[str, list[tuple[str, float]]] = {spec.node: [] for spec in self.specs}
 
     def feed(self, watch: LivePage, now_s: float) -> None:
-        """End the attempts that run, launch as many, and report both with a status."""
+        """End all running attempts, launch as many new ones, and report both to the page with a status."""
         ended: list[dict[str, Any]] = []
         launched: list[dict[str, Any]] = []
         for node, running in self._running.items():
@@ -54,7 +54,7 @@ class BusyRun:
         watch.take_status(self.status(now_s))
 
     def status(self, now_s: float) -> dict[str, Any]:
-        """Return a status of the form of `scheduler.core.status`."""
+        """Return a status with the structure of `scheduler.core.status`."""
         seen = next(self._numbers)
         done = {"maps": 10**6, "maps_done": seen, "maps_running": 20, "reduces": 1, "reduces_done": 0}
         job = {"state": "running", "user": "ana", "queue": "q", "reduces_running": 0, "reason": "", **done}
@@ -75,7 +75,7 @@ class BusyRun:
 
 @contextmanager
 def fed(run: BusyRun, *, idle: bool = False, watch: LivePage | None = None) -> Iterator[str]:
-    """Serve a page and feed it from a thread; yield its address. An idle run repeats one status."""
+    """Serve a page, feed it from a thread and yield its address. An idle run repeats the same status."""
     watch, over = watch or LivePage(), threading.Event()
     watch.begin(run.specs, {"policy": "fair", "repeat": 0, "of_policies": [1, 2]})
     still = run.status(0.0)

@@ -1,4 +1,4 @@
-"""A schedbed command as a user starts it, watched from outside: its processes, its end, and its leftovers."""
+"""Runs a schedbed command as a user does, and observes its processes, its end and its leftovers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import yaml
 
-DEADLINE_S = 400.0  # of a run that takes some 20 s on an idle host
-PATIENCE_S = 120.0  # until something shows that takes seconds on an idle host
+DEADLINE_S = 400.0  # Timeout for a run that takes some 20 s on an idle host.
+PATIENCE_S = 120.0  # Timeout for events that take seconds on an idle host.
 
 SCENARIO: dict[str, Any] = {
     "name": "small",
@@ -60,17 +60,17 @@ SCENARIO: dict[str, Any] = {
 
 
 class Started:
-    """The processes started by one of the test's processes, watched from outside."""
+    """The processes that belong to a command with the process id `pid`, found from outside."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def mark(self) -> str:
-        """Return the text that marks every process of the command, in its command line or environment."""
+        """Return the text that is in the command line or environment of every process of the command."""
         return f"schedbed-{self.pid}-"
 
     def processes(self) -> Iterator[psutil.Process]:
-        """Yield all processes of the command that still run."""
+        """Yield all running processes of the command, except its first one."""
         for process in psutil.process_iter():
             try:
                 if process.pid != self.pid and self._is_ours(process):
@@ -85,7 +85,7 @@ class Started:
         return any(self.mark() in " ".join(parent.cmdline()) for parent in process.parents())
 
     def find(self, what: str) -> psutil.Process:
-        """Return the first process of the command with `what` in its command line; wait for it."""
+        """Wait for a process of the command with `what` in its command line, and return the process."""
         return eventually(
             lambda: next((p for p in self.processes() if what in _command_line(p)), None), f"no {what}"
         )
@@ -95,7 +95,10 @@ class Started:
         return list(Path("/tmp").glob(f"{self.mark()}*"))
 
     def left_behind(self) -> list[str]:
-        """Return the leftovers of an ended command; wait a little, since Ray does not end at once."""
+        """Return the leftovers of an ended command: processes, folders, control groups and shared memory.
+
+        Waits up to `PATIENCE_S` for them to disappear, since Ray does not end at once.
+        """
         end = time.monotonic() + PATIENCE_S
         while True:
             left = [_command_line(process)[:100] for process in self.processes()]
@@ -108,7 +111,7 @@ class Started:
 
 
 class Command(Started):
-    """A running `schedbed ARGUMENTS`; its output goes to a file."""
+    """A running `schedbed` command whose output goes to a file."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.log = folder / "log.txt"
@@ -128,7 +131,7 @@ class Command(Started):
         return self.log.read_text(errors="replace")
 
     def wait(self) -> int:
-        """Return its exit code; fail the test if it does not end."""
+        """Wait for the command and return its exit code. Raises AssertionError if it does not end."""
         try:
             return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -137,11 +140,11 @@ class Command(Started):
             raise AssertionError(f"did not end within {DEADLINE_S} s:\n{self.text()}") from None
 
     def interrupt(self) -> None:
-        """Send Ctrl-C."""
+        """Send the signal of Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def wait_for_attempts(self) -> None:
-        """Wait until the first task attempts run, so that most of the work is still ahead."""
+        """Wait until the first task attempts run, so that most of the work is not done yet."""
 
         def begun() -> bool:
             if self.process.poll() is not None:
@@ -159,7 +162,7 @@ def start_run(folder: Path, scenario: Path, *options: str) -> tuple[Command, Pat
 
 
 def _control_groups() -> Iterator[str]:
-    """Yield the folders of all control groups of ours; those that end meanwhile are passed over."""
+    """Yield the folders of all control groups that schedbed has created."""
     for parent, folders, _ in os.walk("/sys/fs/cgroup"):
         yield from (f"{parent}/{name}" for name in folders if name.startswith("schedbed-"))
 
@@ -173,7 +176,10 @@ def _command_line(process: psutil.Process) -> str:
 
 
 def eventually(look: Callable[[], Any], otherwise: str, within_s: float = PATIENCE_S) -> Any:
-    """Return the first true result of `look`; fail the test if there is none in time."""
+    """Return the first true result of `look`.
+
+    Raises AssertionError with the text `otherwise` after `within_s` seconds.
+    """
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         found = look()
@@ -184,7 +190,7 @@ def eventually(look: Callable[[], Any], otherwise: str, within_s: float = PATIEN
 
 
 def write_scenario(folder: Path, **changes: Any) -> Path:
-    """Write the small scenario, with top-level keys replaced, to a file."""
+    """Write the small scenario to a file, with top-level keys replaced by `changes`; return the path."""
     path = folder / "scenario.yaml"
     path.write_text(yaml.safe_dump(SCENARIO | changes))
     return path

@@ -1,4 +1,4 @@
-"""The task costs that tests declare: of synthetic jobs, and of a paper's three applications."""
+"""Task costs that tests declare: for synthetic jobs, and for a paper's three applications."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from schedbed.tasks.specs import Cost, JobSpec
 
 
 class SpecifiedCosts:
-    """Costs from the job's own `map_costs` and `reduce_costs`; a job without them costs nothing."""
+    """A `CostModel` that returns the job's own `map_costs` and `reduce_costs`; zero for jobs without them."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`: return the declared cost."""
+        """Implement `CostModel.map_cost`: return the cost declared for the map."""
         return _of(job.map_costs[index]) if job.map_costs else FREE
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`: return the declared cost."""
+        """Implement `CostModel.reduce_cost`: return the cost declared for the reduce."""
         return _of(job.reduce_costs[index]) if job.reduce_costs else FREE
 
 

@@ -1,4 +1,4 @@
-"""Any state as text, for comparing two states, circles and shared objects included."""
+"""Converts any object to text, cycles included, to compare the states of two programs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ PLAIN = (type(None), bool, int, float, str, bytes)
 
 
 def described(state: Any) -> str:
-    """Return a line for each object reached, with its attributes; objects are numbered in order of first reach.
+    """Return a line for each object reachable from `state`, with its attributes.
 
-    Texts, numbers, tuples and dataclasses are shown by value: the identity of two equal ones makes no difference.
+    Objects are numbered in the order in which they are reached. Texts, numbers, tuples and dataclasses are
+    shown by value, since the identity of equal values makes no difference.
     """
     numbers: dict[int, int] = {}
     waiting: list[Any] = []

@@ -1,4 +1,7 @@
-"""A Docker engine for tests: a missing base image is built; without an engine, tests skip with the reason."""
+"""Access to a Docker engine for tests.
+
+A missing base image is built. Without an engine, tests are skipped with the reason.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def engine_or_skip() -> None:
 
 
 def left_of(run_part: str) -> list[str]:
-    """Return the containers, networks and volumes of runs with that part in their name."""
+    """Return the containers, networks and volumes whose run id contains `run_part`."""
     client = connect()
     try:
         only = {"label": "schedbed.run"}

@@ -1,4 +1,4 @@
-"""A fake attempt runtime: the actions that the agent's tests give to an attempt."""
+"""A fake attempt runtime: the actions that tests of the agent give to an attempt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from schedbed.tasks.specs import AttemptSpec
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Carry out `params["do"]` and leave a report as the real runtime does."""
+    """Carry out the action `params["do"]` and write a report like the real runtime; return the exit code."""
     with limited:
         return _run(spec, node)
 
@@ -66,7 +66,7 @@ def _with_child(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _children(spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Start two children that burn CPU and are never waited for; one of them holds shared memory."""
+    """Start two children that burn CPU, one of which holds shared memory; never wait for them."""
     held = mmap.mmap(-1, spec.params["bytes"])
     for child in range(2):
         if os.fork() == 0:
@@ -98,8 +98,7 @@ def _shared_memory(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _children_spin(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
-    """Start two children in sessions of their own that are never waited for, and a shell's child, all without a
-    pacer."""
+    """Start three children without a pacer: two in sessions of their own, and a shell's child."""
     for _ in range(2):
         subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
     subprocess.run(["sh", "-c", "(while :; do :; done) & wait"], check=False)
@@ -133,7 +132,7 @@ def _exit(_spec: AttemptSpec, _node: NodeContext) -> dict[str, Any]:
 
 
 def _show_environment(_spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
-    """Write the node and the environment to a map output, and wait to be inspected."""
+    """Write the node and the environment to a map output, and wait so that the test can inspect them."""
     told = json.dumps({"context": repr(node), "environment": dict(os.environ)})
     (node.root / "mapout" / "told").write_text(told)
     time.sleep(60)
@@ -156,7 +155,7 @@ def _map_output(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
 
 
 def _look(spec: AttemptSpec, node: NodeContext) -> dict[str, Any]:
-    """Return facts about the attempt's surroundings as its reason."""
+    """Return facts about the attempt's surroundings in the reason of its report."""
     seen = {
         "descriptors": sorted(int(path.name) for path in Path("/proc/self/fd").iterdir()),
         "session": os.getsid(0) == os.getpid(),

@@ -1,4 +1,4 @@
-"""Builds a run's folder without a run: a small list scheduler makes plausible rows."""
+"""Writes a run's folder without a run; a small list scheduler produces plausible rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ APPS = ("wordcount", "sort", "grep", "synthetic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeRun:
-    """The content of a folder; `write` makes it. `attempts` is the approximate number of maps of all jobs under a
-    policy."""
+    """The settings of a made-up run; `write` creates its folder.
+
+    `attempts` is the approximate number of maps of all jobs under a policy.
+    """
 
     policies: tuple[str, ...] = ("fifo", "fair", "delay:node_wait=5s")
     repeats: int = 1
@@ -106,7 +108,7 @@ class _Job:
 
 
 class _Simulation:
-    """One policy, one repeat: slots ask for work one after another in virtual time."""
+    """Simulates one repeat of one policy: free slots take tasks one after another in virtual time."""
 
     def __init__(self, fake: FakeRun, policy: str, repeat: int) -> None:
         self.fake, self.policy = fake, policy
@@ -163,7 +165,7 @@ class _Simulation:
         return at is not None and node == "n3" and at <= now < at + 20
 
     def _offer(self, now: float, node: dict[str, Any], kind: str) -> float | None:
-        """Launch a task in this slot and return the time at which it is free again; None if there was no task."""
+        """Launch a task in a free slot; return the time at which it ends, None without a task."""
         ready = [job for job in self.unfinished if job.submit <= now]
         if self.policy != "fifo":
             ready.sort(key=lambda job: (job.running, job.submit))

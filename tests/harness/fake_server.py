@@ -1,4 +1,4 @@
-"""A server with the answers that a test sets."""
+"""A server with one fixed answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from schedbed.deploy.security.listeners import Listener
 
 @contextmanager
 def answering(said: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Listener]:
-    """Serve on a loopback port, in TLS or in clear: answer every connection with these bytes, and close it."""
+    """Serve on a loopback port: answer every connection with the same bytes, then close it.
+
+    With `tls` the server speaks TLS.
+    """
 
     def serve(line: socket.socket) -> None:
         while True:
@@ -21,7 +24,7 @@ def answering(said: bytes, tls: ssl.SSLContext | None = None) -> Iterator[Listen
                 peer, _ = line.accept()
             except OSError:
                 return
-            with peer, suppress(OSError):  # A caller in clear, where TLS is spoken.
+            with peer, suppress(OSError):  # A client may connect without TLS.
                 talk(peer if tls is None else tls.wrap_socket(peer, server_side=True))
 
     def talk(peer: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""Processes that compute without end, beside a measurement."""
+"""Processes that compute without end, to load the host during a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# As plain a priority as attempts have, where the host allows it: what gives way to attempts does not count.
+# The same priority as attempts, if the host allows it: a process of lower priority would not load the host.
 HOG = """
 import contextlib, os
 with contextlib.suppress(OSError):

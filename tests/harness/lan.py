@@ -1,7 +1,8 @@
-"""Separate hosts on this machine: each a set of namespaces with its own network, processes, /tmp and name.
+"""Separate hosts emulated on this machine, each with its own network, processes, /tmp and host name.
 
-They share the machine's other files, so folders that they must not find there are hidden. The first host bridges the
-network. A host ends with its holder process, and that ends with this process.
+A host is a set of Linux namespaces. Hosts share other files of the machine, so folders that they must not see
+are hidden. The first host bridges the network. A host ends with its holder process, which ends with this
+process.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ exec sleep infinity
 
 
 def missing() -> str:
-    """Return why there can be no such hosts here; empty if there can."""
+    """Return the reason why such hosts cannot be created here; empty if they can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     absent = [tool for tool in NEEDED if shutil.which(tool) is None]
@@ -59,7 +60,11 @@ def missing() -> str:
 
 
 class LanHost:
-    """A host. Its /tmp is `folder` outside; `hidden` folders are empty in it; an engine needs `cgroups`."""
+    """An emulated host. Its /tmp is `folder` outside.
+
+    The `hidden` folders are empty on the host; with `cgroups`, which an engine needs, control groups stay
+    mounted.
+    """
 
     def __init__(
         self, name: str, address: str, folder: Path, hidden: list[Path], *, cgroups: bool = False
@@ -88,12 +93,12 @@ class LanHost:
         self.pid = int(children.split()[0])
 
     def command(self, *arguments: str) -> list[str]:
-        """Return a command line that runs on the host."""
+        """Return the command line that runs the arguments on the host."""
         spaces = ["-n", "-m", "-u", "-p"]
         return ["nsenter", "-t", str(self.pid), *spaces, f"--wd={ROOT}", *arguments]
 
     def run(self, *arguments: str, **environment: str) -> None:
-        """Run a command on the host to its end. Fails the test if the command fails."""
+        """Run a command on the host to its end. Raises AssertionError if the command fails."""
         failed, said = self.tried(*arguments, **environment)
         assert not failed, f"{self.name}: {' '.join(arguments)}: {said}"
 
@@ -110,7 +115,7 @@ class LanHost:
         return done.returncode, done.stdout
 
     def start(self, log: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a command on the host; its output goes to `log`."""
+        """Start a command on the host and return its process; the output goes to the file `log`."""
         with log.open("wb") as out:
             return subprocess.Popen(
                 self.command(*arguments),
@@ -138,7 +143,7 @@ class LanHost:
         return self._holder.poll() is None
 
     def kill(self) -> None:
-        """Cut the host's power: all its processes die at once, and its network with them."""
+        """Kill all processes of the host at once, which also ends its network, as a power failure does."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -150,7 +155,7 @@ class LanHost:
 
 
 class Lan:
-    """Hosts that reach only each other, at 10.97.0.1, 10.97.0.2 ...; a context manager."""
+    """A network of emulated hosts at 10.97.0.1, 10.97.0.2, ..., isolated from others; a context manager."""
 
     def __init__(self, folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> None:
         self._folder = folder
@@ -189,7 +194,7 @@ class Lan:
 
 
 def lan_or_skip(folder: Path, hidden: dict[str, list[Path]], *, cgroups: bool = False) -> Lan:
-    """Return such hosts; skip the test with the reason if there can be none."""
+    """Return a network of emulated hosts; skip the test with the reason if they cannot be created."""
     why = missing()
     if why:
         pytest.skip(why)

@@ -1,4 +1,4 @@
-"""An in-memory node for attempts under test: files and map outputs are bytes in dictionaries."""
+"""An in-memory node for tests of attempts: files and map outputs are bytes in dictionaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BIG = 4 * 2**30
 
 
 class FakeOutput:
-    """A file that is being written."""
+    """An output file that is stored in the node's dictionary when it is closed."""
 
     def __init__(self, node: FakeNode, path: str) -> None:
         self._node, self._path = node, path
@@ -35,7 +35,10 @@ class FakeOutput:
 
 
 class FakeNode:
-    """Serves files in pieces of `piece` bytes; `broken` maps map attempts to the number of fetches that fail."""
+    """Serves files in pieces of `piece` bytes.
+
+    `broken` has, for each map attempt, the number of fetches that still fail.
+    """
 
     def __init__(self, root: Path, files: dict[str, bytes] | None = None, piece: int = 1000) -> None:
         self.root = root
@@ -84,7 +87,7 @@ class FakeNode:
 
 
 def a_spec(kind: TaskKind, index: int = 0, **changes: Any) -> AttemptSpec:
-    """Return an attempt of job_0001."""
+    """Return the specification of an attempt of job_0001; `changes` replace fields."""
     task = f"job_0001_{kind[0]}_{index:06d}"
     plain = AttemptSpec(
         attempt=f"{task}_0", task=task, job="job_0001", kind=kind, index=index, app="wordcount",
@@ -94,7 +97,7 @@ def a_spec(kind: TaskKind, index: int = 0, **changes: Any) -> AttemptSpec:
 
 
 def report_of(root: Path, spec: AttemptSpec) -> dict[str, Any]:
-    """Return an attempt's report."""
+    """Return the report that an attempt has written below `root`."""
     return json.loads((root / "attempts" / spec.attempt / "report.json").read_text())
 
 
@@ -108,7 +111,7 @@ class FakeCluster:
         self.reports: list[dict[str, Any]] = []
 
     def node(self) -> FakeNode:
-        """Return a node for one attempt, with everything written so far."""
+        """Return a node for the next attempt, with all files and map outputs written so far."""
         node = FakeNode(self.root, self.files, self.piece)
         folders = sorted((self.root / "mapout").glob("*")) if (self.root / "mapout").exists() else []
         node.outputs = [
@@ -117,7 +120,7 @@ class FakeCluster:
         return node
 
     def attempt(self, spec: AttemptSpec, node: FakeNode | None = None) -> dict[str, Any]:
-        """Run one attempt and return its report; fail the test unless it succeeded."""
+        """Run one attempt and return its report. Raises AssertionError unless it succeeds."""
         code = run_on(spec, node or self.node(), self.root, 0.0, 0.001)
         report = report_of(self.root, spec)
         assert (code, report["state"]) == (0, "succeeded"), report["reason"]
@@ -132,7 +135,7 @@ class FakeCluster:
         params: dict[str, Any] | None = None,
         **changes: Any,
     ) -> list[bytes]:
-        """Run maps over the input cut at `cuts`, then the reduces; return the parts' bytes in order."""
+        """Run maps over the input cut at the offsets `cuts`, then the reduces; return the output parts."""
         length = len(self.files["/in"])
         edges = sorted({0, length, *cuts})
         splits = list(pairwise(edges)) or [(0, 0)]

@@ -1,4 +1,4 @@
-"""Applications of a user's own under test: a class's file, or commands, as a job's parameters and files."""
+"""Users' own applications for tests: a class in a file, or commands, as a job's parameters and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from tests.harness.memory_node import FakeCluster, a_spec, report_of
 
 
 class OwnJob:
-    """A job of a class `App` with this body, or of commands, on a cluster of one node in this process."""
+    """A job of a user's class `App`, or of commands, on a simulated cluster of one node in this process.
+
+    `code` is the source of the class; without it, `params` describe the commands.
+    """
 
     def __init__(self, folder: Path, data: bytes, code: str = "", **params: Any) -> None:
         self.root = folder / "node"
@@ -32,19 +35,19 @@ class OwnJob:
             self.ship(*with_imported(path))
 
     def ship(self, *paths: Path) -> None:
-        """Put files beside the program, and into the block store."""
+        """Add files to the job's program files and to the block store."""
         for path in paths:
             file = ProgramFile.of(path.name, path)
             self.params[FILES] = [*self.params[FILES], *files_to_json([file])]
             self.cluster.files[file.path] = path.read_bytes()
 
     def run(self, reduces: int = 1, cuts: tuple[int, ...] = (), **changes: Any) -> list[bytes]:
-        """Run the whole job, again if it has run; return the parts in order."""
+        """Run the whole job, deleting map outputs of an earlier run; return the output parts in order."""
         shutil.rmtree(self.root / "mapout", ignore_errors=True)
         return self.cluster.job(self.app, cuts, reduces, self.params, **changes)
 
     def reason(self, **changes: Any) -> str:
-        """Run one map that must fail, and return the reason."""
+        """Run one map that must fail, and return the reason in its report."""
         data = self.cluster.files["/in"]
         where = {"file": "/in", "length": len(data), "file_length": len(data)}
         spec = a_spec(TaskKind.MAP, app=self.app, params=self.params, **where, **changes)

@@ -1,4 +1,4 @@
-"""A user's own policy, as the text of its file."""
+"""The source of a small user's policy, for tests that load a policy from a file."""
 
 MINE = """
 from schedbed.policy import Proposal, TaskKind

@@ -1,4 +1,4 @@
-"""A WebHDFS client that shows the token and reads errors, with a real NameNode and nodes that only keep blocks."""
+"""A WebHDFS client with the access token, for a real NameNode with simple block nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Story = Callable[["RestClient", Cluster], Awaitable[None]]
 
 
 class RestClient:
-    """Speaks to a WebHdfs application with the token as `delegation`."""
+    """Sends requests to a WebHDFS server, with the token as parameter `delegation`."""
 
     def __init__(self, http: TestClient[Any, Any]) -> None:
         self.http = http
@@ -33,7 +33,7 @@ class RestClient:
         return await response.json()
 
     async def store(self, path: str, data: bytes, **params: Any) -> Any:
-        """Create a file as a careful client does it, in two steps."""
+        """Create a file in two steps: ask for the location without data, then send the data there."""
         first = await self.request("PUT", path, "CREATE", **params)
         assert first.status == 307
         return await self.http.session.put(first.headers["Location"], data=data)
@@ -45,7 +45,7 @@ class RestClient:
         return await (await self.request("GET", path, "OPEN")).read()
 
     async def done(self, method: str, path: str, op: str, **params: Any) -> None:
-        """Check for an answer without a body."""
+        """Send a request, and check that it succeeds with an empty body."""
         response = await self.request(method, path, op, **params)
         assert (response.status, await response.text()) == (200, "")
 
@@ -53,7 +53,7 @@ class RestClient:
         return (await self.told(method, path, op, **params))[:2]
 
     async def told(self, method: str, path: str, op: str, **params: Any) -> tuple[int, str, str]:
-        """Return status, exception and message of an error."""
+        """Send a request that must fail; return the status, the exception's name and the message."""
         response = await self.request(method, path, op, **params)
         body = (await response.json())["RemoteException"]
         assert body["javaClassName"].endswith(body["exception"])

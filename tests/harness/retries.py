@@ -1,4 +1,4 @@
-"""Counts tests that were tried twice: each retry goes into a file with its cause, and too many fail the run."""
+"""Pytest plugin that counts retried tests, logs them with their causes, and fails a session with too many."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-# Characters of the first try's output that are kept; the end names the error.
+# Number of characters kept of the first try's output, from the end, which names the error.
 SAID_MAX = 4000
-# One retry in this many tests is an accident of the host; more of them are faults to be found.
+# One retry in 100 tests may be caused by a busy host; more retries point to a bug.
 TESTS_A_RETRY = 100
-# The sessions of live tests are small parts of a run of thousands of tests, and the only ones with retries.
+# Only sessions of live tests have retries; they are small parts of a run of thousands of tests.
 LEAST_ALLOWED = 3
 
 
 class Retries:
-    """The retries of one session: a plugin of the process that sees the reports of all workers."""
+    """The retries of one session; the plugin runs in the process that receives all workers' reports."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -25,7 +25,7 @@ class Retries:
 
     @property
     def allowed(self) -> int:
-        """Return the number of retries allowed for the tests that ran: one in a hundred, three in a small session."""
+        """Return the number of retries allowed: one per hundred tests run, at least three."""
         return max(LEAST_ALLOWED, len(self.ran) // TESTS_A_RETRY)
 
     @property
@@ -34,13 +34,13 @@ class Retries:
         return len(self.retried) > self.allowed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that has started, and a failed try that will be repeated."""
+        """Record that a test ran, and a failed try that pytest will repeat."""
         self.ran.add(report.nodeid)
         if report.outcome == "rerun":
             self.retried.append(report)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Append the retries to the file; fail a session with too many, even if all tests passed."""
+        """Append the retries to the log file; fail a session with too many, even if all tests passed."""
         if not self.retried:
             return
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Retries:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Print the same causes, and whether their number fails the run."""
+        """Print the retries with their causes, and whether their number fails the session."""
         if not self.retried:
             return
         for report in self.retried:
@@ -64,6 +64,6 @@ class Retries:
 
 
 def _cause(report: pytest.TestReport) -> str:
-    """Return the end of a failed try's report, indented."""
+    """Return the last characters of a failed try's report, indented."""
     said = report.longreprtext[-SAID_MAX:]
     return "\n".join(f"    {line}" for line in said.splitlines())

@@ -1,4 +1,4 @@
-"""Folders that several processes of one test session use and one of them makes."""
+"""Folders shared by the processes of one test session; one process fills each folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder of the session that `make` has filled: in the first process that asks, while others wait."""
+    """Return a folder of the session that `make` has filled.
+
+    The first process that asks calls `make`; others wait.
+    """
     root = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # each worker has a folder of its own in the session's
+    if "PYTEST_XDIST_WORKER" in os.environ:  # Each worker's folder is inside the session's.
         root = root.parent
     folder, done = root / name, root / f"{name}.done"
     with (root / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a try that failed
+            shutil.rmtree(folder, ignore_errors=True)  # Remove what a failed try left.
             folder.mkdir()
             make(folder)
             done.touch()

@@ -1,4 +1,4 @@
-"""Simulations for the tests: small ones of whole clusters, and those of single attempts on model nodes."""
+"""Small simulations for tests: whole clusters, and single attempts on modeled nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_TIMING = Timing(request_s=0.0, decision_s=0.0, reply_s=0.0, commit_s=0.0)
 
 
 class Tape:
-    """Keeps all rows, by table."""
+    """A sink that keeps all rows, by table."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -41,12 +41,12 @@ class Tape:
     def fault(self, row: Any) -> None: ...
 
     def text(self, *tables: str) -> str:
-        """Return those tables, or all, as text, for comparing whole runs."""
+        """Return the rows of the named tables, or of all, as text for comparison."""
         return "\n".join(repr(tuple(row)) for table in tables or tuple(self.rows) for row in self.rows[table])
 
 
 def cluster(count: int, *, racks: int = 2, heartbeat_s: float = 0.5, **changes: Any) -> ClusterSpec:
-    """Return nodes of two cores with two map slots and one reduce slot, dealt over the racks."""
+    """Return a cluster spread over racks; each node has two cores, two map slots and one reduce slot."""
     fields: dict[str, Any] = {
         "cores": 2,
         "core_speed": 1.0,
@@ -72,7 +72,7 @@ def job(
     read_bytes: int = 0,
     **changes: Any,
 ) -> PlannedJob:
-    """Return a job with attempts of those durations in seconds, plus the time to read remote data."""
+    """Return a job whose attempts last the given seconds, plus the time to read remote data."""
     demand = Demand(memory_bytes=512 * MIB)
     return PlannedJob(
         job=name,
@@ -91,7 +91,7 @@ def job(
 
 
 def setup(jobs: Sequence[PlannedJob], count: int = 2, *, policy: Any = "fifo", **changes: Any) -> Setup:
-    """Return a setup without contention and without latencies."""
+    """Return a simulator setup without contention and without latencies."""
     fields: dict[str, Any] = {
         "cluster": cluster(count),
         "costs": SpecifiedCosts(),
@@ -104,7 +104,10 @@ def setup(jobs: Sequence[PlannedJob], count: int = 2, *, policy: Any = "fifo", *
 
 
 def play(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tape:
-    """Run a simulation to its end and return its rows; `check` is called with it after each step."""
+    """Simulate to the end and return the rows.
+
+    `check`, if given, is called with the simulation after each step.
+    """
     tape = Tape()
     simulation = Simulation(setup, tape)
     while simulation.step():
@@ -114,7 +117,7 @@ def play(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tap
 
 
 def random_jobs(seed: int, count: int = 8) -> tuple[list[PlannedJob], list[InputFile]]:
-    """Return jobs of three users over a minute, some with input."""
+    """Return random jobs of three users, submitted within 40 seconds, and the input files that some read."""
     luck = chance(seed, "jobs")
     jobs: list[PlannedJob] = []
     files: list[InputFile] = []
@@ -140,7 +143,7 @@ def random_jobs(seed: int, count: int = 8) -> tuple[list[PlannedJob], list[Input
 
 
 def random_faults(seed: int, nodes: int, kinds: Sequence[str]) -> list[PlannedFault]:
-    """Return one fault of each kind, at random times in the first half minute."""
+    """Return one fault of each kind, at random times in the first 25 seconds."""
     luck = chance(seed, "faults")
     faults: list[PlannedFault] = []
     for kind in kinds:
@@ -163,7 +166,7 @@ MB = 1_000_000
 
 
 def node(name: str, rack: str = "r0", **more: Any) -> NodeSpec:
-    """Return a node with two cores at half a host core, a disk of 100 MB/s, and a network of 50 MB/s."""
+    """Return a node with two cores of half a host core, a disk of 100 MB/s and a network of 50 MB/s."""
     known: dict[str, Any] = {
         "cores": 2,
         "core_speed": 0.5,
@@ -179,12 +182,15 @@ def node(name: str, rack: str = "r0", **more: Any) -> NodeSpec:
 def map_plan(
     index: int = 0, blocks: Sequence[tuple[str, int]] = (), *, number: int = 0, **more: Any
 ) -> AttemptPlan:
-    """Return a map of job_1, which has two maps and a reduce; `more` are fields of the plan or of its cost."""
+    """Return a map attempt of job_1, which has two maps and a reduce.
+
+    `more` has fields of the plan or of its cost.
+    """
     return _plan(TaskKind.MAP, index, number, blocks=tuple(blocks), **more)
 
 
 def reduce_plan(index: int = 0, *, number: int = 0, **more: Any) -> AttemptPlan:
-    """Return a reduce of job_1; otherwise as `map_plan`."""
+    """Return a reduce attempt of job_1; `more` has fields of the plan or of its cost."""
     return _plan(TaskKind.REDUCE, index, number, **more)
 
 
@@ -199,7 +205,7 @@ def _plan(kind: TaskKind, index: int, number: int, **more: Any) -> AttemptPlan:
 
 @dataclass
 class Blocks:
-    """A block store with fixed placement; output goes to the writer and then to `others`."""
+    """A block store with fixed placement of inputs; output goes to the writer's node, then to `others`."""
 
     at: dict[str, list[NodeId]] = field(default_factory=dict)
     others: list[NodeId] = field(default_factory=list)
@@ -218,7 +224,7 @@ class Blocks:
 
 
 def outputs(*made: tuple[int, NodeId], done: bool = True, number: int = 0, lost: bool = False) -> MapOutputs:
-    """Return news of job_1: maps with the nodes they ran on."""
+    """Return a message about finished maps of job_1, given as pairs of map index and node."""
     told = [
         MapOutput(index=index, attempt=f"job_1_m_{index}_{number}", node=where, lost=lost)
         for index, where in made
@@ -227,7 +233,7 @@ def outputs(*made: tuple[int, NodeId], done: bool = True, number: int = 0, lost:
 
 
 def run(emulation: Emulation, until_s: float = math.inf) -> list[tuple[float, Happening]]:
-    """Return all events until then, with their times."""
+    """Advance an emulation to a time, by default to its end; return all events with their times."""
     seen: list[tuple[float, Happening]] = []
     while (at_s := emulation.next_s()) <= until_s and at_s < math.inf:
         seen += [(at_s, happening) for happening in emulation.advance(at_s)]
@@ -235,7 +241,10 @@ def run(emulation: Emulation, until_s: float = math.inf) -> list[tuple[float, Ha
 
 
 def reports(seen: Sequence[tuple[float, Happening]]) -> dict[str, AttemptReport]:
-    """Return the reports among them, by attempt; check that each comes once and at its end."""
+    """Return the attempts' reports in a list of events, by attempt.
+
+    Checks that each report comes once and at the end time of its attempt.
+    """
     found: dict[str, AttemptReport] = {}
     for at_s, (_, said) in seen:
         if isinstance(said, AttemptReport):
@@ -246,5 +255,5 @@ def reports(seen: Sequence[tuple[float, Happening]]) -> dict[str, AttemptReport]
 
 
 def failures(seen: Sequence[tuple[float, Happening]]) -> list[tuple[float, FetchFailure]]:
-    """Return the fetch failures among them."""
+    """Return the fetch failures in a list of events, with their times."""
     return [(at_s, said) for at_s, (_, said) in seen if isinstance(said, FetchFailure)]

@@ -1,6 +1,7 @@
-"""Counts packets on an interface, below all programs: `python tests/harness/sniffer.py INTERFACE MARKER`; needs root.
+"""Counts packets on a network interface: `python tests/harness/sniffer.py INTERFACE MARKER`; needs root.
 
-Prints `ready`, and at SIGTERM one JSON line: packets, their bytes, and the number of packets with the marker.
+Prints `ready`, and at SIGTERM one line of JSON: the number of packets, their size in bytes, and the number of
+packets that contain the marker.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def main() -> None:
             try:
                 packet = line.recv(2**17)
             except TimeoutError:
-                if over:  # and all that was held has been read
+                if over:  # All buffered packets have been read.
                     break
                 continue
             packets += 1

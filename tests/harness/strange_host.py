@@ -1,6 +1,6 @@
-"""A host with a wrong clock and slow compression: a `sitecustomize` for each Python process on it.
+"""Makes Python programs on an emulated host see a wrong clock and slow compression, by a `sitecustomize`.
 
-Work that never calls `zlib.compress` is not slowed.
+Programs that never call `zlib.compress` are not slowed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,11 @@ if slower > 1:
 
 
 def strange(host: LanHost, *, ahead_s: float = 0.0, slower: float = 1.0) -> dict[str, str]:
-    """Return the environment that makes a program on the host, and its children, see the wrong clock and the slow
-    compression."""
+    """Return the environment for a program on the host with a wrong clock and slow compression.
+
+    The clock is `ahead_s` seconds ahead, and work before a compression takes `slower` times as long. Child
+    processes inherit the environment.
+    """
     folder = host.folder / "strange"
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(SITECUSTOMIZE)

@@ -1,4 +1,4 @@
-"""Small tables by hand: rows name only the columns that matter to a test."""
+"""Builds small result tables from rows that name only the columns a test needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NODE = NodeSpec(
     map_slots=2,
     reduce_slots=1,
 )
-"""A node as a live run knows it."""
+"""A declared node of a live run."""
 NODES: tuple[dict[str, Any], ...] = tuple(
     {
         "node": name,
@@ -56,7 +56,10 @@ NODES: tuple[dict[str, Any], ...] = tuple(
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return a frame of one table; columns that a row leaves out get the default, 0, or missing."""
+    """Return a table as a data frame.
+
+    Columns missing from a row get the table's default, 0 or a missing value.
+    """
     made: list[tuple[Any, ...]] = []
     for number, row in enumerate(rows):
         values: dict[str, Any] = {
@@ -75,11 +78,11 @@ def table(name: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def run_of(**tables: Sequence[Mapping[str, Any]]) -> RunTables:
-    """Return one policy's run on two nodes of one map and one reduce slot each."""
+    """Return the tables of a run on two nodes with one map slot and one reduce slot each."""
     frames = {name: table(name, tables.get(name, ())) for name in COLUMNS}
     return RunTables("fifo", 0, frames, NODES)
 
 
 def rows(table: str, *given: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return rows of a table in the JobTracker's form; a column that a row does not name is None."""
+    """Return rows of a table as tuples, in the JobTracker's format; missing columns are None."""
     return [tuple(each.get(column) for column in COLUMNS[table]) for each in given]

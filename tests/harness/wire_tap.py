@@ -1,4 +1,4 @@
-"""A proxy that keeps every byte that passes."""
+"""A TCP proxy that records all bytes that pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Tap:
-    """All bytes that have passed, in either direction. `cut` breaks the open connections."""
+    """The recorded bytes of both directions; `cut` breaks the open connections."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -21,7 +21,7 @@ class Tap:
             writer.transport.abort()
 
     async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
-        """Carry a connection until both ends have closed it."""
+        """Forward a connection to `port` until both ends have closed it."""
         self.connections += 1
         there, back = await asyncio.open_connection("127.0.0.1", port)
         self._open |= {writer, back}
@@ -39,7 +39,7 @@ class Tap:
 
 @asynccontextmanager
 async def tapped(port: int) -> AsyncIterator[Tap]:
-    """Yield a proxy on loopback in front of that port."""
+    """Yield a recording proxy on the loopback interface that forwards to `port`."""
     tap = Tap()
     server = await asyncio.start_server(lambda *ends: tap.join(ends[0], ends[1], port), "127.0.0.1", 0)
     tap.port = server.sockets[0].getsockname()[1]

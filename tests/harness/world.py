@@ -1,7 +1,7 @@
-"""A cluster in virtual time for tests: the shared driver and trackers, run by hand, with faults.
+"""A cluster in virtual time for tests: the shared driver and trackers in one event queue, with faults.
 
-Time is whole milliseconds; events fire in the order (time, insertion). The core's accounts are checked after each
-event.
+Time is whole milliseconds; events fire in the order (time, insertion). The core's tables are checked after
+each event.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def job(
 
 
 def covers(spec: JobSpec, maps: Iterable[Split]) -> bool:
-    """Return whether the maps own each byte of the job's input once. Maps without input are only counted."""
+    """Return whether the maps own each byte of the job's input once.
+
+    Maps without input are only counted.
+    """
     ranges = sorted((each.offset, each.length) for each in maps)
     if not any(split.block for split in spec.splits):
         return len(ranges) == spec.maps
@@ -116,7 +119,7 @@ class Tape:
 
 
 class WorldNode(Tracker):
-    """A node's tracker, the attempts that run on it, and the knowledge of its reduces."""
+    """A node's tracker with the attempts that run on the node, and the map outputs known to its reduces."""
 
     def __init__(self, world: World, spec: NodeSpec) -> None:
         self.world = world
@@ -125,11 +128,11 @@ class WorldNode(Tracker):
         super().__init__(spec.node, 1)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start an incarnation, as `Tracker` does, and forget all attempts of the node."""
+        """Start an incarnation of the tracker, and forget all attempts of the node."""
         super().begin_life(incarnation)
-        self.launches: dict[str, Launch] = {}  # of running attempts
+        self.launches: dict[str, Launch] = {}  # By running attempt.
         self.started_ms: dict[str, int] = {}
-        self.reducing: set[str] = set()  # reduces that have all their input
+        self.reducing: set[str] = set()  # Reduces that have all their input.
         self.known: dict[str, tuple[dict[int, tuple[str, str]], bool]] = {}
         self.forgotten: list[str] = []
 
@@ -139,7 +142,7 @@ class WorldNode(Tracker):
         self.world.register(self)
 
     def report(self) -> Heartbeat:
-        """Return the tracker's heartbeat, in which each attempt is half done."""
+        """Return the tracker's heartbeat, with a progress of 0.5 for each running attempt."""
         self.on_running(
             [
                 AttemptStatus(attempt=a, progress=0.5, phase="map", started_s=self.started_ms[a] / 1000)
@@ -149,7 +152,7 @@ class WorldNode(Tracker):
         return self.heartbeat()
 
     def act(self, reply: Reply) -> None:
-        """Carry out the JobTracker's actions."""
+        """Carry out the actions in a JobTracker's reply."""
         for action in self.on_reply(reply):
             match action:
                 case Launch():
@@ -228,7 +231,10 @@ class WorldNode(Tracker):
 
 
 class World:
-    """Runs jobs on trackers under a policy, with accidents on both."""
+    """Runs jobs on simulated nodes under a policy.
+
+    Tests may lose messages, crash and restart nodes, and make attempts, commits or fetches fail.
+    """
 
     def __init__(
         self,
@@ -246,20 +252,20 @@ class World:
         self.driver = Driver(settings, lambda: policy, self.tape)
         self.now_ms = 0
         self.task_ms = task_ms
-        self.durations: dict[str, int] = {}  # by job, else task_ms
-        self.counters = Counters(output_bytes=10, cpu_s=1.0)  # of each attempt
+        self.durations: dict[str, int] = {}  # By job; default: `task_ms`.
+        self.counters = Counters(output_bytes=10, cpu_s=1.0)  # In the report of each attempt.
         self.audit = audit
         self.specs: dict[str, JobSpec] = {}
         self.effects: list[Effect] = []
-        self.outputs: dict[str, str] = {}  # committed attempt by task
+        self.outputs: dict[str, str] = {}  # Committed attempt by task.
         self.launched: list[str] = []
-        self.parts: dict[str, Split] = {}  # what each map that was ever launched owns
+        self.parts: dict[str, Split] = {}  # Input range of each launched map.
         self.unfetchable: set[str] = set()
         self.lasts: Callable[[str, str], int | None] = lambda attempt, node: (
             None
-        )  # ms on a node, before all else
+        )  # Duration (ms) on a node; overrides `durations`.
         self.failing: Callable[[str, str], str | None] = lambda attempt, node: None
-        self.loses: Callable[[str, int], str] = lambda node, count: ""  # "request", "reply" or ""
+        self.loses: Callable[[str, int], str] = lambda node, count: ""  # Returns "request", "reply" or "".
         self.commit_fails: Callable[[str], bool] = lambda attempt: False
         self.sent: dict[str, int] = {}
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -278,57 +284,57 @@ class World:
 
     @property
     def now_s(self) -> float:
-        """Return the seconds that the core counts."""
+        """Return the current virtual time in seconds."""
         return self.now_ms / 1000
 
     # Events
 
     def after(self, delay_ms: int, fire: Callable[[], None]) -> None:
-        """Schedule a call after a delay."""
+        """Schedule a call after a delay in milliseconds."""
         heapq.heappush(self._heap, (self.now_ms + delay_ms, self._count, fire))
         self._count += 1
 
     def at(self, time_s: float, fire: Callable[[], None]) -> World:
-        """Schedule a call at that time."""
+        """Schedule a call at a time in seconds; return the world, for chaining."""
         self.after(round(time_s * 1000) - self.now_ms, fire)
         return self
 
     def do(self, kind: str, *arguments: Any) -> Any:
-        """Give the driver an event at the current time."""
+        """Give the driver an event at the current time; return the driver's answer."""
         return self.driver.do(self.now_s, kind, *arguments)
 
     def submit(self, spec: JobSpec) -> World:
-        """Schedule the job's submission at its `submit_s`."""
+        """Schedule the job's submission at its `submit_s`; return the world, for chaining."""
         self.specs[spec.job] = spec
         return self.at(spec.submit_s, lambda: self.do("submit", spec))
 
     def register(self, tracker: WorldNode) -> None:
-        """Register the tracker."""
+        """Register the tracker's node and incarnation with the driver."""
         self.do("register", tracker.spec, tracker.incarnation)
 
     def crash(self, name: str) -> None:
-        """Crash the node without a message."""
+        """Crash the node silently: the masters receive no message about it."""
         self.trackers[name].up = False
 
     def restart(self, name: str) -> None:
-        """Start the node's next incarnation."""
+        """Bring the node up again and start its next incarnation."""
         tracker = self.trackers[name]
         tracker.up = True
         tracker.start_over()
 
     def fetchable(self, map_attempt: str, node: str) -> bool:
-        """Return whether a map's output can be fetched."""
+        """Return whether the output of a map attempt can be fetched from a node."""
         return self.trackers[node].up and map_attempt not in self.unfetchable
 
     def part(self, launch: Launch) -> None:
-        """Note the input of a map, which no later attempt may change."""
+        """Record the input range of a map, and check that all attempts of the map have the same range."""
         splits, index = self.specs[launch.job].splits, launch.index
         mine = launch.part.split(index) if launch.part is not None else splits[index]
         known = self.parts.setdefault(launch.attempt.rpartition("_")[0], mine)
         assert (known.offset, known.length) == (mine.offset, mine.length), launch
 
     def send(self, tracker: WorldNode) -> None:
-        """Send one heartbeat, which the network may lose on either way."""
+        """Send a node's heartbeat and deliver the reply, unless the test loses the request or the reply."""
         if not tracker.up:
             return
         name = tracker.spec.node
@@ -371,7 +377,10 @@ class World:
             self.do("committed", effect.attempt)
 
     def run(self, *, limit_s: float = 3600, until_s: float | None = None) -> World:
-        """Run until all jobs have ended (or until that time). Raises AssertionError if they do not end."""
+        """Run until all jobs have ended, or until a time in seconds.
+
+        Raises AssertionError if the jobs do not end.
+        """
         while self._heap:
             time_ms, _, fire = self._heap[0]
             if until_s is not None and time_ms > until_s * 1000:
@@ -387,10 +396,10 @@ class World:
             assert time_ms <= limit_s * 1000, f"stuck: {self.core.status()}"
         raise AssertionError("nothing left to happen")
 
-    # What came of it
+    # Results
 
     def ended_jobs(self) -> dict[str, str]:
-        """Return the state by job, of ended jobs."""
+        """Return the final state of each ended job."""
         return {row.job: row.state for row in self.tape.jobs}
 
     def launches(self) -> list[str]:
@@ -402,10 +411,10 @@ class World:
         ]
 
     def ends(self, state: str | None = None) -> list[str]:
-        """Return the ended attempts, of one state or all."""
+        """Return the ids of ended attempts, all or those of one final state."""
         return [row.attempt for row in self.tape.attempts if state in (None, row.state)]
 
     def history(self) -> str:
-        """Return all rows as text, for comparing whole runs."""
+        """Return all rows as text, for the comparison of whole runs."""
         rows = [*self.tape.decisions, *self.tape.attempts, *self.tape.jobs]
         return "\n".join(str(tuple(row)) for row in rows) + "\n"
