@@ -1,5 +1,4 @@
-"""The API of a cluster that stays up: JSON over HTTP on the loopback interface, for the owner and users with a
-token."""
+"""The HTTP API of a cluster that stays up, on the loopback interface, for the owner and users with tokens."""
 
 from __future__ import annotations
 
@@ -24,13 +23,13 @@ log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 BODY_BYTES = 8 << 20
-THREADS = 32  # submissions wait in one until their input is uploaded
+THREADS = 32  # A submission blocks a thread until its input is uploaded.
 
 
 class Service(Protocol):
     """The operations that the API needs; all but `status`, `job`, `users` and `down` may block.
 
-    A `user` of None is the owner. They raise BadInput, RunFailed or MasterGone.
+    For the owner, `user` is None. The operations raise BadInput, RunFailed or MasterGone.
     """
 
     @property
@@ -47,9 +46,10 @@ class Service(Protocol):
 
 
 class Api(HttpThread):
-    """Serves in a thread of its own while the context lasts, at `port` or any of `ports`; `url` is its address.
+    """Serves the API in a thread while the context lasts.
 
-    `token` is the owner's.
+    The server listens at `port`, or at any free port of `ports`; `url` is its address. `token` is the owner's
+    token.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """Return the aiohttp application; `json_answers.told` defines the answers to errors."""
+    """Return the aiohttp application of the API; `json_answers.told` converts errors to answers."""
     app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), told])
     callers = Callers(service.book, gate)
     handlers = _Handlers(service, callers)
@@ -81,13 +81,16 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
 
 
 class Callers:
-    """Finds out whose request it is. The gate has admitted the token before."""
+    """Identifies the user of a request by the token, which the gate has checked before."""
 
     def __init__(self, book: UserBook, gate: HttpGate) -> None:
         self._book, self._gate = book, gate
 
     def user_of(self, request: web.Request) -> TokenUser | None:
-        """Return the request's user, None for the cluster's owner. A user who was removed meanwhile gets 401."""
+        """Return the user of a request; None for the cluster's owner.
+
+        A user who was removed in the meantime gets status 401.
+        """
         token = request.headers.get("Authorization", "").partition(" ")[2].strip()
         if self._gate.strangers.is_token(token):
             return None
@@ -97,7 +100,7 @@ class Callers:
         return user
 
     def owner_only(self, handler: Handler) -> Handler:
-        """Return the handler with 403 for everybody but the cluster's owner."""
+        """Wrap a handler so that it refuses everybody except the cluster's owner with status 403."""
 
         async def checked(request: web.Request) -> web.StreamResponse:
             user = self.user_of(request)
@@ -110,7 +113,7 @@ class Callers:
 
 
 class _Handlers:
-    """The methods that answer the routes."""
+    """The handlers of the API's routes."""
 
     def __init__(self, service: Service, callers: Callers) -> None:
         self._service, self._user_of = service, callers.user_of
@@ -150,7 +153,7 @@ class _Handlers:
         except (BlockStoreError, MasterGone) as error:
             log.warning("%s: %s", request.path, error)
             if request.transport is not None:
-                request.transport.abort()  # the client sees that the body ends early
+                request.transport.abort()  # So that the client notices the incomplete body.
         return response
 
     async def _parts(self, request: web.Request) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """Python client of a cluster that stays up: submit jobs, read their states and outputs, inject faults.
 
-Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the service's API on the
-loopback interface. The cluster's owner is known by a file; users with a token give its address and their token.
+Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the service's
+API on the loopback interface. The cluster's owner is identified by a private file; users with a token pass
+the address and the token.
 """
 
 from __future__ import annotations
@@ -62,12 +63,15 @@ def connect(name: str | None = None, *, token: str | None = None, patience_s: fl
 
 
 def _checked_address(url: str) -> str:
-    """Return the address of an API. Raises BadInput unless it is on the loopback interface, since a token must not
-    cross a network in clear text."""
+    """Return the address of an API.
+
+    Raises BadInput unless the address is on the loopback interface, since a token must not cross a network
+    unencrypted.
+    """
     parts = urllib.parse.urlsplit(url)
     try:
         is_local = parts.scheme == "http" and parts.hostname in LOOPBACK and parts.port is not None
-    except ValueError:  # no valid port
+    except ValueError:  # The port is invalid.
         is_local = False
     if not is_local or parts.path not in ("", "/") or parts.query or parts.fragment:
         hint = "of another host by: ssh -N -L PORT:127.0.0.1:PORT HOST"
@@ -76,18 +80,18 @@ def _checked_address(url: str) -> str:
 
 
 class Cluster:
-    """A client of one cluster. Every method raises BadInput for a request that the service refuses as wrong, and
-    RunFailed if the cluster fails, ends or does not answer.
+    """A client of one cluster.
 
-    A cluster that does not answer is probably about to end. The client waits up to `patience_s` seconds for that, so
-    that the error can say why the cluster ended.
+    Every method raises BadInput for a request that the service refuses as wrong, and RunFailed if the cluster
+    fails, ends or does not answer. A cluster that does not answer is probably about to end: the client waits
+    up to `patience_s` seconds for the end, so that the error can include the cause.
     """
 
     def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0, is_owner: bool = True) -> None:
         self.record = record
         self.is_owner = is_owner
         self._patience_s = patience_s
-        # No proxy of the environment is asked for what lies on the loopback interface.
+        # Proxies of the environment are ignored, since the API is on the loopback interface.
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     @property
@@ -165,11 +169,11 @@ class Cluster:
         return self._call("PUT", _user_path(user), _given(settings))
 
     def set_user(self, user: str, **settings: Any) -> Json:
-        """Change a user's settings, see `add_user`, and return them; `new_token=True` replaces the token."""
+        """Change a user's settings (see `add_user`) and return them; `new_token=True` replaces the token."""
         return self._call("POST", _user_path(user), _given(settings))
 
     def remove_user(self, user: str) -> None:
-        """Make a user's token invalid. Submitted jobs go on."""
+        """Make a user's token invalid. Submitted jobs continue."""
         self._call("DELETE", _user_path(user))
 
     # ------------------------------------------------------------------------------------------------ the wire
@@ -195,7 +199,7 @@ class Cluster:
             raise self._silence(error) from None
 
     def _silence(self, error: Exception) -> Exception:
-        """Return the exception for a cluster that does not answer, after giving it time to end and say why."""
+        """Wait until a cluster that does not answer has ended, and return the exception that says why."""
         if not self.is_owner:
             return RunFailed(
                 f"the cluster at {self.name} does not answer ({error}): is it up, is the port forwarded?"
@@ -283,7 +287,7 @@ def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json]
 
 
 def _files_named(what: Json, folder: Path) -> dict[str, str]:
-    """Return the files that jobs name, as a request sends them."""
+    """Return the files that jobs name, in the format of a request."""
     from schedbed.deploy.service.job_intake import jobs_document
     from schedbed.deploy.service.users.sent_files import pack_files
 

@@ -1,4 +1,4 @@
-"""The clusters of this user that stay up: a private folder for each, locked by its service as long as it runs."""
+"""Private folders of this user's clusters that stay up; each is locked while its service runs."""
 
 from __future__ import annotations
 
@@ -26,23 +26,30 @@ RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The facts that a client needs about a cluster; kept in a file that only its user can read, since it holds the
-    token."""
+    """The data that a client needs about a cluster.
+
+    The data are in a file that only the user can read, since they include the token.
+    """
 
     name: str
     pid: int
-    url: str  # of its API, on the loopback interface
+    url: str  # Address of the API on the loopback interface.
     token: str
-    out: str  # the folder of its results
+    out: str  # Folder of the results.
     policy: str
     machines: str
     started: str  # ISO 8601
-    failed: str = ""  # why it ended without `schedbed down`
-    doors: Mapping[str, str] = field(default_factory=dict)  # WebHDFS and metrics: where, and the token's file
+    failed: str = ""  # Why the cluster ended without `schedbed down`.
+    doors: Mapping[str, str] = field(
+        default_factory=dict
+    )  # Addresses and token files of WebHDFS and metrics.
 
 
 def home() -> Path:
-    """Return the folder of all clusters of this user, created if missing. Raises BadInput if others can access it."""
+    """Return the folder of all clusters of this user; create it if missing.
+
+    Raises BadInput if other users can access the folder.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and Path(runtime).is_dir():
         folder = Path(runtime) / "schedbed"
@@ -57,7 +64,7 @@ def home() -> Path:
 
 
 def check_name(name: str) -> str:
-    """Return the name. Raises BadInput if it is not valid for a cluster."""
+    """Return the name. Raises BadInput if it is no valid name of a cluster."""
     if not NAMES.match(name):
         raise BadInput(f"--name {name}: expected letters, digits, dots, dashes and underscores")
     return name
@@ -67,12 +74,12 @@ def check_name(name: str) -> str:
 def claimed(name: str) -> Iterator[Path]:
     """Yield the cluster's folder, locked by this process.
 
-    At the end it is removed, unless a record says why the cluster failed. Raises BadInput if a cluster of that name
-    is up.
+    At the end the folder is removed, unless a record says why the cluster failed. Raises BadInput if a
+    cluster of that name is up.
     """
     folder = home() / check_name(name)
     handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
-    while handle is None and time.monotonic() < give_up_s:  # the holder may be a client that only looks
+    while handle is None and time.monotonic() < give_up_s:  # A client holds the lock while it lists clusters.
         time.sleep(LOOK_S / 10)
         handle = _lock(folder)
     if handle is None:
@@ -90,14 +97,16 @@ def claimed(name: str) -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> IO[str] | None:
-    """Take the folder's lock, created if missing; return None if a living process has it. The process's end releases
-    it."""
+    """Lock a folder, created if missing, until this process ends.
+
+    Return None if another process holds the lock.
+    """
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / LOCK
         try:
             handle = path.open("w")
-        except FileNotFoundError:  # removed in between by its last owner
+        except FileNotFoundError:  # Its last owner has just removed the folder.
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +120,7 @@ def _lock(folder: Path) -> IO[str] | None:
 
 
 def _remove(folder: Path, record: ClusterRecord | None) -> None:
-    """Remove a locked folder, and the parent folder if it was the last; the log is kept beside the results."""
+    """Remove a locked folder, and its parent folder if empty; copy the log to the results."""
     if record is not None:
         with suppress(OSError):
             shutil.copyfile(folder / LOG, Path(record.out) / LOG)
@@ -121,7 +130,7 @@ def _remove(folder: Path, record: ClusterRecord | None) -> None:
 
 
 def write_record(folder: Path, record: ClusterRecord) -> None:
-    """Write cluster.json; a reader sees all of it or nothing."""
+    """Write cluster.json at once, so that a reader sees all of the file or none."""
     temporary = folder / f".{RECORD}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -130,7 +139,10 @@ def write_record(folder: Path, record: ClusterRecord) -> None:
 
 
 def read_record(folder: Path) -> ClusterRecord | None:
-    """Return the content of cluster.json; None if it is missing (the cluster still starts, or never came up)."""
+    """Return the content of cluster.json; None if it is missing or unreadable.
+
+    The file is missing while the cluster starts, and after a failed start.
+    """
     try:
         raw = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         return ClusterRecord(**{field.name: raw[field.name] for field in fields(ClusterRecord)})
@@ -139,15 +151,17 @@ def read_record(folder: Path) -> ClusterRecord | None:
 
 
 def mark_failed(folder: Path, why: str) -> None:
-    """Record, for the next client, why the cluster ended without a request."""
+    """Record why the cluster ended without `down`, for the next client."""
     record = read_record(folder)
     if record is not None:
         write_record(folder, replace(record, failed=why))
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and a line for each that failed or was killed, by name. Remove the files of
-    clusters that are not up."""
+    """Return the clusters that are up, and a message for each that failed or was killed, both by name.
+
+    The files of clusters that are not up are removed.
+    """
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
     for folder in sorted(each for each in home().iterdir() if each.is_dir()):
@@ -172,8 +186,10 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """Return the cluster of that name, or the only one. Raises BadInput if there is none, RunFailed if it
-    failed or was killed."""
+    """Return the cluster of a name, or the only cluster if `name` is None.
+
+    Raises BadInput if there is no such cluster, RunFailed if it failed or was killed.
+    """
     up, gone = clusters()
     if name is None and len(up) == 1:
         return next(iter(up.values()))

@@ -1,4 +1,4 @@
-"""Accepts jobs while a cluster runs: checked like a scenario's, numbered, their input uploaded, submitted."""
+"""Accepts jobs while a cluster runs: checks and numbers the jobs, uploads their input and submits them."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ Admit = Callable[[Sequence[PlannedJob], Sequence[InputFile]], None]
 
 
 class Submission(Section):
-    """A file of jobs, each like an entry of a scenario's `workload.jobs`."""
+    """A YAML file of jobs, each like an entry of a scenario's `workload.jobs`."""
 
     jobs: Annotated[list[JobModel], Field(min_length=1)]
 
 
 class RunningCluster(Protocol):
-    """The methods of a running cluster (deploy.live.live_session) that the desk uses."""
+    """The methods of a running cluster (`deploy.live.live_session`) that `Desk` calls."""
 
     def upload(self, file: InputFile) -> None: ...
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]: ...
 
 
 class Desk:
-    """Accepts jobs, from several threads at once.
+    """Accepts jobs for a running cluster; safe for several threads.
 
-    `queues` are the only queues that jobs may use; () allows any. `scenario` has the jobs submitted so far, with
-    their times of submission: a run of it repeats them. `changed` is set with each job.
+    `queues` are the only queues that jobs may use; () allows any. `scenario` has the jobs submitted so far
+    with their submission times, so a run of it repeats them. `changed` is set after each submission.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Return whether a submission is under way."""
+        """Return whether a submission is in progress."""
         return self._busy > 0
 
     def close(self) -> None:
@@ -139,7 +139,10 @@ class Desk:
         return planned
 
     def _upload(self, path: str) -> None:
-        """Wait until the file is in the block store; the first caller uploads it, with one more try if that fails."""
+        """Wait until the file is in the block store; the first caller uploads it.
+
+        A failed upload raises for all waiting callers, and the next caller tries again.
+        """
         with self._lock:
             upload = self._uploads.get(path)
             mine = upload is None
@@ -160,7 +163,7 @@ class Desk:
     def _note(
         self, document: Document, base: Path, planned: Sequence[PlannedJob], times: Mapping[str, float]
     ) -> tuple[PlannedJob, ...]:
-        """Add the jobs to the scenario, with their actual times."""
+        """Add the submitted jobs to the scenario with their actual times, and return them."""
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(
             replace(
@@ -175,7 +178,7 @@ class Desk:
         read |= {path for job in planned for path in job.reads}
         given = dict(self.scenario.given)
         workload = given.get("workload") or {"jobs": []}
-        if "jobs" in workload:  # a trace or a suite cannot hold more
+        if "jobs" in workload:  # A trace or a suite cannot be extended.
             entries = [_entry(entry, came_s / self.scenario.scale, base) for entry in document.value["jobs"]]
             given["workload"] = {"jobs": [*workload["jobs"], *entries]}
         self.scenario = replace(
@@ -190,7 +193,10 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the requested jobs as a document, each with its user; with line numbers if they come from a file."""
+    """Return the requested jobs as a document, each with its user.
+
+    The document has line numbers if the jobs come from a file.
+    """
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
     else:
@@ -203,7 +209,7 @@ def jobs_document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """Return a job as an entry of a scenario that runs it again: with its submit time, and absolute input paths."""
+    """Return a job as an entry of a scenario that repeats it, with submit time and absolute input paths."""
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
@@ -214,5 +220,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the only queues that a policy's jobs may use; () if it has no queues, or accepts others too."""
+    """Return the only queues that a policy's jobs may use; () if the policy has no queues or accepts any."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -1,8 +1,8 @@
 """The process behind a cluster that stays up: one live run without a planned end, and the API to its jobs.
 
-Started by `deploy.service.start` as `python -m schedbed.deploy.service.service` with one JSON line on standard input.
-The process answers one line on standard output, {"ready": ...} or {"error": ..., "code": ...}, and then writes to a
-log.
+`deploy.service.start` starts it as `python -m schedbed.deploy.service.service`, with one JSON line on
+standard input. The process answers with one line on standard output, {"ready": ...} or {"error": ..., "code":
+...}, and from then on writes to a log.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from schedbed.tasks.errors import BadInput
 log = logging.getLogger(__name__)
 
 SEEN_BY_USERS = ("name", "policy", "machines", "started", "state")
-KILL_S = 20.0  # how long killed attempts may take to end when the cluster goes down
+KILL_S = 20.0  # Time for killed attempts to end during a shutdown.
 SAVE_S = 3.0
 SCENARIO = "scenario.yaml"
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -66,7 +66,10 @@ Ready = Callable[[ClusterRecord], None]
 
 
 class ClusterService:
-    """Between the API, which calls from other threads, and the session, which runs in the main thread."""
+    """The operations of a running cluster, called by the API from several threads.
+
+    The session that runs the cluster is in the main thread.
+    """
 
     def __init__(
         self,
@@ -84,14 +87,17 @@ class ClusterService:
         self._session = session
         self._faults = faults
         self._states = JobStates()
-        self._down: str | None = None  # now or wait
-        self._quiet = False  # when it was last asked, no submission was under way
+        self._down: str | None = None  # "now" or "wait".
+        self._quiet = False  # No submission was in progress at the last call of `over`.
         self._killed_s: float | None = None
 
     # For the API
 
     def status(self, user: TokenUser | None = None) -> Json:
-        """Return the cluster's status; see `service_status.picture`. A user does not see paths of the owner's host."""
+        """Return the cluster's status, see `service_status.picture`.
+
+        A user's status has no paths of the owner's host.
+        """
         about = {**self._about, "state": "up" if self._down is None else "going down"}
         if user is not None:
             about = {key: about[key] for key in SEEN_BY_USERS} | {"you": self._with_use(user)}
@@ -107,47 +113,54 @@ class ClusterService:
         return self._states.of(planned)
 
     def users(self) -> list[Json]:
-        """Return the users with a token, their quotas and what is in use."""
+        """Return the users with a token, their quotas and the used parts."""
         return [self._with_use(user) for user in self.book]
 
     def _with_use(self, user: TokenUser) -> Json:
         return user.shown() | {"use": self._ledger.use(user.name)}
 
     def change_user(self, name: str, request: Json, *, is_new: bool) -> Json:
-        """Add or change a user with a token; return the user, and the token if it is new."""
+        """Add or change a user with a token; return the user's settings, and the token if it is new."""
         change = change_of(request)
         token = self.book.add(name, change) if is_new else self.book.set(name, change)
         return self._with_use(self.book.find(name)) | ({} if token is None else {"token": token})
 
     def submit(self, request: Json, user: TokenUser | None = None) -> list[str]:
-        """Submit the jobs of a request and return their ids; see `Desk.take`."""
+        """Submit the jobs of a request and return their ids. Raises the errors of `Desk.take`."""
         jobs = self._desk.take(request) if user is None else self._user_desk.take(request, user)
         return [job.job for job in jobs]
 
     def kill(self, job: str) -> None:
-        """End a job."""
+        """Kill a job."""
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
-        """Apply a fault, an entry of a scenario's `faults`, now (or `at` later), and return its plan."""
+        """Inject a fault now, or later if the fault has `at`; return the planned fault.
+
+        `fault` has the keys of an entry of a scenario's `faults`.
+        """
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
-        """End the cluster soon: at once, or with `wait` after all jobs have ended. Further jobs are refused."""
+        """Begin to shut the cluster down: at once, or with `wait` after all jobs have ended.
+
+        Further jobs are refused.
+        """
         self._desk.close()
         if self._down != "now":
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Read what the jobs have written."""
+        """Return a reader of the jobs' outputs."""
         return self._session.outputs()
 
     # For the session
 
     def seen(self, on_status: OnStatus) -> OnStatus:
-        """Return a listener that passes a status on unless the cluster is idle, so that an idle cluster fills no log.
+        """Return a listener that passes each status on, except while the cluster is idle.
 
-        It also forgets input that only an ended job could read, which would fill the disks.
+        An idle cluster would fill the log. The listener also deletes the input made for an ended synthetic
+        job, which would fill the disks.
         """
         was_idle = False
 
@@ -164,38 +177,42 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Return whether the session must end now; kill running jobs if it must not wait for them."""
+        """Return whether the session must end now.
+
+        `ended` is whether all jobs have ended. Running jobs are killed if the shutdown does not wait for
+        them.
+        """
         if self._down is None:
             return False
         was_quiet, self._quiet = self._quiet, not self._desk.busy
-        if ended and was_quiet:  # so that all that came in was there when they were said to have ended
+        if ended and was_quiet:  # `ended` covers every accepted job.
             return True
         if self._down == "now" and self._killed_s is None:
             try:
                 self._session.kill(None, "the cluster goes down")
             except MasterGone:
-                return True  # it has been silent for a minute
+                return True  # It has not answered for a minute.
             self._killed_s = time.monotonic()
         return self._killed_s is not None and time.monotonic() > self._killed_s + KILL_S
 
 
 class PageDesk:
-    """Changes a cluster that stays up for the live page."""
+    """The operations that the live page may request from a cluster that stays up."""
 
     def __init__(self, service: ClusterService) -> None:
         self._service = service
         self.submit, self.fault = service.submit, service.fault
 
     def kill(self, job: str) -> None:
-        """End a job. Raises BadInput if there is none."""
+        """Kill a job. Raises BadInput if there is no such job."""
         self._service.kill(self._service.job(job)["job"])
 
 
 class ClusterRuns(LiveRuns):
-    """The single run of a cluster that stays up."""
+    """The single live run of a cluster that stays up."""
 
     SUBMITS: ClassVar[bool] = True
-    PART_EVERY_S = 30.0  # a cluster that is up for days must not leave a file every few seconds
+    PART_EVERY_S = 30.0  # Fewer part files, for clusters that are up for days.
 
     def __init__(
         self, scenario: ResolvedScenario, options: RunOptions, order: StartOrder, place: Path, ready: Ready
@@ -233,7 +250,7 @@ class ClusterRuns(LiveRuns):
                 saved_s = time.monotonic()
             if not (
                 self._place / RECORD
-            ).exists():  # perhaps by a logout: no client can find the cluster any more
+            ).exists():  # Removed, perhaps by a logout: no client can find the cluster.
                 service.down(wait=False)
             return service.over(ended)
 
@@ -253,7 +270,7 @@ class ClusterRuns(LiveRuns):
             self._save(desk)
 
     def _save(self, desk: Desk) -> None:
-        """Write the submitted jobs into run.json, and as a scenario that repeats them."""
+        """Write the submitted jobs to run.json, and to a scenario file that repeats them."""
         desk.changed.clear()
         self._record.scenario = desk.scenario.to_json()
         self._record.save(self._folder)
@@ -262,15 +279,15 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Judge a cluster that served to its end as succeeded, even if jobs failed."""
+        """Record the cluster's run as succeeded if it was shut down in order, even if jobs failed."""
         record.state = "succeeded"
 
 
 def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
     """Run the cluster until a request ends it; return the folder of its results.
 
-    `ready` is called as soon as it takes jobs; with `to_log` all output goes to the cluster's log. Raises BadInput
-    before the start, RunFailed if the cluster broke, KeyboardInterrupt.
+    `ready` is called as soon as the cluster accepts jobs; with `to_log` all output goes to the cluster's log.
+    Raises BadInput before the start, RunFailed if the cluster fails, KeyboardInterrupt.
     """
     options = RunOptions(
         out=order.out,
@@ -308,7 +325,7 @@ def _write_to_log(path: Path) -> None:
 
 
 class _Answer:
-    """Sends one line to the process that started this one, if it still listens."""
+    """Sends one line to the process that started the service, unless that process has ended."""
 
     def __init__(self) -> None:
         self._pipe: int | None = os.dup(1)
@@ -322,7 +339,7 @@ class _Answer:
 
 
 def main() -> int:
-    """Run the service process: read its order as a line, answer with a line; return the exit code."""
+    """Run the service process: read the settings from standard input and answer; return the exit code."""
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()

@@ -1,4 +1,4 @@
-"""The status of a cluster that stays up, as JSON values: its nodes, its users' shares, and every job it has had."""
+"""The status of a cluster that stays up, as JSON values: nodes, users' shares, and all jobs so far."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from schedbed.tasks.specs import id_key
 from schedbed.tasks.workloads.planned import PlannedJob
 
 Json = dict[str, Any]
-WAITING = "waiting"  # for its submit time
+WAITING = "waiting"  # Until the job's submit time.
 
 
 class JobStates:
-    """The newest status of each job: the core forgets jobs long after their end, this does not."""
+    """The latest status of each job, kept even for jobs that the core has dropped long after their end."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Json] = {}
 
     def take(self, status: Mapping[str, Any]) -> list[str]:
-        """Take the core's status (`scheduler.core.status`); return the jobs that have ended since the last one."""
+        """Store the statuses of jobs in the core's status (`scheduler.core.status`).
+
+        Return the jobs that have ended since the last call.
+        """
         rows = {row["job"]: row for row in status["jobs"]}
         before = {job for job in rows if job in self._rows and self._rows[job]["state"] in ENDED}
         self._rows |= rows
@@ -51,7 +54,7 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """Return the whole status: the cluster, its jobs in order of their ids, users and nodes."""
+    """Return the whole status: the cluster, its jobs by id, users, nodes and recent decisions."""
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
@@ -66,10 +69,10 @@ def picture(
 def with_faults(
     nodes: Iterable[Json], in_force: Iterable[tuple[PlannedFault, float | None]], now_s: float
 ) -> list[Json]:
-    """Return the nodes, each with the `faults` in force on it: their kind and `left_s`, None for a fault without an
-    end.
+    """Return the nodes, each with the list `faults` of the faults in force on the node.
 
-    `in_force` is `FaultPlan.in_force`; faults of masters are on no node.
+    A fault has its `kind` and the remaining seconds `left_s`, None for a fault without an end. `in_force` is
+    the result of `FaultPlan.in_force`; faults of masters are left out.
     """
     on_nodes = [
         (fault, None if end_s is None else max(0.0, end_s - now_s))
@@ -90,7 +93,7 @@ def with_faults(
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return, by user name: the number of jobs per state, the running tasks, and their share of all running tasks."""
+    """Return a row for each user: job counts by state, running tasks, and the share of all running tasks."""
     found: dict[str, Json] = {}
     for job in jobs:
         user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})

@@ -1,4 +1,4 @@
-"""The output of `up`, `status` and `down` about clusters that stay up."""
+"""The terminal output of `up`, `status` and `down` for clusters that stay up."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ from schedbed.deploy.service.users.quota_ledger import shown_use
 from schedbed.deploy.workspace import base_folder, left_behind
 from schedbed.tasks.units import format_bytes, format_duration
 
-JOBS_SHOWN = 30  # those that have not ended, and the last that have
+JOBS_SHOWN = 30  # Number of ended jobs shown; other jobs are always shown.
 Json = Mapping[str, Any]
 
 
 def show_up(record: ClusterRecord, users: int = 0) -> None:
-    """Print what its owner needs to know of a cluster that has just come up; `users` have a token."""
+    """Print the address and the most useful commands of a cluster that has just started.
+
+    `users` is the number of users with a token.
+    """
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
     for door, where in record.doors.items():
@@ -40,9 +43,9 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """Print one cluster in full if it is named or the only one, else a line for each.
+    """Print the status of a named cluster, or of the only one, in full; of several clusters a line each.
 
-    A cluster that failed or was killed gets a line; if it is the named one, RunFailed is raised.
+    A cluster that failed or was killed gets a line; if it is named, RunFailed is raised.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
@@ -66,7 +69,7 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
 
 def _status(cluster: Cluster) -> Json:
-    """Return the cluster's status; of a cluster that is just ending, the content of its record."""
+    """Return the cluster's status; if the cluster is ending and does not answer, the data of its record."""
     record = cluster.record
     try:
         return cluster.status()
@@ -78,9 +81,9 @@ def _status(cluster: Cluster) -> Json:
 
 
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
-    """End one cluster, or all, and print where the results are; with `everything` also remove leftovers.
+    """Shut one cluster down, or all with `everything`, and print the folders of the results.
 
-    Raises RunFailed if one of them had failed or was killed.
+    With `everything`, leftovers are removed as well. Raises RunFailed if a cluster had failed or was killed.
     """
     console, trouble = Console(), []
     if not everything:
@@ -152,7 +155,7 @@ def _nodes(nodes: Sequence[Json]) -> Table:
 
 
 def _state(node: Json) -> str:
-    """Return the node's state, the faults on it and the time left of each."""
+    """Return a node's state, with a line for each fault in force and its remaining time."""
     lines = [node["state"]]
     for fault in node.get("faults", ()):
         lines.append(_held(fault["kind"], fault["left_s"]))
@@ -160,7 +163,7 @@ def _state(node: Json) -> str:
 
 
 def _held(kind: str, left_s: float | None) -> str:
-    """Return the words for a fault in force, such as `killed by a fault, back in 12 s`."""
+    """Return the text for a fault in force, such as `killed by a fault, back in 12 s`."""
     about = KINDS[kind]
     end = "back" if about.hides_replicas else "over"
     rest = "for good" if left_s is None else f"{end} in {left_s:.0f} s"
@@ -176,7 +179,7 @@ def _users(users: Sequence[Json]) -> Table:
 
 
 def users_table(users: Sequence[Json]) -> Table:
-    """Return the table of users with a token; `use` is missing in a class list."""
+    """Return the table of users with a token; users from a class list have no `use`."""
     table = _table("user", "jobs", "tasks", "input", "own code")
     for user in users:
         quota = user["quota"]
@@ -210,7 +213,7 @@ def _jobs(jobs: Sequence[Json]) -> Table:
 
 
 WHOLE = ("cluster", "node", "job", "running", "maps", "reduces", "user")
-"""Columns whose ids and numbers stay on one line each; on a narrow terminal the others wrap."""
+"""Columns that do not wrap on a narrow terminal."""
 
 
 def _table(*columns: str) -> Table:

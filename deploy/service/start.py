@@ -1,4 +1,4 @@
-"""Starts the service of a cluster that stays up, in a session of its own that outlives the terminal."""
+"""Starts the service of a cluster that stays up, in a separate session that outlives the terminal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StartOrder:
     web: int | None = None
     read_only: bool = False
     users: tuple[TokenUser, ...] = ()
-    api: int = 0  # the API's port of the loopback interface, 0 for any
+    api: int = 0  # The API's port on the loopback interface; 0: any.
 
     def to_line(self) -> str:
         """Return the settings as one line of JSON."""
@@ -62,9 +62,9 @@ class StartOrder:
 
 
 def start(order: StartOrder) -> ClusterRecord:
-    """Start a service and wait until the cluster takes jobs.
+    """Start a service and wait until the cluster accepts jobs; return the cluster's record.
 
-    Raises BadInput and RunFailed as `serve`; Ctrl-C ends the started process.
+    Raises BadInput for wrong settings, RunFailed if the cluster fails. Ctrl-C ends the started process.
     """
     process = subprocess.Popen(
         module_command("schedbed.deploy.service.service"),
@@ -97,9 +97,9 @@ def start(order: StartOrder) -> ClusterRecord:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Stop a service that has just been started, in order if possible.
+    """Stop a service that has just been started, if possible by an orderly shutdown.
 
-    The signal is repeated, since Ray's own handler may lose one while Ray starts.
+    The signal is repeated, since Ray's signal handler may lose a signal during the start of Ray.
     """
     for _ in range(TELLS):
         process.terminate()

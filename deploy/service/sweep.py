@@ -1,4 +1,4 @@
-"""Removes what dead runs and clusters of this user left behind on this host, and nothing of living ones."""
+"""Removes leftovers of dead runs and clusters of this user on this host; running ones are left alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from schedbed.deploy.workspace import base_folder, left_behind, remove
 
 
 def sweep_all() -> list[str]:
-    """Remove leftover processes, scratch folders, control groups, containers with their networks and volumes; return
-    a line for each."""
+    """Remove leftovers of dead runs and return a line for each.
+
+    Leftovers are processes, scratch folders, control groups, and containers with their networks and volumes.
+    """
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     told = []

@@ -1,1 +1,1 @@
-"""Studies made of several runs: whatif, validate, profile."""
+"""Studies that need several runs: whatif, validate, profile."""

@@ -1,5 +1,4 @@
-"""The things in a policy's file that a seed does not decide: clocks, unseeded chance, the order of sets,
-addresses."""
+"""Finds code in a policy's file whose result differs between runs of one seed, such as clocks and sets."""
 
 from __future__ import annotations
 
@@ -26,10 +25,10 @@ BUILT_IN = {
 
 
 def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list[str]:
-    """Return the uses in a policy's class that a seed does not decide, each with its line; the first few.
+    """Return at most 3 messages about code in a policy's class whose result the seed does not fix.
 
-    Other policies of the file are skipped, except classes that this one inherits. With `by_process`, only uses that
-    stay the same within one process are returned.
+    Each message has the line. Other policies of the file are skipped, except base classes of this policy.
+    With `by_process`, only code is returned whose result differs between processes but not within one.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -43,7 +42,7 @@ def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list
 
 
 def _is_other_policy(part: ast.stmt, made: type) -> bool:
-    """Return whether a statement of the file defines a policy that the class does not inherit from."""
+    """Return whether a statement of the file defines a policy that is no base class of the checked one."""
     if not isinstance(part, ast.ClassDef) or part.name in {each.__name__ for each in made.__mro__}:
         return False
     names = getattr(getattr(made, "decide", None), "__globals__", {})
@@ -61,7 +60,7 @@ def _suspects(part: ast.AST, imported: dict[str, str]) -> Iterator[tuple[int, st
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
-    """Return the module of each imported name."""
+    """Return the top-level module of each imported name."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

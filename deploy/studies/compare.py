@@ -1,6 +1,6 @@
-"""The agreement of a simulation with live runs of the same scenario: pure functions of their tables.
+"""Compares a simulation with live runs of the same scenario, by pure functions of their tables.
 
-An error is (simulated - measured) / measured, of the medians of the repeats.
+An error is (simulated - measured) / measured, computed from the medians of the repeats.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from schedbed.deploy.results.stats import LEVEL, REPEATS_LEAST, quantile_interva
 if TYPE_CHECKING:
     import pandas as pd
 
-MAKESPAN_MAX = 0.05  # of the live median
+MAKESPAN_MAX = 0.05  # Relative to the live median.
 COMPLETION_MAX = 0.08
-LOCALITY_MAX = 0.05  # of all maps: five points
-"""Errors beyond these are outside."""
+LOCALITY_MAX = 0.05  # Five percentage points of all maps.
+"""The bounds of the absolute errors."""
 
 PHASES = ("launch", "run", "beyond CPU", "shuffle", "sort", "reduce", "next launch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A figure as measured live and as simulated, one value per repeat."""
+    """Values of one metric, measured live and simulated, one per repeat."""
 
     live: tuple[float, ...]
     simulated: tuple[float, ...]
@@ -64,15 +64,15 @@ class Pair:
 
     @property
     def error_interval(self) -> tuple[float, float] | None:
-        """Return the 95% interval of the relative error, see `ratio_interval`; None if there is none."""
+        """Return the 95% interval of the relative error; None with too few repeats, see `ratio_interval`."""
         found = ratio_interval(self.simulated, self.live)
         return None if found is None else (found[0] - 1, found[1] - 1)
 
 
 def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95% interval of the ratio of two geometric means: Welch's t of the logarithms.
+    """Return the 95% interval of the ratio of two geometric means, by Welch's t of the logarithms.
 
-    None with fewer than `REPEATS_LEAST` values on a side, or with a value that is not positive.
+    None if a sample has fewer than `REPEATS_LEAST` values, or a value that is not positive.
     """
     from scipy.special import stdtrit
 
@@ -93,24 +93,26 @@ def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """The agreement of one policy.
+    """The comparison of simulated and live runs of one policy.
 
-    `order` is Kendall's tau of the launches' order, simulated against live (median). `order_live` is the tau of the
-    live repeats among each other, which noise alone causes (None with one repeat).
+    `order` is Kendall's tau between the launch orders of simulated and live runs (median). `order_live` is
+    the tau between the live repeats, which differ by noise alone (None with one repeat).
     """
 
     policy: str
     makespan_s: Pair
     completion_s: Pair
-    locality: Pair  # share of node-local maps by tasks
+    locality: Pair  # Share of node-local maps.
     order: float
     order_live: float | None
-    jobs: Mapping[str, Pair] = field(default_factory=dict)  # completion by "name (id)"
-    phases: Mapping[str, Mapping[str, Pair]] = field(default_factory=dict)  # seconds, by kind and job
+    jobs: Mapping[str, Pair] = field(default_factory=dict)  # Completion (s) by "name (id)".
+    phases: Mapping[str, Mapping[str, Pair]] = field(
+        default_factory=dict
+    )  # Seconds by phase, by kind and job.
 
     @property
     def outside(self) -> list[str]:
-        """Return the figures out of bounds, a phrase each."""
+        """Return a text for each error that exceeds its bound."""
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -122,7 +124,7 @@ class Agreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values with the errors."""
+        """Return the comparison as JSON values, with the errors."""
         plain = asdict(self)
         for name in ("makespan_s", "completion_s", "locality"):
             plain[name] = _plain(getattr(self, name))
@@ -135,7 +137,7 @@ class Agreement:
 
 
 def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
-    """Compare the live repeats of a policy with its simulated ones."""
+    """Compare the live repeats of a policy with its simulated repeats."""
 
     def pair(figure: Any) -> Pair:
         return Pair(
@@ -159,9 +161,10 @@ def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) 
 
 
 def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
-    """Return Kendall's tau-b between the orders in which two runs first launched the tasks that both launched.
+    """Return Kendall's tau-b between the orders in which two runs first launched their common tasks.
 
-    1 is the same order, 0 is no relation; simultaneous launches tie. 1 with fewer than two tasks.
+    1 is the same order, 0 is no relation; simultaneous launches tie. The result is 1 with fewer than two
+    tasks.
     """
     from scipy.stats import kendalltau
 
@@ -175,7 +178,7 @@ def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
 
 
 def _node_local(run: RunTables) -> float:
-    """Return the share of node-local maps; 1 for a run without a map that reads."""
+    """Return the share of node-local maps among maps with input; 1 without such maps."""
     share = metrics.locality(run.attempts)["tasks"]["node"]
     return 1.0 if np.isnan(share) else share
 
@@ -185,7 +188,7 @@ def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pa
 
 
 def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
-    """Return pairs of all names that every repeat has."""
+    """Return the values of live and simulated repeats as pairs, for all names that every repeat has."""
     return {
         name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
         for name in sim[0]
@@ -223,11 +226,11 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def phases(run: RunTables) -> pd.DataFrame:
-    """Return the attempts that succeeded, with a column of seconds for each of PHASES.
+    """Return the successful attempts, with a column of seconds for each of PHASES.
 
-    `launch`: from the assignment to the first line of code; `run`: from there to the end; `beyond CPU`: the part of
-    `run` without computation (at full speed); `shuffle`, `sort`, `reduce`: the parts of a reduce; `next launch`: from
-    the end to the node's next assignment of that kind, if within a second.
+    `launch`: from the assignment to the first line of code; `run`: from then to the end; `beyond CPU`: the
+    part of `run` that is not computation (at full speed); `shuffle`, `sort`, `reduce`: the phases of a
+    reduce; `next launch`: from the end to the node's next assignment of the same kind, if within a second.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})
@@ -246,7 +249,10 @@ def phases(run: RunTables) -> pd.DataFrame:
 
 
 def _next_launch(done: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return the seconds to the next launch; NaN if none followed within a second."""
+    """Return the seconds from each attempt's end to the node's next launch.
+
+    NaN if no launch follows within a second.
+    """
     gaps = np.full(len(done), np.nan)
     assigned = {key: np.sort(rows["assigned"]) for key, rows in attempts.groupby(["node", "kind"])}
     for place, (node, kind, end) in enumerate(zip(done["node"], done["kind"], done["end"], strict=True)):

@@ -1,5 +1,4 @@
-"""`schedbed validate --drawn N`: scenarios drawn at random, run live and simulated, and their differences in
-total."""
+"""`schedbed validate --drawn N`: run random scenarios live and simulated, and sum up the differences."""
 
 from __future__ import annotations
 
@@ -26,23 +25,23 @@ from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.errors import BadInput
 
 NAME, SCENARIO = "drawn.json", "scenario.yaml"
-JOB_ERROR_MAX = 0.10  # median of the absolute errors of jobs
-WINNER_MIN = 0.90  # of the scenarios in which live runs tell the best two policies apart
+JOB_ERROR_MAX = 0.10  # Bound of the jobs' median absolute error.
+WINNER_MIN = 0.90  # Share of scenarios, among those whose live runs separate the best two policies.
 POLICIES = ("fifo", "fair")
 SCALE = 0.1
 HOST_SHARE = 0.5
-"""Share of the host's cores that a drawn cluster declares: the testbed itself needs some."""
+"""Share of the host's cores that a drawn cluster declares; the testbed itself needs the others."""
 BUSY_S = 18.0
-"""Real seconds for which the drawn jobs keep all map slots computing, a third of them and I/O left out."""
+"""Real seconds for which the synthetic jobs keep all map slots computing, without I/O."""
 APPLICATIONS = ("wordcount", "sort", "grep")
 PARAMS = {"grep": {"pattern": "[a-z]*ing"}}
 Say = Callable[[str], None]
 
 
 def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
-    """Return scenario `number` of a seed as in a file: cluster, jobs and their arrivals from one random stream.
+    """Return scenario `number` of a seed in the format of a file, with random cluster, jobs and arrivals.
 
-    The cluster declares half of the host's cores, if cores at the host's speed suffice for that.
+    The cluster declares half of the host's cores, if cores at full host speed suffice for that.
     """
     coin = chance(seed, "drawn", number)
     nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
@@ -100,8 +99,7 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Multiply the CPU times of the synthetic jobs so that all maps together compute for `slot_s` emulated
-    slot-seconds."""
+    """Scale the CPU times of the synthetic jobs so that all maps take `slot_s` emulated slot-seconds."""
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:
@@ -110,8 +108,10 @@ def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTotal:
-    """The results of all drawn scenarios together. `job_error`: the median of the absolute errors of all their
-    jobs."""
+    """The results of all drawn scenarios together.
+
+    `job_error` is the median of the absolute errors of all their jobs.
+    """
 
     scenarios: int
     judged: int
@@ -123,7 +123,7 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """Return the figures out of bounds, a phrase each."""
+        """Return a text for each result that exceeds its bound."""
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")
@@ -136,7 +136,7 @@ class DrawnTotal:
         return found
 
     def lines(self) -> list[str]:
-        """Return the text for a terminal."""
+        """Return the results as lines of text for a terminal."""
         error = "unknown" if self.job_error is None else f"{self.job_error:.1%}"
         return [
             f"{self.judged} of {self.scenarios} scenarios judged; {self.left_out} live runs left out, not trusted",
@@ -147,7 +147,7 @@ class DrawnTotal:
 
 
 def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
-    """Return the joint results of scenarios, from the values of their validate.json."""
+    """Return the joint results of several scenarios, from the content of their validate.json files."""
     errors = [abs(error) for report in reports for each in report["policies"] for error in _errors(each)]
     answers = [winner["same"] for report in reports if (winner := report["winner"]) and winner["told_apart"]]
     return DrawnTotal(
@@ -194,7 +194,7 @@ def validate_drawn(
 
 
 def _report(values: dict[str, Any], repeats: int, folder: Path, options: RunOptions) -> dict[str, Any]:
-    """Return the scenario's validate.json in that folder; run the scenario if it is missing."""
+    """Return the content of a scenario's validate.json; run the scenario if the file is missing."""
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
@@ -215,7 +215,7 @@ def _errors(policy: Mapping[str, Any]) -> list[float]:
 
 
 def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario's errors by policy, and its winner."""
+    """Return a scenario's errors by policy, and the best policy live and simulated."""
     return {
         "policies": {
             each["policy"]: {

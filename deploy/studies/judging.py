@@ -1,5 +1,4 @@
-"""The judgment of `schedbed validate`: the repeats to fit costs to, errors by job, and whether both sides have one
-winner."""
+"""The verdicts of `schedbed validate`: the repeats used for fitting, errors by job, and the best policy."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from schedbed.deploy.studies.compare import Agreement, ratio_interval
 
 
 def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the repeats that costs are fitted to, and the repeats that the simulation is judged on.
+    """Return the repeats that costs are fitted to, and the repeats that the simulation is compared with.
 
-    No repeat is in both. Costs are fitted to every second repeat, so that a slow change of the host affects both
-    sides. A single repeat is judged on.
+    No repeat is in both sets. Costs are fitted to every second repeat, so that a slow change of the host
+    affects both sets. A single repeat is used for the comparison.
     """
     ordered = sorted(repeats)
     fitted = frozenset(ordered[1::2])
@@ -23,7 +22,10 @@ def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int
 
 
 def job_errors(found: Agreement) -> str:
-    """Return a line on the absolute errors of jobs, which do not cancel as they do in the error of their mean."""
+    """Return a line with the median and largest absolute errors of single jobs.
+
+    Positive and negative errors cancel in the error of the mean completion, but not here.
+    """
     errors = {name: abs(pair.error) for name, pair in found.jobs.items()}
     worst = max(errors, key=lambda name: errors[name])
     return f"median absolute error {median(errors.values()):.1%}, worst {errors[worst]:.1%} ({worst})"
@@ -31,8 +33,10 @@ def job_errors(found: Agreement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The policies with the least mean completion time. `told_apart`: the live runs separate the best from the
-    second."""
+    """The policies with the least mean completion, in live and in simulated runs.
+
+    `told_apart` is whether the live runs separate the best policy from the second.
+    """
 
     live: str
     simulated: str
@@ -40,11 +44,14 @@ class Winner:
 
     @property
     def same(self) -> bool | None:
-        """Return whether both sides pick one policy; None if the live runs pick none."""
+        """Return whether live and simulated runs have the same best policy.
+
+        None if the live runs do not separate the best two.
+        """
         return self.live == self.simulated if self.told_apart else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values with the answer."""
+        """Return the fields and `same` as JSON values."""
         return asdict(self) | {"same": self.same}
 
     def __str__(self) -> str:
@@ -58,11 +65,12 @@ class Winner:
 
 
 def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -> Winner | None:
-    """Return the winner live and simulated; None with fewer than two policies.
+    """Return the best policy live and simulated; None with fewer than two policies.
 
-    `live_s`: mean completion of each trusted live repeat, by policy. Repeats that costs were fitted to count as well:
-    all policies share the costs, and two of four repeats would show no difference. Live policies are told apart if
-    the 95% interval of their ratio excludes 1 (`compare.ratio_interval`), which takes three repeats.
+    `live_s` has the mean completion of each trusted live repeat, by policy. Repeats used for fitting costs
+    count as well: all policies share the costs, and two of four repeats would show no difference. Live
+    policies are separated if the 95% interval of their ratio excludes 1 (`compare.ratio_interval`), which
+    needs three repeats.
     """
     if len(found) < 2:
         return None

@@ -1,4 +1,4 @@
-"""`schedbed policy check`: simulates a user's policy in several stories, and each twice, and reports errors."""
+"""`schedbed policy check`: simulate a user's policy several times in small scenarios, and report errors."""
 
 from __future__ import annotations
 
@@ -35,22 +35,26 @@ from schedbed.tasks.errors import BadInput
 
 Say = Callable[[str], None]
 TIMES_LONGER, PATIENCE_S = 20.0, 600.0
-"""A story has no end when it lasts longer than this factor times its time under `fifo`, plus these virtual seconds."""
+"""A simulation counts as endless after this factor times its duration under `fifo`, plus these virtual seconds."""
 SNAPSHOT_EVERY = 50
-"""Events from one snapshot of the JobTracker to the next: few, so that `state` and `restore` are tried."""
+"""Number of events between snapshots of the JobTracker, small so that `state` and `restore` are called."""
 WALL_S = 8.0
-"""Real seconds that a story may take; under `fifo` none takes one."""
+"""Real seconds that a simulation may take; under `fifo` all take less than one."""
 LATER_JOBS = 10
 """A job starves when it starts nothing until that number of jobs submitted later have ended."""
 CHILD_S, CHILD_TIMES = 10.0, 4.0
-"""Another process may take this long, and this many times as long as the stories have taken here."""
+"""Real seconds that the other process may take: constant, plus a factor on the time taken here."""
 NUMBERS = re.compile(r"\d[\d.,]*")
 CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_child; answer_child(sys.argv[1])"
 
 
 @dataclass(slots=True)
 class PlayedStory:
-    """The result of a policy in one story. `failure` ended the story, and `difference` was found after a restart."""
+    """The result of simulating a policy in one scenario.
+
+    `failure` is the reason for an early end, `difference` what a restart of the JobTracker changed; both may
+    be empty.
+    """
 
     decisions: list[DecisionRow] = field(default_factory=list)
     jobs: list[JobRow] = field(default_factory=list)
@@ -59,15 +63,15 @@ class PlayedStory:
     difference: str = ""
 
     def decision(self, row: DecisionRow) -> None:
-        """Keep an answer."""
+        """Keep a decision of the policy."""
         self.decisions.append(row)
 
     def job(self, row: JobRow) -> None:
-        """Keep a job that ended."""
+        """Keep the row of an ended job."""
         self.jobs.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Drop the row: the decisions suffice."""
+        """Drop the row: the comparison uses decisions."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Drop the row."""
@@ -85,7 +89,7 @@ class PlayedStory:
 
 @dataclass(slots=True)
 class PolicyFinding:
-    """An error, with the policy's file and line, and the stories in which it occurred."""
+    """An error, with the policy's file and line, and the scenarios in which it occurred."""
 
     text: str
     stories: dict[str, None] = field(default_factory=dict)
@@ -100,7 +104,7 @@ class PolicyFinding:
 def play_story(
     name: str, choice: PolicyChoice, end_s: float | None = None, *, all_beats: bool = False
 ) -> PlayedStory:
-    """Simulate a story under a policy; `end_s` is the time at which the story ended under `fifo`.
+    """Simulate a scenario under a policy; `end_s` is the time at which it ended under `fifo`.
 
     With `all_beats` no heartbeat is skipped.
     """
@@ -128,7 +132,7 @@ def play_story(
 
 
 class PolicyCheck:
-    """One policy under examination."""
+    """The check of one policy, with its findings and notes."""
 
     def __init__(self, choice: PolicyChoice) -> None:
         self.choice = choice
@@ -140,7 +144,7 @@ class PolicyCheck:
         self.notes: dict[str, PolicyFinding] = {}
 
     def parameters(self) -> str:
-        """Return the parameters that a SPEC may set, with their defaults."""
+        """Return the parameters that a SPEC may set, with their defaults, as text."""
         parameters = inspect.signature(type(self._policy.own)).parameters.values()
         shown = [
             f"{each.name}={each.default!r}" if each.default is not each.empty else f"{each.name} (required)"
@@ -150,7 +154,10 @@ class PolicyCheck:
         return ", ".join(shown) or "none"
 
     def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
-        """Note an error, equal texts once, with the line of the method if the text has none."""
+        """Add a finding, or a note; equal texts become one finding of several scenarios.
+
+        The line of `method` is added if the text names no line.
+        """
         if f"{self._file.name}, line" not in text:
             text = f"{text} ({self._policy.line_of(method)})"
         said, _, line = text.rpartition("(")
@@ -181,7 +188,7 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Return whether two runs have the same decisions; their first difference becomes a finding."""
+        """Return whether two runs have the same decisions; add the first difference as a finding."""
         if first == again:
             return True
         pairs = zip((*first, "the end"), (*again, "the end"), strict=False)
@@ -195,7 +202,10 @@ class PolicyCheck:
         return False
 
     def compare_beats(self, story: str, first: Sequence[str], end_s: float) -> bool:
-        """Return whether a run without skipped heartbeats has the decisions of the first run."""
+        """Return whether a run without skipped heartbeats has the decisions of the first run.
+
+        Add a difference as a finding.
+        """
         all_beats = play_story(story, self.choice, end_s, all_beats=True).lines()
         if first == all_beats:
             return True
@@ -208,8 +218,10 @@ class PolicyCheck:
         return False
 
     def play_all(self, say: Say) -> None:
-        """Simulate each story twice here, once with every heartbeat, and all of them once in a process with another
-        hash seed."""
+        """Simulate each scenario with and without skipped heartbeats, and again in another process.
+
+        The other process has another hash seed.
+        """
         fifo = policies_of(["fifo"])[0]
         first: dict[str, list[str]] = {}
         began_s = time.monotonic()
@@ -234,7 +246,7 @@ class PolicyCheck:
 
 
 def check_policy(spec: str, say: Say) -> None:
-    """Check a policy; each finding is a line. Raises BadInput if the policy cannot be made, RunFailed on findings."""
+    """Check a policy and print each finding. Raises BadInput for an invalid policy, RunFailed on findings."""
     if not is_policy_file(spec):
         raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
     [choice] = policies_of([spec])
@@ -254,7 +266,7 @@ def check_policy(spec: str, say: Say) -> None:
 
 
 def _check_here(choice: PolicyChoice, say: Say) -> list[str]:
-    """Check a policy in this process; return the findings, and print notes."""
+    """Check a policy in this process; print the notes and return the findings as lines."""
     check = PolicyCheck(choice)
     say(f"  parameters: {check.parameters()}")
     check.play_all(say)
@@ -268,7 +280,7 @@ def _told(played: PlayedStory) -> str:
 
 
 def _starved(jobs: Sequence[JobRow]) -> str:
-    """Return the job that waited for its first task while many later ones ended; empty if none did."""
+    """Return a text about a job that waits for its first task while many later jobs end; else ""."""
     for job in jobs:
         if job.start is None:
             continue
@@ -280,7 +292,7 @@ def _starved(jobs: Sequence[JobRow]) -> str:
 
 
 def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[str, list[str]]:
-    """Return the decisions of the stories in another process; empty if that process fails."""
+    """Return the decisions in each scenario, simulated by another process; empty if that process fails."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-c", CHILD, json.dumps([choice.given, *stories])]
     try:
@@ -298,7 +310,7 @@ def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[
 
 
 def answer_child(given: str) -> None:
-    """Print the decisions of the stories, for the parent process."""
+    """Simulate the scenarios and print the decisions as JSON, for the parent process."""
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
     print("\n" + json.dumps({story: play_story(story, choice).lines() for story in stories}), end="")

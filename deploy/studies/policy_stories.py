@@ -69,4 +69,4 @@ STORIES: dict[str, dict[str, Any]] = {
         speculation={"late": {"cap": 0.3, "min_runtime": "5s"}},
     ),
 }
-"""By name."""
+"""The scenarios by name."""

@@ -1,4 +1,4 @@
-"""`schedbed profile`: an application's jobs alone with 1 to N map slots per node; the fastest run is the profile."""
+"""`schedbed profile`: run a job alone with 1 to N map slots per node; the fastest run is its profile."""
 
 from __future__ import annotations
 
@@ -44,14 +44,17 @@ from schedbed.tasks.own.program import files_of, is_app_file
 from schedbed.tasks.units import format_duration, format_rate
 from schedbed.tasks.workloads.planned import PlannedJob
 
-IO_RATES_TEST = "io-rates"  # in place of an application
-IO_TEST_S = 2.0  # of reading or writing at the declared rate
+IO_RATES_TEST = "io-rates"  # Given instead of an application.
+IO_TEST_S = 2.0  # Seconds of reading or writing at the declared rate.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """`most`: map slots per node in the last run, None is twice the cores. `out` keeps the runs' folders. `clear`
-    deletes the profiles and runs nothing."""
+    """The options of `schedbed profile`.
+
+    `most` is the number of map slots per node in the last run (None: twice the cores). `out` keeps the runs'
+    folders. `clear` deletes the profiles without any run.
+    """
 
     machines: str = "process"
     most: int | None = None
@@ -62,7 +65,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A run of a job alone."""
+    """The measurements of one run of a job alone."""
 
     slots: int
     completion_s: float
@@ -70,9 +73,10 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Profile the first job of each workload of that application (or of that name) into the store, or the disks.
+    """Profile the first job of each workload of an application, and save the profiles.
 
-    Raises BadInput if there is none, RunFailed if a run did not succeed.
+    `app` is an application, a job's name, or `io-rates` to profile disks instead. Raises BadInput if there is
+    no such job, RunFailed if a run does not succeed.
     """
     if app == IO_RATES_TEST:
         io_rates(scenario, options)
@@ -101,7 +105,7 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Clear the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
+    """Delete the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
     for job in jobs:
         for kind, name in (
             (RESOURCES, workload_of(job)),
@@ -114,7 +118,10 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measure the rates of a task alone on a node at the local disk and at the block store (liu2015, equation 3)."""
+    """Measure and save the I/O rates of a single task (liu2015, equation 3).
+
+    The rates are those of the local disk and of the block store.
+    """
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}
     tests = io_tests(scenario)
@@ -131,9 +138,10 @@ def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
 
 
 def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return jobs of one map per node that compute nothing: one writes map output, the other reads and writes files.
+    """Return a scenario with two jobs of one map per node that only do I/O.
 
-    The nodes' cores are whole host cores, so that only a disk's rate limits them.
+    One job writes map output, the other reads and writes files. The nodes' cores are whole host cores, so
+    that only a disk's rate limits the maps.
     """
     nodes = scenario.cluster.nodes
     size = round(IO_TEST_S * min(node.disk_bps for node in nodes))
@@ -149,7 +157,10 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """Return the first job of each workload of the application, or of that name."""
+    """Return the first job of each workload whose application or name is `app`.
+
+    Raises BadInput if there is none.
+    """
     found: dict[str, PlannedJob] = {}
     for job in scenario.jobs:
         if app in (job.app, job.name, workload_of(job)) or _same_class(scenario, job, app):
@@ -163,7 +174,7 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
 
 
 def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
-    """Return whether `path/to/app.py:NAME`, resolved from the working folder, is the class that a job runs."""
+    """Return whether a path such as `path/to/app.py:NAME` (from the working folder) is the class of a job."""
     source = class_of(job.params)
     if source is None or not is_app_file(app):
         return False
@@ -173,9 +184,9 @@ def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
-    """Return the scenario with only that job, `slots` map slots on each node, and no disturbance.
+    """Return the scenario with only one job, `slots` map slots on each node, and no faults.
 
-    Reduces run beside maps from the beginning, on as many slots as the nodes declare.
+    Reduces may run in addition to maps from the beginning, on the slots that the nodes declare.
     """
     nodes = tuple(replace(node, map_slots=slots) for node in scenario.cluster.nodes)
     return replace(
@@ -194,7 +205,7 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
 def trial(
     scenario: ResolvedScenario, job: PlannedJob, slots: int, options: ProfileOptions, folder: Path
 ) -> Trial:
-    """Run the job alone and read the measurements."""
+    """Run a job alone and return the measurements. Raises RunFailed if the run does not succeed."""
     out = folder / f"{workload_of(job)}-{slots}"
     quiet = StringIO()
     try:
@@ -221,8 +232,10 @@ def _save(
     resources: ResourceProfile,
     nodes: Mapping[str, NodeSpec],
 ) -> None:
-    """Save the profiles under the workload's name, and resources under the application's name too, unless it is
-    synthetic."""
+    """Save the profiles under the workload's name.
+
+    The resource profile of a job that is not synthetic is also saved under the application's name.
+    """
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):
         store.save(RESOURCES, name, resources.to_values())
@@ -248,6 +261,6 @@ def _show(job: PlannedJob, trials: Sequence[Trial], best: Trial, found: Resource
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """Yield the given folder, or one that is removed at the end."""
+    """Yield the given folder, or a temporary one that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix=owned("profile-")) if out is None else nullcontext(out) as path:
         yield Path(path)

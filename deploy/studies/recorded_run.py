@@ -1,4 +1,4 @@
-"""`schedbed validate TRACE --recorded`: a recorded trace, simulated on its own slots, against the recording."""
+"""`schedbed validate TRACE --recorded`: simulate a recorded trace on its own slots and compare the two."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from schedbed.tasks.traces.trace import Trace
 
 NAME, SCENARIO, TOPOLOGY = "validate.json", "scenario.yaml", "topology.json"
 MAKESPAN_MAX = 0.15
-JOB_ERROR_MAX = 0.25  # mean absolute error per job
+JOB_ERROR_MAX = 0.25  # Bound of the mean absolute error per job.
 POLLER = {"init_poll": "5s", "init": "2.5s", "init_jobs": 2}
 """The defaults of the CapacityTaskScheduler's JobInitializationPoller (capacity-scheduler.xml of Hadoop 0.20 to 0.22).
 
@@ -41,8 +41,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """A job's completion as recorded and as simulated, in seconds. A job that failed in the recording is not
-    judged."""
+    """A job's completion as recorded and as simulated, in seconds.
+
+    Jobs that failed in the recording are not compared.
+    """
 
     job: str
     name: str
@@ -60,7 +62,10 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAgreement:
-    """One policy's simulation against the recording; makespans are of all jobs with a recorded end, in seconds."""
+    """A simulation under one policy compared with the recording.
+
+    Makespans are in seconds and cover all jobs with a recorded end.
+    """
 
     policy: str
     recorded_s: float
@@ -74,17 +79,17 @@ class RecordedAgreement:
 
     @property
     def errors(self) -> list[float]:
-        """Return the relative errors of the judged jobs."""
+        """Return the relative errors of the compared jobs' completions."""
         return [job.error for job in self.jobs if job.judged and job.error is not None]
 
     @property
     def job_error(self) -> float:
-        """Return the mean absolute error of the judged jobs."""
+        """Return the mean absolute relative error of the compared jobs' completions."""
         return mean(map(abs, self.errors))
 
     @property
     def completion_error(self) -> float:
-        """Return the relative error of the mean completion of the judged jobs."""
+        """Return the relative error of the mean completion of the compared jobs."""
         judged = [job for job in self.jobs if job.judged]
         return (
             sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
@@ -92,7 +97,7 @@ class RecordedAgreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return the figures out of bounds, a phrase each."""
+        """Return a text for each error that exceeds its bound."""
         found: list[str] = []
         if abs(self.makespan_error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -101,7 +106,7 @@ class RecordedAgreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "policy": self.policy,
             "makespan_s": {
@@ -118,7 +123,7 @@ class RecordedAgreement:
 
 
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
-    """Return the scenario's `framework`: the profile with the recording's numbers, overridden by `numbers`."""
+    """Return the scenario's `framework` section: a profile with the recording's numbers and overrides."""
     if name == "none":
         return name
     said: dict[str, Any] = {"recorded_shuffle": True}
@@ -132,7 +137,7 @@ def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
 
 
 def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> Path:
-    """Write the scenario of a replay with its topology into a folder; return the scenario's file."""
+    """Write the scenario of a replay and its topology into a folder; return the scenario's path."""
     values = scenario_values(trace, recording, framework, TOPOLOGY)
     (folder / TOPOLOGY).write_text(json.dumps(topology_values(recording)) + "\n")
     (folder / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
@@ -140,7 +145,7 @@ def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> 
 
 
 def scenario_values(trace: Path, recording: Recording, framework: Any, topology: str) -> dict[str, Any]:
-    """Return the scenario of a replay: the recorded hosts with their slots, each attempt as long as recorded."""
+    """Return the scenario of a replay: the recorded hosts with their slots and the recorded durations."""
     slots = recording.map_slots + recording.reduce_slots
     return {
         "name": "recorded",
@@ -166,7 +171,7 @@ def scenario_values(trace: Path, recording: Recording, framework: Any, topology:
 
 
 def topology_values(recording: Recording) -> dict[str, Any]:
-    """Return the recorded hosts as a Rumen topology."""
+    """Return the recorded hosts in the format of a Rumen topology."""
     racks: dict[str, list[dict[str, Any]]] = {}
     for rack, host in recording.hosts:
         racks.setdefault(rack, []).append({"name": host, "children": None})
@@ -177,7 +182,10 @@ def topology_values(recording: Recording) -> dict[str, Any]:
 
 
 def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
-    """Simulate a scenario; return the end time of each job. Raises RunFailed if the simulation is stuck."""
+    """Simulate a scenario under a policy; return the end time of each job.
+
+    Raises RunFailed if the simulation cannot go on.
+    """
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
     try:
@@ -190,8 +198,10 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Compare the ends of a simulation with the recording. Raises BadInput if none of its jobs succeeded with a known
-    end."""
+    """Compare the simulated ends of jobs with the recording.
+
+    Raises BadInput if no job succeeded with a known end in the recording.
+    """
     jobs: list[JobError] = []
     recorded_s = simulated_s = 0.0
     for planned, job in zip(scenario.jobs, trace.jobs, strict=True):

@@ -1,4 +1,4 @@
-"""`schedbed validate`: a scenario live and simulated, and the differences."""
+"""`schedbed validate`: run a scenario live and simulated, and report the differences."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ from schedbed.tasks.errors import BadInput
 
 NAME = "validate.json"
 PLAYS = 25
-"""Simulated runs of each policy, which differ in when heartbeats fall; as of the live ones, their median counts. A few
-milliseconds decide what a slot gets next, and that moves a short run's makespan by several percent, live and simulated.
+"""Number of simulated runs of each policy, with different times of heartbeats; their median is compared.
+
+A few milliseconds decide which task a slot gets next, which changes a short run's makespan by several percent.
 """
 Say = Callable[[str], None]
 
@@ -46,8 +47,8 @@ Say = Callable[[str], None]
 class Validation:
     """A scenario's simulation compared with its live runs.
 
-    `faults`: policies without a run to be judged on and bounds that do not hold, a phrase each; `left_out`: live runs
-    that are not trusted, a line each.
+    `faults` has a text for each exceeded bound and each policy without a run for the comparison; `left_out`
+    has a line for each live run that is not trusted.
     """
 
     found: tuple[Agreement, ...]
@@ -64,13 +65,13 @@ def validate(
     show_phases: bool = False,
     say: Say = print,
 ) -> tuple[Agreement, ...]:
-    """Run the scenario live (or take a finished live run of it) and simulated; print and write the comparison.
+    """Run the scenario live (or use a finished live run) and simulated; print and write the comparison.
 
-    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count. Synthetic
-    jobs cost what they declare. The launch times and the applications' costs are fitted to some live repeats, and the
-    simulation is judged on the others (`judging.split_repeats`).
+    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count.
+    Synthetic jobs cost what they declare. Launch times and the applications' costs are fitted to some live
+    repeats, and the simulation is compared with the others (`judging.split_repeats`).
 
-    Raises RunFailed if a run failed, a policy has no trusted run to be judged on, or a bound does not hold.
+    Raises RunFailed if a run failed, a policy has no trusted run for the comparison, or a bound is exceeded.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -92,7 +93,10 @@ def hold_against_live(
     show_phases: bool = False,
     say: Say = print,
 ) -> Validation:
-    """Compare as `validate` does, in an existing folder and without judging. Raises RunFailed if a run failed."""
+    """Compare like `validate` in an existing folder, without raising for exceeded bounds.
+
+    Raises RunFailed if a run failed.
+    """
     scenario = scenario.without_learning()
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=options.live, check=False))
@@ -143,19 +147,19 @@ def hold_against_live(
 
 @dataclass(frozen=True, slots=True)
 class LiveRepeats:
-    """The live runs that count, by policy and repeat, and a line for each repeat that is not trusted."""
+    """The trusted live runs by policy and repeat, and a line for each repeat that is not trusted."""
 
     runs: dict[str, dict[int, RunTables]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def repeats(self) -> list[int]:
-        """Return the repeats in which at least one policy has a run that counts."""
+        """Return the repeats in which at least one policy has a trusted run."""
         return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
 
     @classmethod
     def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
-        """Read the runs of these policies that succeeded, and leave out untrusted ones."""
+        """Read the successful runs of these policies from a run's folder, without untrusted ones."""
         run, tables = open_record(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})
         for record in run.runs:
@@ -179,7 +183,7 @@ def compare(
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Return a line on the origin of launch times and the applications' costs."""
+    """Return a line about the repeats that launch times and applications' costs are fitted to."""
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
         return f"launches and costs of applications: the defaults; judged on repeats {judged}"
@@ -188,7 +192,7 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
-    """Return a phrase for each policy without a run to be judged on, and for each bound that does not hold."""
+    """Return a text for each policy without a run for the comparison, and for each exceeded bound."""
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
     if outside:

@@ -36,7 +36,7 @@ FIT_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A recorded run of one policy, its first repeat."""
+    """The first repeat of one policy in a finished run."""
 
     run: RunFile
     policy: str
@@ -45,12 +45,15 @@ class RecordedRun:
 
     @property
     def makespan_s(self) -> float:
-        """Return the measured makespan."""
+        """Return the measured makespan in seconds."""
         return metrics.makespan(self.tables.jobs)["all"]
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Return the record of `policy` (SPEC or name), else of the first policy. Raises BadInput if there is none."""
+    """Return the recorded run of `policy` (SPEC or name), by default of the first policy.
+
+    Raises BadInput if the folder has no such run.
+    """
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
     matches = [spec for spec in known if policy in (None, spec, spec.partition(":")[0])]
@@ -72,9 +75,10 @@ def whatif(
     recorded: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Replay the record under `policies` (its own if there are none); return the folder with the results.
+    """Replay a recorded run under `policies` (default: its own); return the folder with the results.
 
-    Task costs and launch times are the record's, the rest is simulated. Raises BadInput and RunFailed.
+    Task costs and launch times are those of the record; everything else is simulated. Raises BadInput and
+    RunFailed.
     """
     record = load_record(folder, recorded)
     scenario = _changed(record, policies, nodes).without_learning()
@@ -95,7 +99,7 @@ def whatif(
 
 
 def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a replay's summary with the record as its first policy: `record of fifo`, beside the simulated ones."""
+    """Return a replay's summary with the recorded run as its first policy, such as `record of fifo`."""
     measured = stats.tree([metrics.measure(record.tables)])
     one = record.run.run(record.policy, 0)
     judged = [] if one is None else [fidelity_of(record.run, one, record.tables)]
@@ -107,7 +111,7 @@ def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, An
 def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) -> ResolvedScenario:
     scenario = record.scenario
     mine = [choice for choice in scenario.policies if choice.spec == record.policy]
-    simulate = replace(scenario.simulate, straggler_share=0.0)  # they are in the recorded costs
+    simulate = replace(scenario.simulate, straggler_share=0.0)  # Stragglers are part of the recorded costs.
     if record.run.machines != "sim":
         simulate = replace(simulate, costs="specification", contention=True)
     changed = replace(
@@ -120,9 +124,10 @@ def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) ->
 
 
 def resized(scenario: ResolvedScenario, count: int) -> ResolvedScenario:
-    """Return the scenario on `count` nodes: the first ones, or all and then the first ones again under new names.
+    """Return the scenario on `count` nodes.
 
-    Blocks and faults of removed nodes go to others, in turn. Raises BadInput if there are too few nodes for the
+    A smaller cluster has the first nodes; a larger one repeats the first nodes under new names. Blocks and
+    faults of removed nodes move to remaining ones in turn. Raises BadInput if there are too few nodes for the
     replicas.
     """
     cluster = scenario.cluster
@@ -149,8 +154,10 @@ def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
 
 
 def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
-    """Return preferred nodes under their new names; if two replicas meet on one node, the next free node takes
-    one."""
+    """Return an input file with its preferred nodes under their new names.
+
+    If two replicas would be on one node, one of them goes to the next free node.
+    """
     if file.preferred is None:
         return file
     made: list[tuple[str, ...]] = []
@@ -166,9 +173,9 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """Return the costs of the record; for a simulation with a trace's times, the costs of the trace.
+    """Return the recorded task costs; for a simulation with a trace's times, the trace's costs.
 
-    The costs of a live record are fitted first, by an unchanged replay.
+    The costs of a live record are fitted first, by simulating the unchanged scenario.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":
@@ -184,7 +191,7 @@ def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
 
 
 class _Attempts(NoSink):
-    """Keeps the attempts of a replay."""
+    """A sink that keeps the attempts of a replay."""
 
     def __init__(self) -> None:
         self.rows: list[AttemptRow] = []
@@ -204,7 +211,7 @@ class _Attempts(NoSink):
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """Return launches as fast as recorded; the record of a simulation has the default already."""
+    """Return the measured launch latencies of a live record; the default for a simulated record."""
     return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 
@@ -215,7 +222,7 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
-    """Print the error of the replay of the recorded policy."""
+    """Print the makespan error of replaying the recorded policy."""
     run = open_record(made)
     if record.policy not in run.policies:
         return

@@ -195,8 +195,7 @@ class WorldNode(Tracker):
         self.shuffle()
 
     def shuffle(self) -> None:
-        """Let reduces with all their input start to reduce; the others report the outputs that they could not
-        fetch."""
+        """Start the reduce phase of reduces with all input, and report outputs that cannot be fetched."""
         for attempt, launch in self.launches.items():
             if launch.kind is TaskKind.MAP or attempt in self.reducing or launch.job not in self.known:
                 continue

@@ -1,4 +1,4 @@
-"""A class list: a YAML file with the users that `up --users FILE` lets in, with quotas and digests of tokens."""
+"""Class lists: YAML files of the users admitted by `up --users FILE`, with quotas and digests of tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT = UserQuota()
 
 
 class ListedUser(Section):
-    """An entry of `users`."""
+    """An entry under `users` in a class list."""
 
     jobs: Count = DEFAULT.jobs
     tasks: Count = DEFAULT.tasks
@@ -31,7 +31,7 @@ class ListedUser(Section):
 
 
 class ClassList(Section):
-    """The file: `users` by name."""
+    """The content of a class list: the users by name."""
 
     users: dict[str, ListedUser] = {}
 
@@ -51,12 +51,15 @@ def read_class(path: Path) -> list[TokenUser]:
 
 
 def open_class(path: Path) -> UserBook:
-    """Return the users of a class list to change; no users if the file does not exist yet."""
+    """Return the users of a class list for editing; no users if the file does not exist."""
     return UserBook(read_class(path) if path.exists() else ())
 
 
 def write_class(path: Path, book: UserBook) -> None:
-    """Write a class list that only its owner can read; a reader sees all of it or the old one."""
+    """Write a class list that only its owner can read.
+
+    The file is replaced at once, so that a reader sees either the old or the new list.
+    """
     users = {
         user.name: {
             "jobs": user.quota.jobs,
@@ -77,6 +80,6 @@ def write_class(path: Path, book: UserBook) -> None:
 
 
 def _size(count: int) -> int | str:
-    """Return a number of bytes as a size such as `64MiB` if that is exact."""
+    """Return a number of bytes as a size with unit, such as `64MiB`, if that is exact; else the number."""
     mib, rest = divmod(count, 2**20)
     return f"{mib}MiB" if mib and not rest else count

@@ -1,4 +1,4 @@
-"""The part of each quota that is in use: jobs that have not ended, their tasks, and input in the block store."""
+"""The used part of each user's quota: jobs that have not ended, their tasks, and input in the block store."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(slots=True)
 class _Account:
-    """The use of one user: tasks by job, and bytes by path in the block store."""
+    """The resources used by one user: the tasks of each job, and the size in bytes of each input file."""
 
     jobs: dict[str, int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
 
 
 class QuotaLedger:
-    """Counts what users have submitted with their tokens; for several threads at once.
+    """Counts the jobs and input of each user with a token; safe for several threads.
 
-    The first user to bring an input pays for its bytes, until the input is forgotten (the input made for one
-    synthetic job) or the cluster goes down. Others may use the same input for nothing.
+    An input counts for the first user who submits it, until the input is forgotten (input made for one
+    synthetic job) or the cluster goes down. It does not count for other users who read it.
     """
 
     def __init__(self) -> None:
@@ -34,8 +34,10 @@ class QuotaLedger:
         self._lock = threading.Lock()
 
     def admit(self, user: TokenUser, jobs: Sequence[PlannedJob], new_files: Iterable[InputFile]) -> None:
-        """Count jobs and the input that they add. Raises BadInput for more than the quota alone, Denied for more than
-        is left."""
+        """Count new jobs and the input files that they add.
+
+        Raises BadInput for jobs that exceed the whole quota, Denied for jobs that exceed the unused part.
+        """
         quota, tasks = user.quota, {job.job: job.maps + job.reduces for job in jobs}
         brought = {file.path: file.length for file in new_files}
         with self._lock:
@@ -54,14 +56,14 @@ class QuotaLedger:
             account.files |= brought
 
     def end(self, job: str, forgotten: str = "") -> None:
-        """Count a job, and the input that was removed with the job, no more."""
+        """Release the quota of an ended job, and of the input that was removed with the job."""
         with self._lock:
             for account in self._accounts.values():
                 if account.jobs.pop(job, None) is not None:
                     account.files.pop(forgotten, None)
 
     def use(self, user: str) -> dict[str, int]:
-        """Return the user's part in use, by the quota's keys."""
+        """Return the used part of a user's quota, by the quota's keys."""
         with self._lock:
             account = self._accounts.get(user, _Account())
             return {
@@ -83,6 +85,6 @@ def _check(user: TokenUser, what: str, most: int, has: int, asked: int) -> None:
 
 
 def shown_use(use: Mapping[str, int], quota: Mapping[str, Any]) -> list[str]:
-    """Return `2 of 5`, `40 of 500` and `12 MiB of 256 MiB` for jobs, tasks and input."""
+    """Return the used parts of a quota as text for jobs, tasks and input, such as `2 of 5`."""
     counts = [f"{use[key]} of {quota[key]}" for key in ("jobs", "tasks")]
     return [*counts, f"{format_bytes(use['input_bytes'])} of {format_bytes(quota['input_bytes'])}"]

@@ -1,4 +1,4 @@
-"""Files that a user's jobs name, sent with the request, since a user has no right to files of the cluster's host."""
+"""Files named by a user's jobs, sent with the request since users have no access to the cluster's host."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from schedbed.tasks.own.program import is_app_file
 from schedbed.tasks.own.stages import COMMANDS
 
 SENT_BYTES = 5 << 20
-"""The most that one request may bring; in base64 it fits into a body of the API."""
+"""Largest size in bytes of a request's files; in base64 they fit into a body of the API."""
 SENT = "sent"
-"""The folder for these files in the results, so that scenario.yaml repeats the jobs."""
+"""Folder of sent files in the results, so that scenario.yaml can repeat the jobs."""
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a file's name stays below the folder that it is looked for in."""
+    """Return whether a file's name is relative and stays below its folder."""
     path = PurePosixPath(name)
     return not (
         path.is_absolute() or ".." in path.parts or name.startswith("~") or "\0" in name or not path.parts
@@ -34,9 +34,9 @@ def is_plain(name: str) -> bool:
 
 
 def pack_files(entries: Any, base: Path) -> dict[str, str]:
-    """Return the files below `base` that entries of jobs name, in base64 by name. Raises BadInput.
+    """Return the files below `base` that entries of jobs name, in base64 by name.
 
-    A file that does not exist is left to the cluster, which complains about the entry.
+    Raises BadInput for files outside `base`, unreadable files, or files that are too large together.
     """
     packed: dict[str, str] = {}
     length = 0
@@ -85,7 +85,7 @@ def _words(command: str) -> list[str]:
 
 
 def _with_imports(name: str, base: Path) -> Iterator[str]:
-    """Yield a file's name and the names of the files beside it that it imports."""
+    """Yield a file's name and the names of the files in its folder that it imports."""
     yield name
     if is_plain(name) and _is_file(base / name):
         file = base / name
@@ -95,7 +95,7 @@ def _with_imports(name: str, base: Path) -> Iterator[str]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # such as a name that is too long
+    except (OSError, ValueError):  # The name may be too long, for example.
         return False
 
 
@@ -103,7 +103,10 @@ def _is_file(path: Path) -> bool:
 
 
 def unpack_files(sent: Any) -> dict[str, bytes]:
-    """Return the files of a request's `files`. Raises BadInput if a name leaves the folder, or data is no base64."""
+    """Return the content of a request's `files`, by name.
+
+    Raises BadInput for a name outside the folder, data that are not base64, or too many bytes.
+    """
     if not isinstance(sent, Mapping):
         raise BadInput("files: expected a mapping from names to data in base64")
     found: dict[str, bytes] = {}
@@ -123,10 +126,10 @@ def unpack_files(sent: Any) -> dict[str, bytes]:
 
 @contextmanager
 def kept_files(files: Mapping[str, bytes], folder: Path) -> Iterator[Path]:
-    """Write the files into a folder of their own below `folder` and yield it; equal files get the same one.
+    """Write the files into a subfolder of `folder` and yield it. Equal files share a subfolder.
 
-    A folder that is new is removed if the block raises, so that refused jobs leave nothing on the disk. For one
-    thread at a time.
+    A new subfolder is removed if the block raises, so that refused jobs leave no files. Not safe for several
+    threads.
     """
     digest = hashlib.sha256()
     for name, data in sorted(files.items()):
@@ -152,8 +155,6 @@ def _write(files: Mapping[str, bytes], place: Path) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-            path.chmod(
-                0o700
-            )  # Names and bytes are sent, modes are not, and a streaming command may be one of them.
+            path.chmod(0o700)  # File modes are not sent, and a streaming command must be executable.
         except (OSError, ValueError) as error:
             raise BadInput(f"files: {name}: {error}") from None

@@ -1,4 +1,4 @@
-"""The users of a cluster with a token of their own: names, quotas, and digests of the tokens. Tokens are not kept."""
+"""The users of a cluster who have a token: names, quotas and digests of tokens, but not the tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedbed.tasks.errors import BadInput
 
 USER_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 USERS_MOST = 1_000
-"""Each request is compared with the digests of all users, which takes about 0.2 ms for this number."""
+"""Largest number of users: each request is compared with all digests, which takes about 0.2 ms."""
 
 LIMITS = ("jobs", "tasks", "input_bytes")
 LIMIT_MOST = 2**60
@@ -23,7 +23,11 @@ LIMIT_MOST = 2**60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserQuota:
-    """The limits of a user: jobs that have not ended, tasks of these jobs, and bytes of input in the block store."""
+    """The limits of a user.
+
+    They limit the jobs that have not ended, the tasks of these jobs, and the input in the block store in
+    bytes.
+    """
 
     jobs: int = 5
     tasks: int = 500
@@ -32,7 +36,7 @@ class UserQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUser:
-    """A user with a token. `own_code` is the right to submit an application that is not shipped."""
+    """A user with a token. With `own_code` the user may submit applications that are not part of schedbed."""
 
     name: str
     token_sha256: str
@@ -49,13 +53,16 @@ class TokenUser:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> TokenUser:
-        """Return the user of `to_json`."""
+        """Return the user from the values of `to_json`."""
         return TokenUser(**{**raw, "quota": UserQuota(**raw["quota"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserChange:
-    """New values of a user's settings; None keeps a value. `new_token` makes the old token invalid."""
+    """New values of a user's settings; None leaves a setting unchanged.
+
+    `new_token` makes the old token invalid.
+    """
 
     jobs: int | None = None
     tasks: int | None = None
@@ -64,7 +71,7 @@ class UserChange:
     new_token: bool = False
 
     def applied(self, user: TokenUser) -> TokenUser:
-        """Return the user with the new values, except the token."""
+        """Return the user with the new values; the token is not changed here."""
         new = {"jobs": self.jobs, "tasks": self.tasks, "input_bytes": self.input_bytes}
         limits = {key: value for key, value in new.items() if value is not None}
         own_code = user.own_code if self.own_code is None else self.own_code
@@ -72,7 +79,7 @@ class UserChange:
 
 
 class UserBook:
-    """The users, changed and asked by several threads at once."""
+    """The table of users with a token; safe for several threads."""
 
     def __init__(self, users: Iterable[TokenUser] = ()) -> None:
         self._users = {user.name: user for user in users}
@@ -83,7 +90,7 @@ class UserBook:
             return iter(sorted(self._users.values(), key=lambda user: user.name))
 
     def find(self, name: str) -> TokenUser:
-        """Return a user. Raises BadInput if there is none of that name."""
+        """Return the user with a name. Raises BadInput if there is no such user."""
         user = self._users.get(name)
         if user is None:
             raise BadInput(
@@ -92,14 +99,20 @@ class UserBook:
         return user
 
     def who(self, token: str | bytes) -> TokenUser | None:
-        """Return the user with that token; None if nobody has it. The time does not depend on who it is."""
+        """Return the user with a token; None if no user has it.
+
+        The comparison takes the same time for every user.
+        """
         shown = _digest(token)
         with self._lock:
             found = [user for user in self._users.values() if hmac.compare_digest(user.token_sha256, shown)]
         return found[0] if found else None
 
     def add(self, name: str, change: UserChange) -> str:
-        """Add a user and return the token, which is not kept. Raises BadInput for an invalid or known name."""
+        """Add a user and return the new token, of which only the digest is stored.
+
+        Raises BadInput for an invalid or existing name.
+        """
         check_user_name(name)
         token = secrets.token_urlsafe(32)
         with self._lock:
@@ -113,7 +126,7 @@ class UserBook:
         return token
 
     def set(self, name: str, change: UserChange) -> str | None:
-        """Change a user's settings; return the new token if the change asks for one."""
+        """Change a user's settings; return the new token if the change requests one, else None."""
         self.find(name)
         token = secrets.token_urlsafe(32) if change.new_token else None
         with self._lock:
@@ -122,14 +135,17 @@ class UserBook:
         return token
 
     def remove(self, name: str) -> None:
-        """Remove a user: the token is invalid from now on, submitted jobs go on."""
+        """Remove a user: the token becomes invalid, submitted jobs continue."""
         self.find(name)
         with self._lock:
             self._users.pop(name, None)
 
 
 def change_of(request: Mapping[str, Any]) -> UserChange:
-    """Return the change that a request's keys say. Raises BadInput for an unknown key or a wrong value."""
+    """Return the change of settings that a request describes.
+
+    Raises BadInput for an unknown key or a wrong value.
+    """
     for key, value in request.items():
         if key in LIMITS:
             if value is not None and (type(value) is not int or not 0 <= value <= LIMIT_MOST):
@@ -143,14 +159,17 @@ def change_of(request: Mapping[str, Any]) -> UserChange:
 
 
 def check_user_name(name: str) -> str:
-    """Return the name. Raises BadInput if it is not valid for a user with a token."""
+    """Return the name. Raises BadInput if it is no valid name of a user."""
     if not USER_NAMES.fullmatch(name):
         raise BadInput(f"user {name!r}: expected letters, digits, dots, dashes and underscores, at most 64")
     return name
 
 
 def _digest(token: str | bytes) -> str:
-    """Return the SHA-256 of a token. A slow hash would add nothing: a token has 256 random bits."""
+    """Return the SHA-256 of a token.
+
+    A slow hash would not add security, since a token has 256 random bits.
+    """
     return hashlib.sha256(
         token.encode(errors="surrogatepass") if isinstance(token, str) else token
     ).hexdigest()

@@ -1,4 +1,8 @@
-"""Accepts the jobs of a user with a token: the user's own, without files of the cluster's host, within the quota."""
+"""Accepts the jobs of users with a token.
+
+A user submits jobs under the user's own name, within the quota, and without access to files of the cluster's
+host.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
 class UserDesk:
-    """Checks the submissions of users with a token and passes them to the desk of the cluster."""
+    """Checks the submissions of users with a token and passes them to the cluster's `Desk`."""
 
     def __init__(self, desk: Desk, ledger: QuotaLedger, results: Path) -> None:
         self._desk, self._ledger = desk, ledger
@@ -31,9 +35,10 @@ class UserDesk:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def take(self, request: Mapping[str, Any], user: TokenUser) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a request, as `Desk.take` does; `files` has the files that they name.
+        """Submit the jobs of a request and return them; its `files` has the files that the jobs name.
 
-        Raises BadInput for jobs that the user has no right to, Denied when too little is left of the quota.
+        Raises BadInput for jobs that the user has no right to, Denied for jobs that exceed the unused part of
+        the quota.
         """
         files = unpack_files(request.get("files") or {})
         document = jobs_document({**request, "user": user.name})
@@ -57,14 +62,17 @@ class UserDesk:
 
     @contextmanager
     def _place(self, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[Path]:
-        """Yield a folder that holds these files."""
+        """Yield a folder that contains the files sent with a request."""
         with self._locks[user.name], kept_files(files, self._folder / user.name) as place:
             yield place
 
 
 @contextmanager
 def _without(base: Path) -> Iterator[None]:
-    """Remove the folder's path from complaints of the block, since users do not see the owner's host."""
+    """Remove the folder's path from errors raised in the block.
+
+    Users must not see paths of the owner's host.
+    """
     try:
         yield
     except BadInput as error:
@@ -74,7 +82,7 @@ def _without(base: Path) -> Iterator[None]:
 def _wrongs(document: Document, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the keys of jobs that the user has no right to, each with a message.
 
-    Entries of a wrong form are left to the check of all jobs, which refuses them.
+    Malformed entries are skipped; the check of all jobs refuses them.
     """
     entries = document.value.get("jobs") if isinstance(document.value, dict) else None
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
