@@ -168,7 +168,7 @@ class PolicyCheck:
     # ------------------------------------------------------------------ stories
 
     def look_at(self, story: str, played: PlayedStory, fifo: PlayedStory) -> None:
-        """Add the errors in a simulated story."""
+        """Add the errors of one simulation: failures, illegal proposals, lost and starved jobs."""
         if played.failure:
             self._add(story, played.failure)
         if played.difference:

@@ -1,4 +1,4 @@
-"""`schedbed whatif`: a recorded run repeated in the simulator, under other policies or on another number of nodes."""
+"""`schedbed whatif`: replay a recorded run in the simulator, under other policies or on other nodes."""
 
 from __future__ import annotations
 
