@@ -279,7 +279,7 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Record the cluster's run as succeeded if it was shut down in order, even if jobs failed."""
+        """Judge the cluster's run as succeeded after an orderly shutdown, even if jobs failed."""
         record.state = "succeeded"
 
 

@@ -99,7 +99,7 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Scale the CPU times of the synthetic jobs so that all maps take `slot_s` emulated slot-seconds."""
+    """Multiply the CPU times of the synthetic jobs so that all maps take `slot_s` emulated slot-seconds."""
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:

@@ -105,7 +105,7 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Delete the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
+    """Clear the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
     for job in jobs:
         for kind, name in (
             (RESOURCES, workload_of(job)),
