@@ -43,7 +43,7 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """Print the status of a named cluster, or of the only one, in full; of several clusters a line each.
+    """Print the status of a named cluster, or of the only cluster, in full; else one line per cluster.
 
     A cluster that failed or was killed gets a line; if it is named, RunFailed is raised.
     """

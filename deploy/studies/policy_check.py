@@ -52,8 +52,8 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 class PlayedStory:
     """The result of simulating a policy in one scenario.
 
-    `failure` is the reason for an early end, `difference` what a restart of the JobTracker changed; both may
-    be empty.
+    `failure` is the reason for an early end; `difference` describes changed answers after a restart of the
+    JobTracker. Both may be empty.
     """
 
     decisions: list[DecisionRow] = field(default_factory=list)

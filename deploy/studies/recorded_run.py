@@ -54,7 +54,7 @@ class JobError:
 
     @property
     def error(self) -> float | None:
-        """Return (simulated - recorded) / recorded; None if one is unknown."""
+        """Return (simulated - recorded) / recorded; None if one of the two times is unknown."""
         if not self.recorded_s or self.simulated_s is None:
             return None
         return self.simulated_s / self.recorded_s - 1
@@ -184,7 +184,7 @@ def topology_values(recording: Recording) -> dict[str, Any]:
 def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
     """Simulate a scenario under a policy; return the end time of each job.
 
-    Raises RunFailed if the simulation cannot go on.
+    Raises RunFailed if the simulation is stuck.
     """
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())

@@ -1,4 +1,4 @@
-"""Faults of attempts in a story: a wrapper of the simulator's emulation that makes attempts fail."""
+"""Faults of attempts in a test scenario: a wrapper of the simulator's emulation that makes attempts fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INJECTED = (BAD_LUCK, BAD_NODE, BAD_COMMIT)
 
 
 class Accidents:
-    """An `Emulation` that passes all calls to another one, and adds the story's faults.
+    """An `Emulation` that passes all calls to another one, and adds the test scenario's faults.
 
     `plans` has all launched attempts, `running` those still running by node, `reports` the reports of ended
     ones, `consumed` the map attempts whose outputs each ended reduce has read.
@@ -112,7 +112,10 @@ class Accidents:
 
 
 class StoryCosts:
-    """A `CostModel` with the story's mean times, each multiplied by a random factor from 0.5 to 1.5."""
+    """A `CostModel` with the test scenario's mean times, each multiplied by a factor from 0.5 to 1.5.
+
+    The seed draws the factors.
+    """
 
     def __init__(self, story: Story) -> None:
         self._story = story

@@ -1,4 +1,4 @@
-"""Checks that run during a story, from outside the core: rows, used slots, and the core's own audit."""
+"""Checks that run during a test scenario: rows, used slots, and the core's own audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generates stories from seeds: small clusters, jobs with all features, and faults of every kind.
+"""Generates test scenarios from seeds: small clusters, jobs with all features, and faults of every kind.
 
 Node n0 can run every task and never fails permanently, and every fault ends, so every job can succeed.
 """
@@ -46,9 +46,10 @@ CALM_S = 90.0
 
 
 def seeds_of_all_kinds(count: int) -> list[int]:
-    """Return `count` seeds of whole stories, and further seeds of stories of one component.
+    """Return seeds of all kinds of test scenarios, at least `count` of them.
 
-    A fifth each are of the first two generations of whole stories, the others of the later ones.
+    A fifth of `count` are small seeds, a fifth are from NEWER on, and the others from LATER on. Further seeds
+    give scenarios that share inputs, or that test one component and take milliseconds.
     """
     few = count // 5
     return [
@@ -62,12 +63,12 @@ def seeds_of_all_kinds(count: int) -> list[int]:
 
 
 def plays_alone(seed: int) -> bool:
-    """Return whether the seed's story tests one component alone."""
+    """Return whether the seed's test scenario tests one component alone."""
     return seed >= ALONE and seed % 4 == 0
 
 
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
-    """Return the story of a seed, under one of `policies` (None: any policy)."""
+    """Return the test scenario of a seed, under one of `policies` (None: any policy)."""
     if policies is None and plays_alone(seed):
         return Story(seed=seed, alone=list(PARTS)[seed // 4 % len(PARTS)])
     luck = chance(seed, "story")
@@ -96,7 +97,7 @@ def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
 
 
 def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
-    """Return the story with the features of stories from seed LATER on."""
+    """Return the test scenario with the features of scenarios from seed LATER on."""
     jobs, faults = list(story.jobs), list(story.faults)
     if luck.random() < 0.15:
         wide = luck.randrange(len(jobs))
@@ -123,7 +124,7 @@ def _later(story: Story, luck: Random, policies: Sequence[str] | None) -> Story:
 
 
 def _shared(story: Story, luck: Random) -> Story:
-    """Return the story with inputs that several jobs read.
+    """Return the test scenario with inputs that several jobs read.
 
     A scheme adds replicas of inputs that are read often.
     """

@@ -48,9 +48,10 @@ SPLITTING = ("dtss",)
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A protective rule, described by `says`; without the rule one of `checks` fails in the story of `seed`.
+    """A protective rule, described by `says`.
 
-    `without` makes a context manager that disables the rule. The story is run under one of `policies`.
+    Without the rule, one of `checks` fails in the test scenario of `seed`, which runs under one of
+    `policies`. `without` makes a context manager that disables the rule.
     """
 
     name: str
@@ -62,9 +63,9 @@ class Guard:
 
 
 def find(guard: Guard, tries: int) -> tuple[Story, Violation] | None:
-    """Search `tries` seeds from the guard's own seed on for a story that fails without the guard.
+    """Search `tries` seeds from the guard's own seed on for a test scenario that fails without the guard.
 
-    Return the story and the failed check; None if no seed fails.
+    Return the scenario and the failed check; None if no seed fails.
     """
     with guard.without():
         return search(range(guard.seed, guard.seed + tries), guard.policies)

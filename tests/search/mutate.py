@@ -2,7 +2,7 @@
 
 Makes small mistakes (mutants) in the functions of the core, the tracker, the driver, the block store's
 management and the policies, one at a time. Test scenarios (stories) that execute the changed line are run
-until a check fails. A first pass over all stories counts the executions of each line. The seed draws the
+until a check fails. A first pass over all scenarios counts the executions of each line. The seed draws the
 order of the mutants. The command prints a table by module, the surviving mutants with their number of
 executions, and the share of killed mutants.
 """

@@ -1,4 +1,4 @@
-"""Checks after the end of a story.
+"""Checks after the end of a test scenario.
 
 Outputs must be complete, nothing may be left over, replicas must be restored, and a replay must give the same
 state.
@@ -28,7 +28,7 @@ SOON_S = 20.0
 
 
 def check_outcome(played: Played) -> None:
-    """Run all checks after the end of a story. Raises Violation for the first that fails."""
+    """Run all checks after the end of a test scenario. Raises Violation for the first that fails."""
     check_rows(played)
     launches = sum(row.answer in LAUNCHES for row in played.rows.decisions)
     played.postman.rules.check_counts(played.sim.core, launches)

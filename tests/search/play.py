@@ -1,4 +1,4 @@
-"""Simulates a story, with checks after every event."""
+"""Simulates a test scenario, with checks after every event."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WITH_JOB = tuple(f"job {state.value}" for state in JobState)
 
 @dataclass(slots=True)
 class Played:
-    """A story after its simulation, with all rows and the objects that checks need."""
+    """A test scenario after its simulation, with all rows and the objects that checks need."""
 
     story: Story
     rows: Rows
@@ -71,11 +71,11 @@ class Played:
 def play(
     story: Story, *, audit: bool = True, play_all_beats: bool = False, snapshots: bool = False
 ) -> Played:
-    """Simulate a story to its end. Raises Violation if a check fails or the code under test raises.
+    """Simulate a test scenario to its end. Raises Violation if a check fails or the code under test raises.
 
     Without `audit` neither the core's tables nor the policy's answers are checked, for a second run of the
-    same story. With `snapshots` the JobTracker takes a snapshot after every few events, and policies are not
-    compared with references, since references cannot be saved in a snapshot.
+    same scenario. With `snapshots` the JobTracker takes a snapshot after every few events, and policies are
+    not compared with references, since references cannot be saved in a snapshot.
     """
     every = 5 + story.seed % 40 if snapshots else EventList.EVERY
     try:
@@ -177,7 +177,7 @@ def calm_s(story: Story) -> float:
 
 
 def make_policy(story: Story) -> Any:
-    """Return a new policy as the story declares it, without references."""
+    """Return a new policy as the test scenario declares it, without references."""
     return with_speculation(made(story.policy), story.speculation)
 
 
@@ -188,7 +188,7 @@ def watched_policy(story: Story) -> Any:
 
 
 def make_setup(story: Story, *, references: bool = True) -> Setup:
-    """Return the simulator's setup for a story.
+    """Return the simulator's setup for a test scenario.
 
     A small last job is added after faults that hide blocks, when the block store has had time for repairs.
     """
@@ -299,7 +299,7 @@ def _fault(fault: Any) -> PlannedFault:
 
 
 def _watch_commits(played: Played) -> None:
-    """Check that each output is committed once, and make some first commits fail as the story says."""
+    """Check that each output is committed once, and make some first commits fail as the scenario says."""
     storage: Any
     story, storage, committed = played.story, played.sim.storage, played.committed
     inner, forget = storage.commit, storage.job_ended
@@ -335,7 +335,7 @@ def _watch_commits(played: Played) -> None:
 
 
 def _plan_kills(played: Played) -> None:
-    """Schedule the story's orders to kill jobs; a crashed JobTracker does not receive them."""
+    """Schedule the test scenario's orders to kill jobs; a crashed JobTracker does not receive them."""
     sim: Any = played.sim
     kills = [fault for fault in played.story.faults if fault.kind == "kill_job"]
 

@@ -1,4 +1,4 @@
-"""Policies for stories, drawn from a seed: registered ones and compositions of axes, with parameters."""
+"""Policies for test scenarios, drawn from a seed: registered policies and compositions of axes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def policy_names() -> list[str]:
 
 
 def made(spec: Any) -> Any:
-    """Return the policy of a story's SPEC. A file's path is relative to the project's root."""
+    """Return the policy of a test scenario's SPEC. A file's path is relative to the project's root."""
     return build_policy(str(ROOT / spec) if spec in OWN else spec)
 
 

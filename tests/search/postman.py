@@ -144,7 +144,7 @@ class Postman:
     ) -> None:
         """Repeat a message, at once or after some heartbeats, and check that the answer is the same.
 
-        The heartbeats are those of the message's node if it has one.
+        For a message of a node, only heartbeats of this node count.
         """
         if beats and kind != "node_lost":
             node = arguments[0].node if kind in ("heartbeat", "register") else ""
@@ -201,39 +201,39 @@ class WatchedCore(Core):
                 setattr(self, name, _settled(getattr(self, name)))
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """Pass the heartbeat through the postman, and return the core's reply."""
+        """Implement `Core.heartbeat`: pass the heartbeat to the `Postman`, which may repeat it."""
         return self._postman.do(self, now_s, "heartbeat", beat)
 
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
-        """Pass the registration through the postman."""
+        """Implement `Core.register`: pass the registration to the `Postman`, which may repeat it."""
         self._postman.do(self, now_s, "register", node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Pass the loss of a node through the postman."""
+        """Implement `Core.node_lost`: pass the loss of a node to the `Postman`, which may repeat it."""
         self._postman.do(self, now_s, "node_lost", node)
 
     def tick(self, now_s: float) -> None:
-        """Pass the tick through the postman."""
+        """Implement `Core.tick`: pass the tick to the `Postman`, which adds it to the journal."""
         self._postman.do(self, now_s, "tick")
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """Pass the order to kill a job through the postman."""
+        """Implement `Core.kill_job`: pass the order to the `Postman`, which adds it to the journal."""
         self._postman.do(self, now_s, "kill_job", job, reason)
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """Pass the submission through the postman."""
+        """Implement `Core.submit`: pass the job to the `Postman`, which adds it to the journal."""
         self._postman.do(self, now_s, "submit", job)
 
     def committed(self, now_s: float, attempt: str) -> None:
-        """Pass the success of a commit through the postman."""
+        """Implement `Core.committed`: pass the commit to the `Postman`, which may repeat it."""
         self._postman.do(self, now_s, "committed", attempt)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """Pass the failure of a commit through the postman."""
+        """Implement `Core.commit_failed`: pass the failure to the `Postman`, which may repeat it."""
         self._postman.do(self, now_s, "commit_failed", attempt, reason)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Pass a block's new holders through the postman."""
+        """Implement `Core.replicas_changed`: pass a block's holders to the `Postman`, which journals them."""
         self._postman.do(self, now_s, "replicas_changed", block, tuple(hosts))
 
 
@@ -249,7 +249,7 @@ def _settled(hook: Any) -> Any:
 
 @contextmanager
 def carried_by(postman: Postman) -> Iterator[None]:
-    """Make simulations that start in this context pass their core's events through a postman."""
+    """Make simulations that start in this context pass their core's events through a `Postman`."""
 
     def make(*arguments: Any, **named: Any) -> WatchedCore:
         return WatchedCore(postman, *arguments, **named)

@@ -1,8 +1,8 @@
 """The fault finder: python tests/search/run.py [--seconds 600] [--seed N] [--policy NAME] [--story FILE]
 
 Generates test scenarios (stories) from consecutive seeds and simulates them, until the time is up or a check
-fails. The seed is printed first. A story that fails is simplified and written to a file, which --story runs
-again.
+fails. The seed is printed first. A scenario that fails is simplified and written to a file, which --story
+runs again.
 """
 
 from __future__ import annotations

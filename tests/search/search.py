@@ -18,7 +18,7 @@ HARMLESS = (*LOSSES, "slow")
 
 
 def examine(story: Story) -> Violation | None:
-    """Run a story with all checks; return the first violation, None if all checks pass."""
+    """Run a test scenario with all checks; return the first violation, None if all checks pass."""
     try:
         if story.alone:
             play_alone(story.alone, story.seed, story.steps)
@@ -35,7 +35,7 @@ def examine(story: Story) -> Violation | None:
 
 
 def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple[Story, Violation] | None:
-    """Run the stories of the seeds until a check fails; return the story and the violation.
+    """Run the test scenarios of the seeds until a check fails; return the scenario and the violation.
 
     Return None if all checks pass.
     """
@@ -82,7 +82,7 @@ def _hold_same(one: Played, other: Played, check: str) -> None:
 def _check_losses(played: Played) -> None:
     """Check that a run without lost heartbeats has the same job states and outputs.
 
-    Skip stories that have other faults which may fail a job.
+    Skip test scenarios that have other faults which may fail a job.
     """
     story = played.story
     if any(fault.kind in LOSSES for fault in story.faults) and all(

@@ -1,4 +1,4 @@
-"""Simplifies a failing story while the same check fails: fewer faults, jobs and nodes, smaller values."""
+"""Simplifies a failing test scenario while the same check fails: fewer jobs and nodes, smaller values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Fails = Callable[[Story], bool]
 
 
 def shrink(story: Story, fails: Fails, *, tries: int = 600) -> Story:
-    """Return a simplified story for which `fails` is still true.
+    """Return a simplified test scenario for which `fails` is still true.
 
     No further simplification fails, unless `tries` candidates were used up before.
     """
@@ -32,7 +32,7 @@ def shrink(story: Story, fails: Fails, *, tries: int = 600) -> Story:
 
 
 def simpler(story: Story) -> Iterator[Story]:
-    """Yield simplifications of a story, the largest first. Repeated simplification comes to an end."""
+    """Yield simplifications of a test scenario, the largest first; repeated simplification ends."""
     if story.alone:
         if story.steps > 1:
             yield replace(story, steps=story.steps // 2)
@@ -48,7 +48,10 @@ def simpler(story: Story) -> Iterator[Story]:
 
 
 def _fewer(story: Story) -> Iterator[Story]:
-    """Yield the story without some faults, jobs or nodes: first without halves, then without single ones."""
+    """Yield the test scenario without some faults, jobs or nodes.
+
+    The first candidates lack half of the items, the last candidates a single item.
+    """
     for part in ("faults", "jobs"):
         items = getattr(story, part)
         size = len(items)
@@ -61,7 +64,7 @@ def _fewer(story: Story) -> Iterator[Story]:
 
 
 def without_node(story: Story, place: int) -> Story:
-    """Return the story without one node. Later nodes are renamed, in the faults as well."""
+    """Return the test scenario without one node. Later nodes are renamed, in the faults as well."""
     names = story.node_names()
     renamed = dict(zip(names[:place] + names[place + 1 :], names, strict=False))
     faults: list[StoryFault] = []
@@ -74,7 +77,7 @@ def without_node(story: Story, place: int) -> Story:
 
 
 def _plainer(story: Story) -> Iterator[Story]:
-    """Yield the story with one setting at its default, or with a simpler policy."""
+    """Yield the test scenario with one setting at its default, or with a simpler policy."""
     for each in fields(story):
         if (
             each.name not in (*PARTS, "seed", "policy", "replication")

@@ -12,9 +12,10 @@ import yaml
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryNode:
-    """A node, named `n` and its position in the story.
+    """A node, named `n` and its position in the test scenario, such as `n0`.
 
-    `speed` scales its disk and network (100 MB/s at 1.0) and its cores (one host core at 1.0).
+    `speed` is a factor on the node's disk and network rates (100 MB/s at 1.0) and core speed (one host core
+    at 1.0).
     """
 
     rack: int = 0
@@ -117,7 +118,7 @@ PARTS: dict[str, Any] = {"nodes": StoryNode, "jobs": StoryJob, "faults": StoryFa
 
 
 def to_yaml(story: Story) -> str:
-    """Return a story as YAML without default values, a line for each node, job and fault."""
+    """Return a test scenario as YAML without default values, a line for each node, job and fault."""
     values = _changed(story)
     for part in PARTS:
         values[part] = [_changed(item) for item in getattr(story, part)]
@@ -125,7 +126,7 @@ def to_yaml(story: Story) -> str:
 
 
 def from_yaml(text: str) -> Story:
-    """Return the story in a YAML text of `to_yaml`. Raises TypeError for an unknown key."""
+    """Return the test scenario in a YAML text of `to_yaml`. Raises TypeError for an unknown key."""
     raw = dict(yaml.safe_load(text))
     for part, kind in PARTS.items():
         raw[part] = tuple(_made(kind, item) for item in raw.get(part) or ())
@@ -133,7 +134,7 @@ def from_yaml(text: str) -> Story:
 
 
 def read_story(path: Path) -> Story:
-    """Read a story from a YAML file."""
+    """Read a test scenario from a YAML file."""
     return from_yaml(path.read_text())
 
 
@@ -147,7 +148,7 @@ def _made(kind: Any, item: Mapping[str, Any]) -> Any:
 def _changed(item: Any) -> dict[str, Any]:
     """Return the fields of an item that differ from their defaults.
 
-    A story's nodes, jobs and faults are left out.
+    A test scenario's nodes, jobs and faults are left out.
     """
     values: dict[str, Any] = {}
     for each in fields(item):

@@ -161,7 +161,7 @@ def test_a_mistake_that_was_not_seen_before_is_seen(function: str, change: str, 
 
 
 def test_a_later_story_may_have_no_losses() -> None:
-    """A story with stray reports passes without repeated messages: its second run has no strays."""
+    """A test scenario with stray reports passes without repeated messages: its second run has no strays."""
     stories = (make_story(seed) for seed in range(LATER, LATER + 100))
     story = next(story for story in stories if story.strays)
     assert examine(replace(story, repeats=0.0)) is None

@@ -1,4 +1,4 @@
-"""Runs stories from seeds and the stories that once found a bug, and tests the fault finder's parts."""
+"""Runs test scenarios from seeds and the ones that once found a bug, and tests the fault finder's parts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_story_is_made_of_its_seed_and_survives_yaml() -> None:
 
 
 def test_a_story_shrinks_to_what_makes_it_fail() -> None:
-    """The story fails if the node with three map slots is killed and a job has reduces."""
+    """The test scenario fails if the node with three map slots is killed and a job has reduces."""
 
     def fails(story: Story) -> bool:
         killed = {name for fault in story.faults if fault.kind == "kill" for name in fault.nodes}
@@ -160,7 +160,7 @@ def test_shares_by_bisection() -> None:
 def test_the_command_tells_the_seed_first_and_again_and_writes_what_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a guard disabled, the written story fails; with the guard it passes."""
+    """With a guard disabled, the written test scenario fails; with the guard it passes."""
     guard = next(guard for guard in GUARDS if guard.name == "registration")
     monkeypatch.setattr(
         sys, "argv", ["run.py", "--seed", str(guard.seed), "--policy", "fair", "--out", str(tmp_path)]

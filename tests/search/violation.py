@@ -6,7 +6,7 @@ from __future__ import annotations
 class Violation(Exception):
     """Raised when a check fails. `check` names the rule that does not hold, `seen` the values observed.
 
-    A story is simplified while the check of the same name fails.
+    A test scenario is simplified while the check of the same name fails.
     """
 
     def __init__(self, check: str, seen: str) -> None:

@@ -25,8 +25,8 @@ class _Account:
 class QuotaLedger:
     """Counts the jobs and input of each user with a token; safe for several threads.
 
-    An input counts for the first user who submits it, until the input is forgotten (input made for one
-    synthetic job) or the cluster goes down. It does not count for other users who read it.
+    An input file counts for the first user who submits it, until the file is removed (input made for one
+    synthetic job) or the cluster is shut down. It does not count for other users who read the file.
     """
 
     def __init__(self) -> None:

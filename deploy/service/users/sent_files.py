@@ -85,7 +85,7 @@ def _words(command: str) -> list[str]:
 
 
 def _with_imports(name: str, base: Path) -> Iterator[str]:
-    """Yield a file's name and the names of the files in its folder that it imports."""
+    """Yield a file's name and the names of imported files in the same folder."""
     yield name
     if is_plain(name) and _is_file(base / name):
         file = base / name

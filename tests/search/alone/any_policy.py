@@ -29,27 +29,27 @@ class ToldPolicy:
         self.ready: dict[tuple[str, TaskKind], tuple[bool, int, int, int]] = {}
 
     def submitted(self, view: Any, job: Any) -> None:
-        """Implement `Hooks`: record the submitted job."""
+        """Implement `Hooks.submitted`: record the submitted job."""
         self.heard["submitted"].append(job.job)
 
     def finished(self, view: Any, job: Any) -> None:
-        """Implement `Hooks`: record the ended job."""
+        """Implement `Hooks.finished`: record the ended job."""
         self.heard["finished"].append(job.job)
 
     def ended(self, view: Any, attempt: Any) -> None:
-        """Implement `Hooks`: record the ended attempt."""
+        """Implement `Hooks.ended`: record the ended attempt."""
         self.heard["ended"].append(attempt.attempt)
 
     def beat(self, view: Any, node: Any) -> None:
-        """Implement `Hooks`: record the node of the heartbeat."""
+        """Implement `Hooks.beat`: record the node of the heartbeat."""
         self.heard["beat"].append(node.node)
 
     def tick(self, view: Any) -> None:
-        """Implement `Hooks`: record the tick."""
+        """Implement `Hooks.tick`: record that a tick came."""
         self.heard["tick"].append("")
 
     def changed(self, view: Any, job: Any, kind: TaskKind) -> None:
-        """Implement `Hooks`: record the stage's counts, by which orders sort jobs."""
+        """Implement `Hooks.changed`: record the stage's counts, by which orders sort jobs."""
         stage = job.stage(kind)
         self.ready[job.job, kind] = (stage.ready, stage.running, stage.unstarted, stage.killing)
 

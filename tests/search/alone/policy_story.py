@@ -78,7 +78,7 @@ class PolicyStory(CoreStory):
         return NotedPolicy(watch_policy(policy))
 
     def decision(self, row: Any) -> None:
-        """Record a decision as `CoreStory` does, and the reason of a skip."""
+        """Implement the sink: record the decision, and the reason of a skip."""
         super().decision(row)
         if row.answer == "skip":
             self._policy.skipped[row.job] = row.reason

@@ -1,4 +1,4 @@
-"""Counts the executions of each statement in the mutated functions, by story."""
+"""Counts the executions of each statement in the mutated functions, by test scenario."""
 
 from __future__ import annotations
 

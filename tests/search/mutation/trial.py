@@ -33,7 +33,7 @@ LEAST_S = 5.0
 
 
 class Hangs(BaseException):
-    """Raised when a story exceeds its limit of CPU time."""
+    """Raised when a test scenario exceeds its limit of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Verdict:
     """The result of testing a mutant.
 
     `killed_by`, `seen` and `seed` describe the check that failed (empty if the mutant survived), `stories` is
-    the number of stories run with the mutant, `hits` the number of executions of the edited statement in all
-    surveyed stories.
+    the number of test scenarios run with the mutant, `hits` the number of executions of the edited statement
+    in all surveyed scenarios.
     """
 
     hits: int
@@ -59,7 +59,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """Measurements of a story without mutants: CPU time, executed lines, and distinguishing `traits`."""
+    """Measurements of a test scenario without mutants: CPU time, executed lines, and its `traits`.
+
+    The traits distinguish the scenario from others.
+    """
 
     seed: int
     cost_s: float
@@ -68,9 +71,9 @@ class Surveyed:
 
 
 class Judge:
-    """Tests each mutant against generated stories until a check fails.
+    """Tests each mutant against generated test scenarios until a check fails.
 
-    At most `tries` of the `count` stories are run for a mutant, and additional short stories of one
+    At most `tries` of the `count` scenarios are run for a mutant, and additional short scenarios of one
     component.
     """
 
@@ -81,7 +84,7 @@ class Judge:
         self._stories: dict[int, Surveyed] = {}
 
     def survey(self) -> None:
-        """Run all stories once without mutants, and record the lines that each story executes."""
+        """Run all test scenarios once without mutants, and record the lines that each scenario executes."""
         parts = [self._seeds[begin :: self._jobs * 4] for begin in range(self._jobs * 4)]
         forks = Forks(_survey, jobs=self._jobs, patience_s=1800.0)
         for part, surveyed in forks.results([part for part in parts if part]):
@@ -99,10 +102,10 @@ class Judge:
         return sum(story.hits.get(mutant.place, 0) for story in self._stories.values())
 
     def _reaching(self, mutant: Mutant) -> list[Surveyed]:
-        """Return the stories to run with a mutant, all of which execute the edited statement.
+        """Return the test scenarios to run with a mutant, all of which execute the edited statement.
 
-        Short stories of one component come first. Further stories are chosen one by one, by new features per
-        CPU second.
+        Short scenarios of one component come first. Further scenarios are chosen one by one, by new features
+        per CPU second.
         """
         reaching = [story for story in self._stories.values() if mutant.place in story.hits]
         luck = chance(self._seed, "stories", mutant.name, mutant.change)
@@ -168,7 +171,7 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 
 def _survey(seeds: list[int]) -> list[Surveyed]:
-    """Run stories and return the lines that each story executes.
+    """Run test scenarios and return the lines that each scenario executes.
 
     Instrumentation changes the code of this process, so the process must not run anything else later.
     """
@@ -182,7 +185,7 @@ def _survey(seeds: list[int]) -> list[Surveyed]:
 
 
 def traits_of(story: Story) -> frozenset[str]:
-    """Return the features that distinguish a story from others.
+    """Return the features that distinguish a test scenario from others.
 
     These are its component, policy, faults and the settings that differ from their defaults.
     """
@@ -204,9 +207,9 @@ def traits_of(story: Story) -> frozenset[str]:
 
 
 def _reach(story: Story) -> None:
-    """Run a story so that all lines that its checks would execute are executed.
+    """Run a test scenario so that all lines that its checks would execute are executed.
 
-    A story in which the JobTracker crashes also runs with snapshots.
+    A scenario in which the JobTracker crashes also runs with snapshots.
     """
     if story.alone:
         play_alone(story.alone, story.seed, story.steps)

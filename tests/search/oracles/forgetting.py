@@ -45,7 +45,7 @@ def _parts(item: Any) -> Iterable[Any]:
 
 
 def check_ended(ledger: Any) -> None:
-    """Check that ended jobs keep only what status displays need, and attempts that are still being killed."""
+    """Check that ended jobs keep only data for status displays, and attempts that are still being killed."""
     for job in ledger.ended.values():
         kept = job.maps.tasks, job.reduces.tasks, job.outputs, job.blocks, job.wholes, job.spec.splits
         hold(not any(kept), "an ended job is small", f"{job.job}: {kept}")

@@ -26,7 +26,7 @@ def ready_jobs(view: Any, kind: TaskKind) -> list[Any]:
 def by_priority(job: Any) -> tuple[Any, ...]:
     """Return FIFO's sort key: priority, submit time and id.
 
-    Ids of stories have the same number of digits, so they sort by number.
+    Ids of test scenarios have the same number of digits, so they sort by number.
     """
     return PRIORITIES.index(job.spec.priority.value), job.spec.submit_s, job.job
 
