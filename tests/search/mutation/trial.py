@@ -144,7 +144,7 @@ class Judge:
 
 
 def _failing(story: Surveyed) -> tuple[str, str]:
-    """Return the check that fails in a story and the values observed; both are empty if all checks pass."""
+    """Return the check that fails in a test scenario and the observed values; both empty if none fails."""
     try:
         with _at_most(LEAST_S + 20 * story.cost_s):
             violation = examine(make_story(story.seed))
