@@ -32,7 +32,7 @@ class RunOptions:
     keep_outputs: bool = False
     live: bool = True
     check: bool = True  # that outputs are right, for applications that can be checked
-    plots: bool = True  # the pictures beside the report, which take longer than a small run
+    plots: bool = False  # the pictures beside the report, which take longer than a small run
     report: bool = True  # the page and its plots
     jobs: int = 1  # simulations at a time
     slowdowns: bool = True  # whether each job is simulated alone, which slowdowns are relative to

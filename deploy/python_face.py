@@ -174,7 +174,7 @@ def run(
     with _folder_of(out) as folder:
         kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
         where: dict[str, Any] = {"machines": machines, "address": address, "tls": tls}
-        options = RunOptions(**kept, **where, live=show, check=check, plots=out is not None)
+        options = RunOptions(**kept, **where, live=show, check=check)
         with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
             run_scenario(resolved, options)
     return Result(folder, temporary=out is None)

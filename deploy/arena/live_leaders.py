@@ -157,7 +157,7 @@ def _slowdowns(
 
     scenario = resolve(course.seeded(seed), policies=list(policies), base=course.base)
     made = run_scenario(
-        scenario, RunOptions(out=folder / machines, machines=machines, live=False, plots=False)
+        scenario, RunOptions(out=folder / machines, machines=machines, live=False)
     )
     said = load(made)["policies"]
     doubts = {policy: each["fidelity"] for policy, each in said.items() if not each["fidelity"]["trusted"]}

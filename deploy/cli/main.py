@@ -124,8 +124,8 @@ def run(
         bool,
         typer.Option("--no-check", help="Do not check the outputs of wordcount and sort after each run."),
     ] = False,
-    no_plots: Annotated[
-        bool, typer.Option("--no-plots", help="Leave out the plots beside the report.")
+    plots: Annotated[
+        bool, typer.Option("--plots/--no-plots", help="Also draw the plots, as `schedbed report` does later.")
     ] = False,
     no_report: NoReport = False,
     webhdfs: WebHdfs = None,
@@ -152,7 +152,7 @@ def run(
     where = RunOptions(
         out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs, metrics=metrics
     )
-    what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
+    what = {"live": not no_live, "check": not no_check, "plots": plots, "keep_outputs": keep_outputs}
     what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
     what |= {"jobs": jobs_at_once(jobs, machines)}
     run_scenario(resolved, replace(where, **what))

@@ -143,7 +143,6 @@ class Bench:
             out=folder,
             machines=self.machines,
             live=False,
-            plots=False,
             jobs=self._jobs,
             slowdowns=slowdowns,
         )

@@ -162,7 +162,7 @@ def _try_a_cluster(machines: str) -> Sequence[TriedListener]:
     scenario = resolve(Path(SCENARIO), nodes=NODES, policies=["fifo"], idle=True)
     with tempfile.TemporaryDirectory(prefix=owned("doctor-")) as folder:
         options = RunOptions(
-            out=Path(folder) / "out", machines=machines, live=False, check=False, plots=False, webhdfs=0
+            out=Path(folder) / "out", machines=machines, live=False, check=False, webhdfs=0
         )
         runs = _TriedRuns(scenario, options)
         with contextlib.redirect_stdout(io.StringIO()):

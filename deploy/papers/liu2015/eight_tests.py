@@ -119,9 +119,16 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
     }
 
 
-def samples(bench: Bench) -> Played:
-    """Run the samples under FGCS without profiles (2.3)."""
-    return bench.play("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=bench.live))
+def samples(bench: Bench, *, live: bool | None = None) -> Played:
+    """Run the samples under FGCS without profiles (2.3).
+
+    `live` chooses the cluster as `scenario` does, by default the one of the bench's machines. FGCS converts a demand
+    to other hardware as if its CPU time were for the core's speed, so the samples must run on the jobs' own cluster.
+    """
+    on_live_nodes = bench.live if live is None else live
+    return bench.play(
+        "samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes)
+    )
 
 
 def sample_jobs() -> list[dict[str, Any]]:

@@ -148,7 +148,7 @@ def test_a_simulated_run_is_not_stretched(tmp_path: Path) -> None:
     for stretch in (1, 8, "auto", "adaptive"):
         out = tmp_path / str(stretch)
         run_scenario(
-            scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim", plots=False)
+            scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim")
         )
         assert RunFile.load(out).stretch == 1.0
         tables.append(read_tables(out)["attempts"])
