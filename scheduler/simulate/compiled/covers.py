@@ -1,4 +1,4 @@
-"""The kinds of simulation that the compiled loop covers."""
+"""The conditions under which the compiled loop can run a simulation."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return why the compiled loop cannot run the simulation, or None if it may try. Must be called before the
-    simulation begins."""
+    """Return the reason why the compiled loop cannot run the simulation, or None if the setup and policy
+    permit it.
+
+    Must be called before the simulation begins. The tasks may still be outside of what the loop covers
+    (`NotCovered`).
+    """
     setup = simulation.setup
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
@@ -54,7 +58,8 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The compiled forms of a policy's axes, by name."""
+    """The names of the compiled versions of a policy's three axes; None for an axis without a compiled
+    version."""
 
     order: str | None
     locality: str | None
@@ -62,7 +67,8 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the compiled forms of the policy's axes; None if the policy is not exactly its axes."""
+    """Return the compiled versions of the policy's axes; None if the policy does more than combine three
+    axes."""
     if says(policy, "compiled_as") != "composed":
         return None
     assert isinstance(policy, Composed)

@@ -1,4 +1,5 @@
-"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the tables."""
+"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output
+tables."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
-    """A node as the core and the driver know it."""
+    """A node: its rates, timers and counters, as the core and the simulation's driver see them."""
 
     number_0: f8  # `base_s`, as in `nodes.SimNode`, all in seconds
     grid: f8
@@ -37,7 +38,8 @@ class NodeEntry(Record):
 
 
 class JobEntry(Record):
-    """A job. Its stages are in `stages`."""
+    """A job. The job's two stages are the entries 2 x job (maps) and 2 x job + 1 (reduces) of
+    `State.stages`."""
 
     first: i8  # its first task; maps, then reduces
     maps: i8
@@ -68,7 +70,7 @@ class JobEntry(Record):
 
 
 class StageEntry(Record):
-    """The maps or the reduces of a job."""
+    """The counters of all maps or all reduces of a job."""
 
     total: i8
     unstarted: i8
@@ -83,7 +85,7 @@ class StageEntry(Record):
 
 
 class TaskEntry(Record):
-    """A task with its only attempt."""
+    """A task and its only attempt."""
 
     job: i4
     cost: i4
@@ -111,7 +113,7 @@ class TaskEntry(Record):
 
 
 class CostEntry(Record):
-    """The costs of a task."""
+    """The cost of a task: CPU seconds, bytes, and peak memory in bytes."""
 
     cpu: f8
     sort_cpu: f8
@@ -126,7 +128,7 @@ class CostEntry(Record):
 
 
 class PoolEntry(Record):
-    """A pool of jobs. FIFO is one pool."""
+    """A pool of jobs. Under FIFO all jobs are in a single pool."""
 
     weight: f8
     min_share: f8
@@ -138,7 +140,7 @@ class PoolEntry(Record):
 
 
 class PoolStageEntry(Record):
-    """The maps or the reduces of a pool."""
+    """The counters and the sort key of a pool, separate for maps and reduces."""
 
     running: i8
     ready: i8
@@ -149,7 +151,7 @@ class PoolStageEntry(Record):
 
 
 class NearEntry(Record):
-    """The maps of a job with input on one host or in one rack."""
+    """The group of a job's maps whose input is on one host or in one rack."""
 
     where: i4
     cursor: i8
@@ -157,7 +159,8 @@ class NearEntry(Record):
 
 
 class FeedEntry(Record):
-    """The map outputs of a job that the core announced to a node, and the number of the job's reduces there."""
+    """A job with reduces on a node: the number of these reduces, and the map outputs announced to the
+    node."""
 
     job: i4
     reduces: i4
@@ -166,7 +169,7 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of timers."""
+    """A chain of wake-ups: the timers of a group of nodes, each of which wakes the next node."""
 
     at: f8
     until: f8
@@ -175,7 +178,7 @@ class ChainEntry(Record):
 
 
 class BoardEntry(Record):
-    """The map outputs of a job that a node knows."""
+    """The map outputs of one job that were announced to one node."""
 
     job: i4
     next: i4
@@ -184,7 +187,8 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """A reply on its way to a node: the first index and the number of its `reply_items`."""
+    """A heartbeat reply that has not yet reached its node: first index and number of its entries in
+    `reply_items`."""
 
     node: i4
     first: i8
@@ -192,7 +196,7 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """Map outputs of a job, by their positions in `outputs`."""
+    """An announcement of map outputs of a job: the range `since` to `until` of positions in `outputs`."""
 
     job: i4
     all_done: i1
@@ -213,7 +217,7 @@ class DecisionEntry(Record):
 
 
 class FileEntry(Record):
-    """A step of an output file of a task, or the end of a job."""
+    """A change of a task's output file (written, committed), or the end of a job."""
 
     t: f8
     number: i4

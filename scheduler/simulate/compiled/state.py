@@ -1,4 +1,4 @@
-"""The whole state of the compiled loop: named numbers, and tables of the records in `entity_records` and
+"""The whole state of the compiled loop: single numbers, and tables of the records in `entity_records` and
 `flow_records`."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.contended import flow_records as fluid
 
 
 class Seconds(Record):
-    """Times and durations, in seconds."""
+    """Times and durations of the simulation, in seconds. A time is counted from the start of the run."""
 
     now: f8
     passed_at: f8
@@ -40,7 +40,7 @@ class Seconds(Record):
 
 
 class Numbers(Record):
-    """Counts and settings."""
+    """Counters, fill levels of the arrays, and settings."""
 
     passed: i8  # nodes with timers of exactly this time that have fired
     events: i8  # in the heap
@@ -127,8 +127,10 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
 
 
 class State(NamedTuple):
-    """The arrays; see the records above. `stages` has two entries per job and `pool_stages` two per pool: maps,
-    reduces."""
+    """All arrays of a simulation. Jobs, tasks, nodes and pools are numbered by their positions in the tables.
+
+    `stages` has two entries per job and `pool_stages` two per pool: maps, then reduces.
+    """
 
     sec: Seconds
     num: Numbers

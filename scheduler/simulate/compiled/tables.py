@@ -40,7 +40,7 @@ FILES = 1 << 14
 
 
 class NotCovered(Exception):
-    """The compiled loop does not cover this simulation. The message says why."""
+    """Raised for a simulation that the compiled loop does not cover. The message says why."""
 
 
 class Costs:
@@ -51,7 +51,7 @@ class Costs:
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Return the row of the cost, added if it is new."""
+        """Return the row of the cost in the table, adding a row if the cost is new."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as records."""
+        """Return all costs as a table of records."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
@@ -93,7 +93,8 @@ class Inputs:
         self.reads: list[bool] = []
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add a job with the costs of its maps. Raises NotCovered if a map reads a block that no node holds."""
+        """Add a job's splits with the costs of its maps. Raises NotCovered if a map reads a block that no
+        node holds."""
         place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
@@ -121,12 +122,13 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of consecutive parts of these sizes, starting at `before`."""
+    """Yield the end positions of consecutive ranges of these sizes, which continue the ranges in `before`."""
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
 def make_state(simulation: Simulation) -> State:
-    """Return the arrays at the run's start. Raises NotCovered for a task that is not plain."""
+    """Return the arrays at the start of the run. Raises NotCovered for costs or inputs outside of the
+    loop's cases."""
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -181,7 +183,8 @@ def make_state(simulation: Simulation) -> State:
 
 
 def _of_nodes(simulation: Simulation) -> Arrays:
-    """Return the arrays whose width depends on the slots of a node, and the buffer for the rows of one heartbeat."""
+    """Return the arrays whose width depends on the slots of a node, and the buffers for rows of the output
+    tables."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -197,7 +200,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays for news to reduces, and the driver's queue."""
+    """Return the arrays for announcements of map outputs to reduces, and the event queue."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     slots = sum(node.spec.reduce_slots for node in nodes)
@@ -218,7 +221,8 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set initial values: no pool and no stage is sorted yet, no chain waits for a timer."""
+    """Set the values that are not zero at the start: no pool is in the order, no chain of wake-ups waits
+    for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -229,7 +233,8 @@ def _array(values: list[int]) -> Ints:
 
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
-    """Return the costs of the job's maps and reduces. Raises NotCovered for a task that is not plain."""
+    """Return the costs of the job's maps and reduces. Raises NotCovered if a task exceeds its declared
+    memory."""
     model = simulation.setup.costs
     maps = [model.map_cost(job, index) for index in range(job.maps)]
     reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
@@ -338,7 +343,8 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the nodes, and their order by timers. Starts their incarnations as `Simulation._join` does."""
+    """Return the table of nodes and the order of their timers; set each node's timer phase like
+    `Simulation._join`."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing
