@@ -227,8 +227,7 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 )
 @compiled
 def take(state: State, now_s: float) -> None:
-    """Report the attempts that end by `now_s` to their nodes, and schedule a heartbeat of each of these
-    nodes.
+    """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
 
     Mirrors `Beats.take`.
     """

@@ -1,7 +1,7 @@
 """The order of jobs under FIFO and fair sharing (compiled).
 
 Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is a single pool with FIFO
-order, and ties are not broken by name.
+order, and the option `by_name` of pools is missing.
 """
 
 from __future__ import annotations
@@ -130,9 +130,10 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Compute the pool's sort key: below minimum share or not, ratio of running tasks, oldest submission.
+    """Compute the pool's sort key: below the minimum share or not, ratio of running tasks, oldest submission.
 
-    Mirrors `Pool.key`; the name is left out and compared by `_pool_before`.
+    Mirrors `Pool.key`. The differences: the option `by_name` is missing, and `_pool_before` compares the
+    names.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:

@@ -1,1 +1,2 @@
-"""The compiled twins of the contention model (`cluster.virtual.fluid`), for attempts that all succeed."""
+"""The compiled version of the contention model in `cluster.virtual.fluid`. It covers runs in which all
+attempts succeed."""

@@ -1,4 +1,5 @@
-"""Records of attempts with contention: nodes' resources, flows through them, and the phase of each attempt."""
+"""Records of attempts that contend for resources: nodes, resources, flows through resources, and running
+attempts."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node whose attempts share its resources."""
+    """A node whose attempts share the node's resources. Mirrors `shared_nodes.SharedNode`."""
 
     seen: f8  # when its use was last asked for, and what had moved by then
     cpu_seen: f8
@@ -24,8 +25,11 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the uplinks, the
-    downlinks, the core, and the disks that nodes share."""
+    """A shared resource: CPU, disk, link or switch. Mirrors `max_min.Resource`.
+
+    Resources are numbered: four per node (CPU, disk, outward and inward NIC), then the racks' uplinks, their
+    downlinks, the core switch, and the disks that several nodes share.
+    """
 
     capacity: f8
     declared: f8
@@ -44,7 +48,8 @@ class ResourceEntry(Record):
 
 
 class FlowEntry(Record):
-    """Mirrors `max_min.Flow`, or an `agenda.Item` that passes no resource."""
+    """A flow through resources (mirrors `max_min.Flow`), or a timer that uses none (mirrors
+    `agenda.Item`)."""
 
     due: f8
     queued: f8
@@ -64,7 +69,7 @@ class FlowEntry(Record):
 
 
 class WorkEntry(Record):
-    """Mirrors `running.RunningAttempt`."""
+    """A running attempt. Mirrors `running.RunningAttempt`."""
 
     task: i4
     node: i4
