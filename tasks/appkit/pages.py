@@ -1,4 +1,4 @@
-"""Input of pages, one per line: `title<TAB>label<TAB>text`."""
+"""Parsing of input that consists of pages, one per line: `title<TAB>label<TAB>text`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Page = tuple[bytes, bytes, bytes]
 
 
 def pages(chunk: bytes) -> Iterator[Page]:
-    """Yield the pages of a chunk of whole lines, without empty lines. Raises BadInput that shows a malformed line."""
+    """Yield the pages in a chunk of whole lines, skipping empty lines. Raises BadInput that shows a
+    malformed line."""
     for line in chunk.split(b"\n"):
         fields = line.split(b"\t", 2)
         if len(fields) == 3:

@@ -1,7 +1,7 @@
-"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, as Hadoop's bbp example computes them.
+"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, like Hadoop's bbp example.
 
-Digits come in groups of eight, each computed separately and exactly: fractions are whole multiples of 2^-64, and
-where their rounding could affect a digit the group is computed again with more bits.
+Digits are computed in groups of eight. Each group is computed separately and exactly: fractions are integer
+multiples of 2^-64, and a group is computed again with more bits if rounding could affect a digit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def group_at(first: int) -> int:
-    """Return the eight hexadecimal digits of pi that follow digit number `first` after the point, as one number."""
+    """Return as one number the eight hexadecimal digits of pi after the first `first` digits of the
+    fraction."""
     value = sum(factor * _fraction(first, j) for j, factor in SERIES)
     return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
 
@@ -55,7 +56,8 @@ def _fraction(first: int, j: int) -> int:
 
 
 def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
-    """Return `base` to the power of each exponent modulo each modulus. Moduli are below 2^32."""
+    """Return, for each element, `base` to the power of the exponent modulo the modulus. Moduli must be
+    below 2^32."""
     result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
     while exponents.any():
         result = np.where(exponents & np.uint64(1), result * square % moduli, result)
@@ -78,7 +80,7 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Return whether the digits are independent of the rounding of the terms."""
+    """Return whether the rounding of the terms cannot affect the digits."""
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -88,7 +90,11 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return the groups that each map computes: an equal number of terms for each, since later digits cost more."""
+    """Return the range of groups that each map computes. Each map gets about the same number of terms of the
+    series.
+
+    Later digits need more terms, so the later ranges are shorter.
+    """
     count = -(-digits // GROUP_DIGITS)
 
     def terms(groups: int) -> int:
@@ -123,7 +129,11 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the digits are those of Chudnovsky's series, one group per line, in order."""
+    """Check the digits against Chudnovsky's series, and that the groups are in order.
+
+    Returns the error in one line; None if there is none. Beyond `DIGITS_CHECKED` only order and number are
+    checked.
+    """
     start, count = ran.params["start"], ran.params["digits"]
     found, place = [], start
     for number, pieces in enumerate(parts):
@@ -147,7 +157,8 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """Return the first hexadecimal digits of pi after the point as one number, and its number of bits."""
+    """Return the first `digits` hexadecimal digits of pi after the point as one number, and its width in
+    bits."""
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:

@@ -1,6 +1,6 @@
-"""Sums of the visits of each article, from hourly logs of page views as published by Wikimedia.
+"""Sums of the page views of each article, from hourly logs in Wikimedia's format.
 
-The logs are not compressed here, so a map's output is not larger than its input.
+Deviation from the original: the logs are not compressed, so a map's output is not larger than its input.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ VIEW_BYTES = 12_000  # sent for a view, about
 
 
 class ViewCounts(KeyCounts):
-    """A map's collector that sums the views of each article. An empty `project` includes all projects."""
+    """A map's collector that sums the views of each article of one project. An empty `project` selects all
+    projects."""
 
     def __init__(self, reduces: int, project: str) -> None:
         super().__init__(reduces)
         self._project = project.encode()
 
     def feed(self, chunk: bytes) -> None:
-        """Add the lines `project title views bytes` of a chunk. Other lines, which real logs contain, are ignored."""
+        """Add the views in a chunk of lines `project title views bytes`. Malformed lines, which real logs
+        contain, are skipped."""
         counts, wanted = self.counts, self._project
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -53,7 +55,7 @@ class ViewCounts(KeyCounts):
 
 
 def views(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of hourly page counts, one line `project title views bytes` each."""
+    """Yield about `size` bytes of random hourly page counts, one line `project title views bytes` each."""
     table, words = zipf_table(ARTICLES), vocabulary()
     titles = [
         b"%b_%b" % (words[rank % 997].capitalize(), words[rank % len(words)].capitalize())
@@ -78,7 +80,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_wikitrends(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output against views added up again."""
+    """Check the output by summing the views again from the input.
+
+    Returns the first difference in one line; None if there is none.
+    """
     project = ran.params["project"].encode()
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):

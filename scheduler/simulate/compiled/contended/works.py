@@ -233,7 +233,7 @@ def start_map(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
-    """Return the bytes that a map writes to spills and reads back, as a number. Mirrors `MapRun._spill`."""
+    """Return the number of bytes that a map spills and reads back. Mirrors `MapRun._spill`."""
     run = state.tasks[task]
     cost = state.costs[run.cost]
     run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
