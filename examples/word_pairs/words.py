@@ -1,4 +1,4 @@
-"""What a word is; `word_pairs.py` imports this file, so it travels with it."""
+"""The definition of a word. schedbed sends the file to the nodes with `word_pairs.py`, which imports it."""
 
 
 def words_of(line):

@@ -28,10 +28,10 @@ than the application does. It may raise ValueError on an output that is not even
 class Parameter:
     """A parameter of an application.
 
-    `unit` is "bytes" for sizes, which the scenario's `scale` changes; otherwise it is another word or "".
-    `required`: the parameter has no default. `derived`: set at submission by the application's `derive`, not
-    by a user. `scaled`: an amount of data to write, which `scale` also changes. A number must be between
-    `least` and `most`.
+    `unit` is "bytes" for sizes, "s" for durations, otherwise another word or "". `required`: the parameter
+    has no default. `derived`: set at submission by the application's `derive`, not by a user. `scaled`: an
+    amount of data to write, which the scenario's `scale` multiplies. A number must be between `least` and
+    `most`.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""A harmless fork bomb: its generations are limited, and all of it ends with the attempt, or after seconds."""
+"""A fork bomb that is harmless: generations are limited, and all processes end with the attempt or after
+CPU seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ bomb GENERATIONS 2>/dev/null
 
 
 def fork_bomb(work: HostileWork) -> None:
-    """Start processes that start processes."""
+    """Start a shell whose processes each start two more, over ten generations."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, False)
     shell = subprocess.Popen(["sh", "-c", BOMB], stdin=reader)
