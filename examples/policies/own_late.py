@@ -13,8 +13,8 @@ class Slowest:
 
     def __init__(self, factor: float, most: int) -> None:
         self._factor, self._most = factor, most
-        self._ended: dict[tuple[str, TaskKind], tuple[int, float]] = {}  # number and seconds of successes
-        self._copies = 0  # that live
+        self._ended: dict[tuple[str, TaskKind], tuple[int, float]] = {}  # Number and seconds of successes.
+        self._copies = 0  # Running copies.
 
     def ended(self, view: View, attempt: AttemptView) -> None:
         """Add the duration of a successful attempt to the mean of its stage, and update the number of

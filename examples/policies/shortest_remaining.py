@@ -2,14 +2,14 @@
 
 from schedbed.policy import JobView, NodeView, Proposal, TaskKind, View
 
-FETCH_BPS = 50e6  # bytes of input that are taken for a second of work where the costs of tasks are not known
+FETCH_BPS = 50e6  # Bytes of input that count as a second of work if costs are unknown.
 
 
 def remaining_s(view: View, job: JobView) -> float:
     """Return the seconds of work left in a job, from its declared costs, or from its input size if costs
     are unknown."""
     open_tasks = [task for task in (*job.maps.tasks, *job.reduces.tasks) if task.state != "done"]
-    if view.sizes == "hidden" or not job.spec.map_costs:  # applications have no declared costs
+    if view.sizes == "hidden" or not job.spec.map_costs:  # Jobs of applications declare no costs.
         return sum(task.split.length for task in open_tasks) / FETCH_BPS
     costs = {TaskKind.MAP: job.spec.map_costs, TaskKind.REDUCE: job.spec.reduce_costs}
     return sum(costs[task.kind][task.index].cpu_s for task in open_tasks)

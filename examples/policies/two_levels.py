@@ -16,7 +16,7 @@ class TwoLevels:
 
     def __init__(self, *, queue: str = "urgent", reserved: float = 0.5, grace_s: float = 10.0) -> None:
         self._queue, self._reserved, self._grace_s = queue, reserved, grace_s
-        self._waits_since_s: dict[TaskKind, float] = {}  # below the reservation, by kind of task
+        self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
         """Return the policy's state for the JobTracker's snapshot: the time since when the queue waits, by

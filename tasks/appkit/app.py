@@ -14,13 +14,14 @@ from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
 
 ReadRange = Callable[[int, int], bytes]
-"""The bytes of a job's input at (offset, length)."""
+"""Function that returns the bytes of a job's input at (offset, length)."""
 
 Check = Callable[[Ran, Pieces, Parts], str | None]
-"""What is wrong with an output, in one line; None when it is right.
+"""Function that returns the error in a job's output, in one line; None if the output is correct.
 
-It is given the job, its input's pieces (none without an input) and each part's, and works the output out in another way
-than the application does. It may raise ValueError on an output that is not even of the right form.
+Arguments: the job's properties, the pieces of the input (none without an input), and the pieces of each part of the
+output. A check computes the output in a different way from the application. It may raise ValueError for malformed
+output.
 """
 
 

@@ -18,7 +18,7 @@ KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
     **SHARED_KINDS,
     **{app.input: app.generate for app in APPS.values() if app.generate is not None},
 }
-"""The kinds of input that can be generated: those that several applications read, and what one brings for itself."""
+"""Generators of input by kind: shared kinds, and kinds that only one application reads."""
 
 
 def add_app(app: App) -> None:

@@ -31,15 +31,15 @@ class AppCosts:
     """The costs of one application. A map reads and computes concurrently, then sorts the collected
     output."""
 
-    map_start_s: float  # whatever the work
-    map_cpu_s: float  # for each unit of work
-    map_sort_s: float  # for each byte of its output
-    map_output: Law  # bytes
-    map_records: float  # read, for each unit of work
+    map_start_s: float  # For any amount of work.
+    map_cpu_s: float  # For each unit of work.
+    map_sort_s: float  # For each byte of the map's output.
+    map_output: Law  # Bytes.
+    map_records: float  # Records read for each unit of work.
     reduce_start_s: float
-    reduce_sort_s: float  # for each byte fetched
-    reduce_cpu_s: float  # for each byte fetched
-    output: Law  # bytes of all parts, by the work of all maps
+    reduce_sort_s: float  # For each byte fetched.
+    reduce_cpu_s: float  # For each byte fetched.
+    output: Law  # Bytes of all parts, from the work of all maps.
     note: str = ""
 
 

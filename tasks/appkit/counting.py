@@ -12,9 +12,9 @@ from schedbed.tasks.readers import line_batches
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import CountLines, count_lines
 
-BATCH_BYTES = 64 * 1024  # of text at a time: the keys stay in the CPU's cache
+BATCH_BYTES = 64 * 1024  # Text counted at a time, so that the keys fit the CPU's cache.
 LINES_A_WRITE = 5_000
-ENTRY_BYTES = 200  # of memory for a counted key of a usual length, while the dictionary grows
+ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictionary.
 
 
 class KeyCounts:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from schedbed.tasks.errors import BadInput
 
 Page = tuple[bytes, bytes, bytes]
-"""Title, label and text."""
+"""The title, label and text of a page."""
 
 
 def pages(chunk: bytes) -> Iterator[Page]:

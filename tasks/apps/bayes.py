@@ -18,7 +18,7 @@ from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, difference, key
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.spill_formats import CountLines
 
-MILLIONTHS = 1_000_000  # weights are added as whole millionths: the sum does not depend on the order
+MILLIONTHS = 1_000_000  # Whole millionths are added, so that the sum is independent of the order.
 
 
 class FeatureCounts(KeyCounts):

@@ -27,12 +27,12 @@ GROUP_DIGITS = 8
 GROUP_BITS = 4 * GROUP_DIGITS
 BITS = 64
 MORE_BITS = 192
-TAIL_TERMS = 16  # beyond the first digit, each 1/16 of the one before
+TAIL_TERMS = 16  # Terms after the first digit; each is about 1/16 of the previous one.
 TERMS_AT_ONCE = 1 << 16
-GROUP_TERMS = 1000  # what a group costs beside its terms, in terms
-START_MAX = 2**28  # beyond it, products of remainders would not fit 64 bits
+GROUP_TERMS = 1000  # Fixed cost of a group, as a number of terms.
+START_MAX = 2**28  # Above it, products of remainders would not fit 64 bits.
 SERIES = ((1, 4), (4, -2), (5, -1), (6, -1))  # pi = sum over k of 16^-k (4/(8k+1) - 2/(8k+4) - ...)
-DIGITS_CHECKED = 500_000  # of pi: further out, only the number of digits is looked at
+DIGITS_CHECKED = 500_000  # Digits beyond this one are only counted by the check.
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -171,7 +171,7 @@ def pi_fraction(digits: int) -> tuple[int, int]:
         p2, q2, t2 = split(middle, high)
         return p1 * p2, q1 * q2, t1 * q2 + p1 * t2
 
-    _, q, t = split(1, bits // 47 + 2)  # a term gives 47 bits
+    _, q, t = split(1, bits // 47 + 2)  # Each term of the series gives 47 bits.
     pi = q * 426880 * math.isqrt(10005 << 2 * bits) // (13591409 * q + t)
     return (pi - (3 << bits)) >> 64, 4 * digits
 

@@ -23,7 +23,7 @@ from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRecords
 
 HASH_BITS = 53
-FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # odd numbers that spread a key over 64 bits
+FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # Odd numbers that spread a key over 64 bits.
 MASK = (1 << 64) - 1
 
 
@@ -53,7 +53,7 @@ def hashes(rows: Rows) -> np.ndarray:
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)
-    mixed = (prefix + rest * second) * first  # modulo 2^64
+    mixed = (prefix + rest * second) * first  # Modulo 2^64.
     return ((mixed ^ (mixed >> np.uint64(32))) * second) >> np.uint64(64 - HASH_BITS)
 
 

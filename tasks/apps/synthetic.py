@@ -13,7 +13,7 @@ from schedbed.tasks.specs import Cost
 
 STEP_BYTES = 256 * 1024
 STEPS_MIN, STEPS_MAX = 8, 400
-LAST = 0.05  # of the CPU time, which is burned behind the output
+LAST = 0.05  # Share of the CPU time that is burned after the output.
 
 
 class CostRun:
@@ -27,10 +27,11 @@ class CostRun:
         self._cost = cost = task.spec.cost or Cost()
         self._task = task
         self._phase = phase
-        self._held = b"\1" * (int(task.params["hold_mib"]) << 20)  # written to, so that it counts
-        self._began = began  # progress when this begins
+        # The memory is written to, so that it counts as used.
+        self._held = b"\1" * (int(task.params["hold_mib"]) << 20)
+        self._began = began  # Progress of the task when the spending begins.
         self._setup_cpu_s = task.progress.setup_cpu_s
-        self._burn_cpu_s = cost.cpu_s * task.core_speed  # core-seconds of the host
+        self._burn_cpu_s = cost.cpu_s * task.core_speed  # In core-seconds of the host.
         self._to_read_bytes = cost.read_bytes if isinstance(task, MapTask) else 0
         moved = max(self._to_read_bytes, cost.write_bytes)
         self._step = 1 / min(STEPS_MAX, max(STEPS_MIN, -(-moved // STEP_BYTES)))
@@ -99,7 +100,7 @@ def _map(task: MapTask) -> None:
 
 def _reduce(task: ReduceTask) -> None:
     copied = task.copy()
-    copied.clear()  # opaque bytes: there is nothing to merge
+    copied.clear()  # The bytes are opaque, so there is nothing to merge.
     task.node.meter.mark("sort_end", task.progress.now_s())
     run, output = CostRun(task, "reduce", 2 / 3), task.create()
     for piece in run.write((task.spec.cost or Cost()).write_bytes):

@@ -23,7 +23,7 @@ from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import CountLines
 
-PAGES_KEY = b""  # comes before all words
+PAGES_KEY = b""  # Sorts before all words.
 
 
 class TermCounts(KeyCounts):

@@ -52,7 +52,7 @@ def edges(size: int, seed: int) -> Iterator[bytes]:
     """Yield about `size` bytes of a random power-law graph, one edge (two node numbers) per line."""
     table = zipf_table(NODES)
     order = list(range(NODES))
-    chance(seed, "edges order").shuffle(order)  # else the most linked node would be number 0
+    chance(seed, "edges order").shuffle(order)  # Otherwise the most linked node would be number 0.
     nodes = Vocabulary([b"%d" % node for node in order])
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         picks, _ = nodes.draw(table, array_chance(seed, "edges", number), wanted)

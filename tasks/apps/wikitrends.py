@@ -31,7 +31,7 @@ DIGITS_MAX = 18
 
 ARTICLES = 50_000
 PROJECTS = tuple(b"en en en en en en de fr ja es".split())
-VIEW_BYTES = 12_000  # sent for a view, about
+VIEW_BYTES = 12_000  # Approximate number of bytes sent for a view.
 
 
 class ViewCounts(KeyCounts):
@@ -64,7 +64,7 @@ def views(size: int, seed: int) -> Iterator[bytes]:
     chance(seed, "views order").shuffle(titles)
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         rng = array_chance(seed, "views", number)
-        count = wanted // 20 + 20  # no line is shorter than 20 bytes by much
+        count = wanted // 20 + 20  # Enough lines, as few are shorter than 20 bytes.
         articles = table[rng.integers(0, SLOTS, size=count, dtype=np.int32)].tolist()
         projects = rng.integers(0, len(PROJECTS), size=count).tolist()
         views = np.ceil(rng.pareto(1.2, size=count) * 3 + 0.01).clip(max=10**7).astype(np.int64).tolist()

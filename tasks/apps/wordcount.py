@@ -22,8 +22,8 @@ from schedbed.tasks.readers import line_batches
 from schedbed.tasks.spill_formats import CountLines, add_counts
 
 SHORT_BYTES = 8
-BATCH_BYTES = 2**20  # of text that is cut into words at a time
-PENDING_BYTES = 4 * 2**20  # of short words, as numbers, that are sorted at a time
+BATCH_BYTES = 2**20  # Text that is split into words at a time.
+PENDING_BYTES = 4 * 2**20  # Short words, as numbers, that are sorted at a time.
 IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 MASKS = np.array([(1 << 8 * length) - 1 for length in range(SHORT_BYTES + 1)], dtype=np.uint64)
 
@@ -47,7 +47,7 @@ class WordCounts(KeyCounts):
 
     def feed(self, chunk: bytes) -> None:
         """Count the words in a chunk of whole lines."""
-        if b"\0" in chunk:  # there a number would not tell where its word ends
+        if b"\0" in chunk:  # A zero byte would be taken for the padding of a number.
             super().feed(chunk)
             return
         for text in line_batches(chunk, BATCH_BYTES):
@@ -82,7 +82,7 @@ def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
     starts, ends = edges[0::2], edges[1::2]
     lengths = ends - starts
     short = lengths <= SHORT_BYTES
-    # The 8 bytes from each place of the text on, as numbers, without a copy.
+    # A view without a copy: the 8 bytes from each position of the text, as a number.
     windows = np.ndarray((len(data) - SHORT_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     numbers = windows[starts[short]] & MASKS[lengths[short]]
     long = [

@@ -12,9 +12,8 @@ from pathlib import Path
 from schedbed.tasks.hostile.orders import HostileWork
 
 PIECE_BYTES = 2**20
-REGION_BYTES = (
-    64 * 2**20
-)  # what is written over and over; buffered writes need fresh room, or memory would hide them
+# The range of a file that is written repeatedly. Buffered writes do not repeat, or the page cache would absorb them.
+REGION_BYTES = 64 * 2**20
 SYNC_PIECES = 4
 READ_SHARE, READ_MIN_BYTES, READ_MOST_BYTES = 16, 4 * 2**20, 32 * 2**20
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wait_for
 
-PIDFD_GETFD = 438  # the same number on every architecture
+PIDFD_GETFD = 438  # System call number, the same on every architecture.
 UNLIMITED = {"cpu.cfs_quota_us": "-1", "cpu.max": "max", "memory.limit_in_bytes": "-1", "memory.max": "max"}
 OURS = "schedbed"
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -11,8 +11,8 @@ from schedbed.tasks.hostile.orders import HostileWork
 
 GENERATIONS = 10
 PROCESSES = 2 ** (GENERATIONS + 1) - 1
-"""What the bomb comes to where nothing stops it."""
-# Each shell makes two, until the last generation; all then wait for the end of a pipe that the attempt holds.
+"""Number of processes of the fork bomb if no limit stops it."""
+# Each shell forks two more, up to the last generation. All then wait until the attempt closes a pipe.
 BOMB = """
 bomb() {
     if [ "$1" -gt 0 ]; then

@@ -40,7 +40,7 @@ def shared_files(work: HostileWork) -> None:
                 try:
                     held.append(_touched(files.enter_context(_file_in_memory(step))))
                     continue
-                except OSError:  # no such folder, or it is full
+                except OSError:  # /dev/shm is missing or full.
                     room = False
             held.append(_touched(mmap.mmap(-1, step)))
         time.sleep(work.seconds)

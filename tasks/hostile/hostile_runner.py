@@ -60,7 +60,7 @@ def _app(folder: Path) -> App:
         orders = {name: value for name, value in task.params.items() if name in HostileWork.__slots__}
         PROGRAMS[task.params["attack"]](HostileWork(folder=folder, **orders))
         if task.params["vanish"]:
-            os._exit(0)  # pays nothing, reports nothing
+            os._exit(0)  # The attempt neither pays for its use nor reports.
 
     return App(
         name=HOSTILE_APP,

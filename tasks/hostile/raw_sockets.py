@@ -15,7 +15,7 @@ from schedbed.tasks.hostile.orders import HostileWork
 
 PIECE_BYTES = 256 * 1024
 CONNECT_S = 10.0
-GRACE_S = 2.0  # beyond the senders' time
+GRACE_S = 2.0  # Seconds after the senders' time.
 
 
 def send(work: HostileWork) -> None:
@@ -23,7 +23,7 @@ def send(work: HostileWork) -> None:
     piece = os.urandom(PIECE_BYTES)
     with _connected(work) as line:
         end_s = time.monotonic() + work.seconds
-        with contextlib.suppress(ConnectionError):  # the receiver has had enough
+        with contextlib.suppress(ConnectionError):  # The receiver has stopped.
             while time.monotonic() < end_s:
                 os.write(line.fileno(), piece)
 

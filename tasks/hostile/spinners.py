@@ -12,9 +12,9 @@ from functools import partial
 
 from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wait_for
 
-TURN_S = 1.0  # the life of a child that is waited for
+TURN_S = 1.0  # Lifetime of a child process that is waited for.
 SHELLS = 2
-SHELL_CPU_S = 60  # a shell that is left running is ended by the kernel
+SHELL_CPU_S = 60  # The kernel kills a shell after this CPU time.
 BUFFER_BYTES = 2**20
 
 

@@ -19,14 +19,14 @@ from schedbed.tasks.node_client.server_trust import trusting
 from schedbed.tasks.pacing import LINK_BUCKET, Budget, socket_bytes
 from schedbed.tasks.specs import NodeId
 
-AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself waits up to 60 s for the masters
-PEER_TIMEOUT_S = 20.0  # without one byte from another agent
-CONNECT_S = 5.0  # to be accepted: an agent on a lost host does not even refuse
-PACED_PIECE_BYTES = 128 * 1024  # read from a socket before it is charged
+AGENT_TIMEOUT_S = 75.0  # No byte from the own agent, which waits up to 60 s for the masters.
+PEER_TIMEOUT_S = 20.0  # No byte from another agent.
+CONNECT_S = 5.0  # Limit for connecting, since a lost host does not refuse.
+PACED_PIECE_BYTES = 128 * 1024  # Largest piece read from a socket before it is charged.
 
 
 Charge = Callable[[int], None]
-"""Waits until that many more bytes of a stream are paid."""
+"""Function that charges a number of bytes to a budget, and waits until they are paid."""
 
 
 class Refused(OSError):
@@ -69,7 +69,7 @@ class AgentLink:
         self.peers = dict(context.peers)
         self.budget = Budget.open(context.budget) if context.budget else None
         self._shared_disk = Budget.open(context.shared_disk) if context.shared_disk else None
-        self.settle_cpu: Callable[[], None] | None = None  # where this process paces its CPU itself
+        self.settle_cpu: Callable[[], None] | None = None  # Set if the process limits its own CPU use.
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:

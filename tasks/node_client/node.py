@@ -185,5 +185,5 @@ class HttpNode:
     def need_room(self) -> None:
         """Raise OSError (ENOSPC) if an injected fault marks the disk as full. A really full disk raises it
         on writes."""
-        if os.path.exists(self._full_disk):  # noqa: PTH110  a third of the time, before each write
+        if os.path.exists(self._full_disk):  # noqa: PTH110  `Path.exists` takes three times as long.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -11,7 +11,7 @@ from schedbed.tasks.node_client.block_calls import BlockCalls
 from schedbed.tasks.node_client.http_requests import AgentLink
 from schedbed.tasks.specs import AttemptSpec, BlockRange
 
-NAME = "kept"  # in the attempt's folder
+NAME = "kept"  # File name in the attempt's folder.
 
 
 class KeptCopy:

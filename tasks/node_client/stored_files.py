@@ -19,7 +19,7 @@ from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.read_aside import KeptCopy
 from schedbed.tasks.specs import AttemptSpec, BlockRange, NodeId
 
-LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # before asking again where a block's replicas are
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # Waits before a block's replicas are located again.
 SEND_BYTES = 512 * 1024
 
 
@@ -131,7 +131,7 @@ class BlockReader:
         yield from self._link.receive(url, node, response, charge)
 
     def _report_bad(self, block: BlockRange, node: NodeId) -> None:
-        # Only a hint for the NameNode: the read goes on with another replica whether it arrives or not.
+        # The report is only a hint. Reading continues with another replica even if the report is lost.
         with contextlib.suppress(OSError):
             self._names.report_bad(block.block, node)
 
@@ -233,7 +233,7 @@ class _BlockPut:
             self._connection.close()
 
     def _say_why(self, error: OSError) -> None:
-        # An agent that gives up answers before it has read all; that says more than the broken pipe.
+        # An agent that fails answers before it has read all data. Its answer says more than a broken pipe.
         try:
             self._answer()
         except (ConnectionError, TimeoutError):

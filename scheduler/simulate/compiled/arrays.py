@@ -19,11 +19,11 @@ i4 = Annotated[int, "i4"]
 i1 = Annotated[int, "i1"]
 
 Values = npt.NDArray[Any]
-"""A column of a table, or a part of a line: numbers of one kind that numpy works on."""
+"""A column of a table or a slice of a line, as a numpy array."""
 
 
 Arrays = dict[str, Any]
-"""Some of a State's arrays by their names."""
+"""Arrays by the names of fields of a `State`."""
 
 
 class Record:
@@ -79,7 +79,7 @@ class TableGrid(Protocol[C]):
 Ints = Line[int]
 Floats = Line[float]
 Pair = Annotated[Line[int], "i8", 2]
-"""A column of two numbers: of maps, and of reduces."""
+"""A column of two whole numbers per row: for maps, and for reduces."""
 
 
 def dtype_of(kind: type[Record]) -> np.dtype[Any]:

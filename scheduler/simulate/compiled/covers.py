@@ -13,9 +13,12 @@ if TYPE_CHECKING:
 
 KNOWN = ("cluster", "jobs", "policy", "costs", "files", "seed", "contention", "latencies", "timing")
 OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
-"""`sizes`: the forms that this loop has read no costs of tasks; a user's policy, which may, is never compiled."""
+"""Fields of a Setup that any value of is supported.
+
+`sizes` limits which costs a policy reads; the compiled policies read none.
+"""
 ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots",)
-"""The compiled forms that this loop has, by the names that axes give as `compiled_as`."""
+"""The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
 
 
 def why_not(simulation: Simulation) -> str | None:

@@ -9,31 +9,31 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 class NodeEntry(Record):
     """A node: its rates, timers and counters, as the core and the simulation's driver see them."""
 
-    number_0: f8  # `base_s`, as in `nodes.SimNode`, all in seconds
+    number_0: f8  # `base_s` of `SimNode`. This time and the next three are in seconds.
     grid: f8
     event: f8
     timer: f8
-    latency: f8  # from the service of a heartbeat to an attempt's first line
+    latency: f8  # Seconds from the service of a heartbeat to an attempt's first line.
     speed: f8
     disk: f8
     network: f8
     cpu_rate: f8
-    asked: f8  # used since then:
+    asked: f8  # Time of the last `usage`; the next two count from then.
     cpu_s: f8
     disk_bytes: f8
-    free_maps: i4  # of the core
+    free_maps: i4  # Free slots, as the core knows them.
     free_reduces: i4
-    running: i4  # attempts, as the driver counts them
+    running: i4  # Running attempts, as the driver counts them.
     reduces: i4
-    runs: i4  # attempts on it
-    finished: i4  # that no heartbeat has carried yet
-    feeds: i4  # what the core tells its reduces of
-    reducing: i4  # jobs with reduces on the node, as the driver counts them
-    board: i4  # the first of its boards
+    runs: i4  # Number of entries of the node in `State.runs`.
+    finished: i4  # Ended attempts that no heartbeat has reported yet.
+    feeds: i4  # Jobs whose map outputs the core announces to the node.
+    reducing: i4  # Jobs with reduces on the node, as the driver counts them.
+    board: i4  # First entry in the node's list of boards; -1 if empty.
     timers: i8
-    rank: i4  # its place in the order of timers
+    rank: i4  # Position of the node in the order of timers.
     rack: i4
-    in_maps: i1  # in the ring of nodes with a free map slot
+    in_maps: i1  # 1 if in the ring of nodes with a free map slot.
     in_reduces: i1
 
 
@@ -41,7 +41,7 @@ class JobEntry(Record):
     """A job. The job's two stages are the entries 2 x job (maps) and 2 x job + 1 (reduces) of
     `State.stages`."""
 
-    first: i8  # its first task; maps, then reduces
+    first: i8  # Number of the first task; maps come before reduces.
     maps: i8
     reduces: i8
     pool: i4
@@ -53,16 +53,16 @@ class JobEntry(Record):
     output_bytes: i8
     ended: i1
     started: i1
-    wrote: i1  # files
+    wrote: i1  # 1 if a task of the job has written a file.
     free_cursor: i8
-    hosts_at: i8  # its part of `near`: maps by host
+    hosts_at: i8  # Range of the job in `near`: groups of maps by host.
     hosts_end: i8
     racks_at: i8
     racks_end: i8
-    chain: i4  # of the nodes of its reduces; -1 when there are none
-    wait: f8  # its patience, under delay
-    room: f8  # of a reduce, for what it has fetched, in bytes
-    map_memory: i8  # that a task declares, in bytes
+    chain: i4  # Chain of the nodes that run its reduces; -1 if none do.
+    wait: f8  # Seconds waited so far under delay scheduling.
+    room: f8  # Memory of a reduce for fetched data, in bytes.
+    map_memory: i8  # Memory that each map declares, in bytes.
     reduce_memory: i8
     skipped: f8
     skipped_beat: i8
@@ -77,8 +77,8 @@ class StageEntry(Record):
     running: i8
     done: i8
     cursor: i8
-    ratio: f8  # as it stands in its pool
-    place: i4  # there; -1 when it is not in
+    ratio: f8  # Running tasks by weight, as last sorted into the pool.
+    place: i4  # Position in the pool's list; -1 if the job is not in it.
     open: i1
     ready: i1
     dirty: i1
@@ -89,9 +89,9 @@ class TaskEntry(Record):
 
     job: i4
     cost: i4
-    hosts_at: i8  # its part of `host`
+    hosts_at: i8  # Range of the task in `State.host`.
     hosts_end: i8
-    holders_at: i8  # its part of `holder`
+    holders_at: i8  # Range of the task in `State.holder`.
     holders_end: i8
     local_bytes: i8
     remote_bytes: i8
@@ -105,7 +105,7 @@ class TaskEntry(Record):
     shuffle_end: f8
     sort_end: f8
     fetch_cpu: f8
-    node: i4  # -1 while it is unstarted
+    node: i4  # -1 while the task is unstarted.
     is_map: i1
     reads_block: i1
     waits: i1
@@ -119,7 +119,7 @@ class CostEntry(Record):
     sort_cpu: f8
     fetch_cpu: f8
     fetched_byte_cpu: f8
-    duration: f8  # NaN: none
+    duration: f8  # Known duration in seconds; NaN if unknown.
     read: i8
     output: i8
     spill: i8
@@ -133,10 +133,10 @@ class PoolEntry(Record):
     weight: f8
     min_share: f8
     fifo: i1
-    name: i4  # its place among the names
-    at: i8  # its part of `pool_jobs`, and of both halves of `ready`
+    name: i4  # Position in the sorted names.
+    at: i8  # Range of the pool in `pool_jobs` and in each half of `ready`.
     end: i8
-    oldest: i8  # nothing before this in its part is still there
+    oldest: i8  # All jobs before this position of the range have ended.
 
 
 class PoolStageEntry(Record):

@@ -52,7 +52,7 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 def _make() -> Any:
     """Return a function that creates a `Handle` from a `State`, with one argument for each field."""
     scope: dict[str, Any] = {"Handle": Handle}
-    exec(_MADE, scope)  # numba takes no star arguments of a named tuple
+    exec(_MADE, scope)  # Numba cannot unpack a named tuple with a star.
     return scope["make"]
 
 

@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
 
-WORD = 32  # bits of a word of a ring
+WORD = 32  # Bits of one word of a ring's bit set.
 
 
 @compiled

@@ -14,7 +14,7 @@ from numba.core import config as numba_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG: Any = numba_config
-NJIT: Any = numba.njit  # its stubs do not know all options
+NJIT: Any = numba.njit  # Untyped: numba's stubs lack some options.
 HERE = Path(__file__).parent
 NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", "tables.py")
 

@@ -137,7 +137,8 @@ class _Played:
         writer = simulation.nodes[work.node].spec.node
         found = simulation.storage.allocate(now_s, writer, plan.output, plan.replication, length)
         if not found:
-            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")  # all nodes are up
+            # All nodes are up, so waiting is useless.
+            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")
         state.num.targets = len(found)
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
 
 ROWS = 1 << 18
-"""Decisions (and heartbeats) are handed on in batches of this size."""
+"""Number of decisions, and of heartbeats, after which the loop pauses to pass rows on."""
 FILES = 1 << 14
-"""Steps of files are handed on in batches of this size."""
+"""Number of recorded file changes after which the loop pauses."""
 
 
 class NotCovered(Exception):
@@ -389,6 +389,6 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
-    for place, (at_s, code) in enumerate(sorted(entries)):  # sorted is a heap
+    for place, (at_s, code) in enumerate(sorted(entries)):  # A sorted list is a valid heap.
         state.event_s[place], state.event_code[place] = at_s, code
     num.events = len(entries)

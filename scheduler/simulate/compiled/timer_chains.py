@@ -61,7 +61,7 @@ def played(state: State, node: int, now_s: float) -> None:
     while place < state.num.waiting_chains:
         chain = state.waiting[place]
         if state.chains[chain].node == node and state.chains[chain].at == now_s:
-            advance(state, chain, now_s)  # takes itself out of this place, perhaps into the last
+            advance(state, chain, now_s)  # The chain leaves this place and may be appended again.
         else:
             place += 1
 

@@ -83,7 +83,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
     """
     num = state.num
     if num.touched > 0 and due_items.next_s(state) > state.sec.agenda_s:
-        settle(state)  # what the launch before has changed
+        settle(state)  # Apply the changes of the previous launch first.
     state.sec.agenda_s = now_s
     num.free_work -= 1
     work = state.work_free[num.free_work]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 ITEMS_A_SLOT = 2
 MORE_ITEMS = MORE_REPLIES = 1024
-"""Beside two items a slot, and four replies a node: the size that the arrays begin with; they grow."""
-AGENDA_ENTRIES = 8  # for each item
+"""Initial sizes in addition to two items per slot and four replies per node. The arrays grow when needed."""
+AGENDA_ENTRIES = 8  # Heap entries for each item.
 PENDING_MAX = 1 << 30
-"""Pending map outputs of all reduces that the arrays may have to hold."""
+"""Largest size of the arrays of pending map outputs: reduce slots times source nodes."""
 
 
 def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:

@@ -215,7 +215,7 @@ def start_map(state: State, work: int) -> None:
         write_s, send_s = _write_seconds(state, work), _send_seconds(state, work)
     disk_s = (local + spilled) / node.disk + write_s
     entry.pace = max(max(_core_seconds(state, cost.cpu), disk_s), max(away_s, send_s))
-    entry.streams = 1  # keeps the phase open until all have begun
+    entry.streams = 1  # Keeps the phase open until all flows have started.
     _compute(state, work, cost.cpu)
     _use_disk(state, work, local + spilled)
     if away > 0.0:
