@@ -6,7 +6,10 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 
 
 class EarliestDeadline:
-    """The policy. `local_first`: prefer a map with its data on the node over other maps of the same job."""
+    """A policy that prefers the job with the earliest deadline.
+
+    `local_first`: prefer a map with its data on the node over other maps of the same job.
+    """
 
     def __init__(self, *, local_first: bool = True) -> None:
         self._local_first = local_first

@@ -5,10 +5,9 @@ from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, 
 
 
 class Slowest:
-    """Speculation that copies attempts running longer than `factor` times the mean of their stage's
-    successful attempts.
+    """A speculation that copies attempts slower than `factor` times the mean duration in their stage.
 
-    At most `most` copies run at a time.
+    The mean is over the successful attempts. At most `most` copies run at a time.
     """
 
     def __init__(self, factor: float, most: int) -> None:
@@ -35,10 +34,10 @@ class Slowest:
         """Do nothing, since copies are chosen only when a slot is free."""
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a second attempt of the task that is slowest compared with the mean; None if none is slow
+        """Return a second attempt of the slowest task, compared with the mean; None if no task is slow
         enough.
 
-        The node must not be the one that runs the first attempt.
+        The second attempt never runs on the node of the first.
         """
         if self._copies >= self._most:
             return None

@@ -16,8 +16,8 @@ def remaining_s(view: View, job: JobView) -> float:
 
 
 class ShortestRemaining:
-    """The policy. The remaining work of a job is computed when the job changes, and kept until the next
-    change."""
+    """A policy that prefers the job with the least remaining work, which is computed whenever the job
+    changes."""
 
     def __init__(self) -> None:
         self._left_s: dict[str, float] = {}

@@ -19,8 +19,8 @@ class TwoLevels:
         self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
-        """Return the policy's state for the JobTracker's snapshot: the time since when the queue waits, by
-        kind of task."""
+        """Return the state for the JobTracker's snapshot: since when the queue has waited, by kind of
+        task."""
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
@@ -56,7 +56,8 @@ class TwoLevels:
         return None
 
     def tick(self, view: View) -> None:
-        """Record for each kind of task the time since when the queue waits for its share."""
+        """Record, for each kind of task, since when the queue has waited for its share; remove the record
+        if it has enough."""
         for kind in TaskKind:
             if self._missing(view, kind) > 0:
                 self._waits_since_s.setdefault(kind, view.now_s)

@@ -1,4 +1,4 @@
-"""The definition of a word. schedbed sends the file to the nodes with `word_pairs.py`, which imports it."""
+"""The definition of a word. `word_pairs.py` imports the file, so schedbed sends both files to the nodes."""
 
 
 def words_of(line):

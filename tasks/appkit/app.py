@@ -81,8 +81,10 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given parameters completed with defaults. Raises BadInput that names an unknown or
-        missing parameter."""
+        """Return the given parameters, completed with defaults.
+
+        Raises BadInput for an unknown or missing parameter, whose name is in the message.
+        """
         known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
         for name in given:
             if name not in known:

@@ -52,7 +52,7 @@ def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
 
 
 def check_output(app: str, ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Return the error in the output of a shipped application, in one line.
+    """Return a one-line message about an error in the output of a shipped application.
 
     Returns None if the output is correct or if the application has no check.
     """

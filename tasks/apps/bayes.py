@@ -44,7 +44,7 @@ def _map(task: MapTask) -> None:
 def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check the output by computing the counts and weights by label and word again from the input.
 
-    Returns the first difference in one line; None if there is none.
+    Returns a one-line message about the first difference, or None.
     """
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):

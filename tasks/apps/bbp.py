@@ -129,9 +129,9 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check the digits against Chudnovsky's series, and that the groups are in order.
+    """Check the digits against Chudnovsky's series, and the order of the groups.
 
-    Returns the error in one line; None if there is none. Beyond `DIGITS_CHECKED` only order and number are
+    Returns a one-line error message, or None. Beyond digit `DIGITS_CHECKED` only order and number are
     checked.
     """
     start, count = ran.params["start"], ran.params["digits"]

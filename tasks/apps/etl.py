@@ -1,7 +1,7 @@
 """Conversion of a text to XML, block by block (liu2015, 3.1): much I/O, little computing, no reduces.
 
-Each line becomes a row, and its fields between tabs become cells. Characters that XML cannot contain (control
-characters, bytes that are not UTF-8) become the replacement character U+FFFD.
+Each line becomes a row, and each field of the line (between tabs) a cell. Characters that XML cannot contain
+(control characters, bytes that are not UTF-8) become the replacement character U+FFFD.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _map(task: MapTask) -> None:
 def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check that the rows of all XML documents equal the lines of the text, in order.
 
-    Returns the first difference in one line; None if there is none.
+    Returns a one-line message about the first difference, or None.
     """
     wanted = lines_of(text)
     number = 0

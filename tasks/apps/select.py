@@ -58,8 +58,8 @@ def hashes(rows: Rows) -> np.ndarray:
 
 
 def limit_of(share: float) -> int:
-    """Return the hash limit below which the given share of all keys falls. Raises BadInput unless `share`
-    is in 0 to 1."""
+    """Return the hash limit that selects the given share of all keys. Raises BadInput unless `share` is
+    from 0 to 1."""
     if not 0 <= share <= 1:
         raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
     return int(share * 2**HASH_BITS)
@@ -83,7 +83,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def limit_share(share: float) -> float:
-    """Return `share` unchanged. Raises BadInput unless it is from 0 to 1."""
+    """Return `share` unchanged. Raises BadInput unless `share` is from 0 to 1."""
     limit_of(share)
     return share
 
@@ -91,7 +91,7 @@ def limit_share(share: float) -> float:
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
     """Check that the parts are sorted and contain exactly the records selected by both shares.
 
-    Returns the error in one line; None if there is none.
+    Returns a one-line error message, or None.
     """
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]

@@ -110,7 +110,7 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """Return the error in the parts of a sorted file, in one line; None if there is none.
+    """Return a one-line message about an error in the parts of a sorted file, or None.
 
     No record may be smaller than the previous one, within a part or across parts. No record may be lost,
     changed or duplicated.

@@ -29,7 +29,7 @@ def _map(task: MapTask) -> None:
 def check_teragen(ran: Ran, data: Pieces, parts: Parts) -> str | None:
     """Check that the output has all records, numbered in order, with the fixed bytes of teragen's format.
 
-    Returns the error in one line; None if there is none.
+    Returns a one-line error message, or None.
     """
     number = 0
     for part, pieces in enumerate(parts):

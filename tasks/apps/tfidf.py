@@ -85,7 +85,7 @@ def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check that each word of each page occurs once with the correct count and the weight that follows from
     the counts.
 
-    Returns the error in one line; None if there is none.
+    Returns a one-line error message, or None.
     """
     all_pages, entries, checksum = 0, 0, 0
     found_in: Counter[bytes] = Counter()

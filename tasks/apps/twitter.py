@@ -84,8 +84,8 @@ def _reduce(task: ReduceTask) -> None:
 def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check the numbers of one-way and mutual links by counting them again from the input.
 
-    Each direction's edges are compared as sorted arrays of hashes. Returns the first difference in one line;
-    None if there is none.
+    The edges of the two directions are compared as sorted arrays of hashes. Returns a one-line message about
+    the first difference, or None.
     """
     # The warm process imports this file for its attempts, which need no hashes.
     from hashlib import blake2b

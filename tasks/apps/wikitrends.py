@@ -1,6 +1,6 @@
 """Sums of the page views of each article, from hourly logs in Wikimedia's format.
 
-Deviation from the original: the logs are not compressed, so a map's output is not larger than its input.
+Deviation from Wikimedia's logs: the input is not compressed, so a map's output is not larger than its input.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _map(task: MapTask) -> None:
 def check_wikitrends(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check the output by summing the views again from the input.
 
-    Returns the first difference in one line; None if there is none.
+    Returns a one-line message about the first difference, or None.
     """
     project = ran.params["project"].encode()
     wanted: dict[bytes, int] = defaultdict(int)

@@ -96,7 +96,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -> str | None:
-    """Return the error in the output of a word count of `text`, in one line; None if there is none."""
+    """Return a one-line message about an error in the output of a word count of `text`, or None."""
     wanted = count_words(text)
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):

@@ -1,7 +1,7 @@
 """Programs that try to leave their control group or to raise its limits, and then burn CPU in child
 processes.
 
-They join only control groups above their own and change only limits of schedbed's groups, so that the host is
+The programs join only groups above their own and change only limits of schedbed's groups, so that the host is
 never left changed.
 """
 

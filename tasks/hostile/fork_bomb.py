@@ -1,5 +1,5 @@
-"""A fork bomb that is harmless: generations are limited, and all processes end with the attempt or after
-CPU seconds."""
+"""A harmless fork bomb: generations are limited, and each process ends with the attempt or after 5 s of
+CPU time."""
 
 from __future__ import annotations
 

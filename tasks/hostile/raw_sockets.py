@@ -59,7 +59,8 @@ def _take(line: socket.socket) -> bool:
 
 
 def _connected(work: HostileWork) -> socket.socket:
-    """Return a connection to the receiver, retrying for up to 10 s until it listens. Raises OSError."""
+    """Return a connection to the receiver, retrying for up to 10 s until the receiver listens. Raises
+    OSError."""
     give_up_s = time.monotonic() + CONNECT_S
     while True:
         try:

@@ -30,7 +30,8 @@ Charge = Callable[[int], None]
 
 
 class Refused(OSError):
-    """An agent answered with an error. `status` is the HTTP status; the text says which agent and why."""
+    """Raised if an agent answers with an error. `status` is the HTTP status; the message includes the
+    agent's explanation."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -73,11 +74,11 @@ class AgentLink:
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Return a function that charges bytes to the node's budget `name` ("disk", "rx", ...) and waits
-        until they are paid.
+        """Return a function that charges bytes to the budget `name` ("disk", "rx", ...) and waits until they
+        are paid.
 
-        Disk bytes are also charged to the disk that the node shares with others, if any. Without limits it
-        does nothing.
+        Disk bytes are also charged to the disk that the node shares with others, if any. Without limits the
+        function does nothing.
         """
         if self.budget is None:
             return lambda amount_bytes: None
@@ -91,8 +92,10 @@ class AgentLink:
             self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a small request to the attempt's agent and return the decoded JSON answer. Raises Refused
-        on an error status."""
+        """Send a small request to the attempt's own agent and return the decoded JSON answer.
+
+        Raises Refused if the agent answers with an error status.
+        """
         url = self.context.agent_url
         response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
         return json.loads(self.finish(url, response))
@@ -120,8 +123,10 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """Return the unread body of a response. Raises Refused unless the status means success, and ENOSPC
-        for status 507."""
+        """Return the unread body of a response.
+
+        Raises Refused for an error status, but OSError (ENOSPC) for status 507.
+        """
         try:
             body = response.read()
         except (http.client.HTTPException, OSError) as error:
@@ -147,8 +152,10 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """Return a new connection to the agent at `url`, which is not shared or kept. Raises OSError
-        without https under TLS."""
+        """Return a new connection to the agent at `url` for a single caller.
+
+        Raises OSError if the run uses TLS but the URL is not https.
+        """
         where = urlsplit(url)
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
@@ -166,8 +173,10 @@ class AgentLink:
             connection.close()
 
     def url_of(self, node: NodeId) -> str:
-        """Return the URL of a node's agent, asking the attempt's own agent for unknown ones. Raises
-        Refused if unknown there."""
+        """Return the URL of a node's agent, asking the attempt's own agent if needed.
+
+        Raises Refused if the own agent does not know the node.
+        """
         if node not in self.peers:
             self.refresh_peers()
         if node not in self.peers:
@@ -196,8 +205,10 @@ class AgentLink:
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """Yield the body of a response in pieces, charged by `charge` (see `receiving`). Raises OSError if
-        it ends early."""
+        """Yield the body of a response in pieces, charged by `charge` (see `receiving`).
+
+        Raises OSError if the body ends early.
+        """
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))

@@ -114,8 +114,8 @@ class HttpNode:
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Implement `AttemptNode.map_outputs`: ask the agent for new map outputs, which waits up to 5 s
-        for some."""
+        """Implement `AttemptNode.map_outputs` by a request to the agent, which answers after at most 5 s
+        without new outputs."""
         answer = self._link.request_json("GET", f"/jobs/{self._spec.job}/outputs?cursor={cursor}")
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
@@ -173,8 +173,7 @@ class HttpNode:
 
     @property
     def budget(self) -> Budget | None:
-        """Return the node's budget of disk and network bytes, opened in the current process; None without
-        limits."""
+        """Return the node's resource budget, opened in the current process; None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
@@ -183,7 +182,7 @@ class HttpNode:
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:
-        """Raise OSError (ENOSPC) if an injected fault marks the disk as full. A really full disk raises it
-        on writes."""
+        """Raise OSError (ENOSPC) if an injected fault marks the disk as full. On a really full disk,
+        writes fail by themselves."""
         if os.path.exists(self._full_disk):  # noqa: PTH110  `Path.exists` takes three times as long.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -30,11 +30,10 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Add a piece of the block, which was read from another node and starts at position `at` in the
-        block.
+        """Append a piece that was read from another node, from position `at` of the block.
 
-        Does nothing for other blocks, or if the NameNode does not want a replica. Stops copying after a gap
-        or an error.
+        Ignores pieces of other blocks, pieces that do not continue the copy, and all pieces if the NameNode
+        wants no replica. An error ends the copying.
         """
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return

@@ -215,7 +215,7 @@ def want_any(state: State, now_s: float) -> None:
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """Schedule a heartbeat of the node as soon as possible, in addition to those by its timer.
+    """Schedule a heartbeat of the node as soon as possible, in addition to its timer.
 
     Mirrors `Beats.set_off`.
     """

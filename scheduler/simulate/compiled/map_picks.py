@@ -124,7 +124,7 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     """Return a map of the job, or `WAITS` while delay scheduling waits for a nearer node.
 
-    `NONE` means that the job was already skipped in the current heartbeat.
+    Mirrors `Delay.pick`. Returns `NONE` if the job was already skipped in the current heartbeat.
     """
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_beat == state.num.beats:

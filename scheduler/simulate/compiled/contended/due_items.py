@@ -95,7 +95,7 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Remove the next item from the agenda, move the model's time to it, and return it.
+    """Remove and return the next item, and advance the model's time to the time of the item.
 
     Mirrors `Agenda.pop`.
     """
