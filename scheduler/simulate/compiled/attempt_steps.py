@@ -210,7 +210,7 @@ def writes_file(state: State, task: int) -> bool:
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """Record a change of an output file: written, committed, or job ended (`step`).
+    """Record a change of an output file: `step` is `WRITTEN`, `IN_PLACE` (committed) or `JOB_OVER`.
 
     The NameNode processes the recorded changes when the compiled loop pauses.
     """
@@ -275,7 +275,8 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
     """Return the shares (0 to 1) of the node's CPU, disk and network in use, and its memory in use in bytes.
 
-    Counts from the previous call. Mirrors `ExactEmulation.usage`; network use is not modeled here.
+    CPU and disk are means since the previous call. The network share is always 0. Mirrors
+    `ExactEmulation.usage`.
     """
     entry = state.nodes[node]
     if now_s <= entry.asked:

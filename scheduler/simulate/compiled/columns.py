@@ -84,7 +84,7 @@ def _ids(job: JobSpec) -> Iterator[str]:
 
 
 def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
-    """Return the rows of decisions from `low` to `high` as columns."""
+    """Return the columns of the decisions table for the recorded rows `low` to `high` (exclusive)."""
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -98,7 +98,7 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
 
 
 def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the first `count` rows of heartbeats as columns."""
+    """Return the columns of the heartbeats table for the first `count` recorded rows."""
     rows = state.beat_rows[:count]
     return {
         "t": rows["t"],

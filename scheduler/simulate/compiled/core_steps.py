@@ -338,7 +338,7 @@ def _write_beat(
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """Write the first or last heartbeat row of a node, whose idle heartbeats are skipped.
+    """Write the node's first or last row of the heartbeats table, without a heartbeat.
 
     Mirrors `Beats.note`.
     """

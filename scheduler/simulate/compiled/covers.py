@@ -25,8 +25,8 @@ def why_not(simulation: Simulation) -> str | None:
     """Return the reason why the compiled loop cannot run the simulation, or None if the setup and policy
     permit it.
 
-    Must be called before the simulation begins. The tasks may still be outside of what the loop covers
-    (`NotCovered`).
+    Must be called before the simulation begins. Costs and inputs of tasks are checked later, by
+    `tables.make_state`.
     """
     setup = simulation.setup
     for field in fields(Setup):

@@ -1,5 +1,4 @@
-"""The state behind one pointer, which makes calls between compiled functions cheap and their compilation
-fast."""
+"""The state behind one pointer. Passing a pointer between compiled functions is cheap and compiles fast."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", 
 
 
 def _cache_dir() -> str | None:
-    """Return the cache folder for the current contents of the sources; None if it is not writable."""
+    """Return the cache folder for the current contents of the sources; None if the folder is not writable."""
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:

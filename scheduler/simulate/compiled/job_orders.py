@@ -130,7 +130,8 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Compute the pool's sort key: below the minimum share or not, ratio of running tasks, oldest submission.
+    """Compute the sort key of a pool: pools below their minimum share first, then by ratio, then by oldest
+    job.
 
     Mirrors `Pool.key`. The differences: the option `by_name` is missing, and `_pool_before` compares the
     names.

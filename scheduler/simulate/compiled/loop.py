@@ -106,7 +106,7 @@ def _reply_done(state: State, count: int) -> None:
 def _tell_reduces(state: State, now_s: float) -> bool:
     """Deliver the announcements of map outputs in a reply, resuming after a pause. Mirrors `Beats.on_reply`.
 
-    Returns False if the loop must pause again before all are delivered.
+    Returns False if the loop must pause again before all announcements are delivered.
     """
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]

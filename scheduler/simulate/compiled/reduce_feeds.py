@@ -53,8 +53,8 @@ def feed_less(state: State, node: int, job: int) -> None:
 def feed(state: State, node: int) -> int:
     """Add new map outputs to the node's heartbeat reply. Return the number of jobs with new outputs.
 
-    Mirrors `core._feed`. The difference: without contention only complete sets of map outputs are announced,
-    since reduces then wait for all of them.
+    Mirrors `core._feed`. The difference: without contention, outputs are announced only when all maps are
+    done, since a reduce then waits for all of them.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

@@ -25,8 +25,7 @@ ATTEMPTS_AT_ONCE = 100_000
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """Run a simulation that has not begun to its end, with the same results as `Simulation.run`, and return
-    None.
+    """Run a simulation that has not begun to its end, with the same results as `Simulation.run`. Return None.
 
     If the compiled loop does not cover the simulation, return the reason and leave the simulation unchanged.
     """
@@ -143,7 +142,7 @@ class _Played:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Return the plan of a task's attempt, with only the fields that writing files needs. Kept until
+        """Return the plan of a task's attempt, with the fields needed to write files. Plans are kept until
         the commit."""
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)

@@ -44,7 +44,7 @@ class NotCovered(Exception):
 
 
 class Costs:
-    """The costs of all tasks, as rows of one table. Equal objects share a row."""
+    """The costs of all tasks, as rows of one table. Tasks that share a `TaskCost` object share a row."""
 
     def __init__(self) -> None:
         self._place: dict[int, int] = {}
@@ -80,8 +80,7 @@ class Costs:
 
 
 class Inputs:
-    """The inputs of all tasks: the nodes that hold them, the nodes to read from, and whether a block is read at
-    all."""
+    """The inputs of all tasks: preferred hosts, nodes to read from, and whether a task reads a block."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._node = {node.spec.node: node.index for node in simulation.nodes}
@@ -127,8 +126,8 @@ def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
 
 
 def make_state(simulation: Simulation) -> State:
-    """Return the arrays at the start of the run. Raises NotCovered for costs or inputs outside of the
-    loop's cases."""
+    """Return the arrays at the start of the run. Raises NotCovered for costs or inputs that the loop
+    cannot handle."""
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -284,7 +283,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of maps by job and host, then by job and rack, and their maps. Sets each job's range of
+    """Return the groups of maps by job and host, then by job and rack, and the maps in the order of the
     groups."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
@@ -319,7 +318,7 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return Fair's pools, or a single pool for all jobs under FIFO."""
+    """Return the pools of fair sharing, or a single pool under FIFO, and all jobs ordered by pool."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -343,8 +342,8 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the table of nodes and the order of their timers; set each node's timer phase like
-    `Simulation._join`."""
+    """Return the table of nodes, and the nodes' numbers in the order of their timers. Sets `base_s` of
+    each node."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing

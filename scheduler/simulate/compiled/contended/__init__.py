@@ -1,2 +1,2 @@
-"""The compiled version of the contention model in `cluster.virtual.fluid`. It covers runs in which all
-attempts succeed."""
+"""The compiled version of the contention model `cluster.virtual.fluid`, for runs in which all attempts
+succeed."""

@@ -14,7 +14,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 def board_of(state: State, node: int, job: int) -> int:
     """Return the index of the board for the job on the node; -1 if there is none.
 
-    Removes the boards of ended jobs that precede it in the node's list.
+    The search removes boards of ended jobs from the node's list.
     """
     before, board = -1, state.nodes[node].board
     while board >= 0:

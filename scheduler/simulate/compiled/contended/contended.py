@@ -55,9 +55,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """Add (`sign` 1) or remove (-1) an attempt's declared memory, and recompute the disk's rate under paging.
+    """Add (`sign` 1) or remove (-1) an attempt's declared memory, and recompute the node's disk rate.
 
-    Mirrors `World.enter`, `leave` and `_page`.
+    Paging slows the disk if more memory is declared than the node has. Mirrors `World.enter`, `leave` and
+    `_page`.
     """
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:

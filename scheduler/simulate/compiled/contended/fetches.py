@@ -153,9 +153,9 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Process the end of a CPU flow for fetched data; start another if more time is owed.
+    """Process the end of a CPU flow for fetched data, and start another if CPU seconds were added meanwhile.
 
-    Mirrors `ReduceRun.over`.
+    Mirrors `ReduceRun.over` for such a flow.
     """
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
