@@ -36,7 +36,7 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Copy the agent's open descriptors of control group files, write "unlimited" to them, then burn CPU."""
+    """Steal the agent's open descriptors of control group files, write "unlimited" to them, then burn CPU."""
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):

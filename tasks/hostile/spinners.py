@@ -19,7 +19,7 @@ BUFFER_BYTES = 2**20
 
 
 def timer_off(work: HostileWork) -> None:
-    """Disable the timer by which an attempt limits its own CPU use, then burn CPU."""
+    """Switch off the timer by which an attempt limits its own CPU use, then burn CPU."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     spin(work.seconds)

@@ -17,7 +17,7 @@ WORD = 32  # Bits of one word of a ring's bit set.
 
 @compiled
 def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> None:
-    """Insert an entry into a heap of `size` entries that is ordered by time, then code."""
+    """Push an entry into a heap of `size` entries that is ordered by time, then code."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1

@@ -34,8 +34,10 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """Compile a function to machine code when an `entry` function first needs it. Only compiled code can
-    call it."""
+    """Return the function as machine code, compiled when an `entry` function first needs it.
+
+    Only compiled code can call the result.
+    """
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
@@ -50,7 +52,8 @@ def twin_of(*originals: str) -> Callable[[F], F]:
 
 
 def entry(function: F) -> F:
-    """Compile a function that Python code can call, and cache it on disk with all functions that it calls."""
+    """Return the function as machine code that Python can call, cached on disk with all functions that it
+    calls."""
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:

@@ -84,7 +84,7 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """Insert the job into its pool's sorted list of ready jobs, or move it to its new position."""
+    """Put the job into its pool's sorted list of ready jobs, or move it to its new position."""
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
     base = kind * state.num.jobs + state.pools[pool].at

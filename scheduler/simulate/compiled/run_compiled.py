@@ -126,8 +126,8 @@ class _Played:
                 simulation.storage.write_output(at_s, writer, (spec.job, attempt, place), lengths)
 
     def _find_targets(self) -> None:
-        """Ask the NameNode for the nodes that store the next block of an attempt's output. Raises Stuck if
-        none can."""
+        """Find nodes for the next block of an attempt's output, by a request to the NameNode. Raises Stuck
+        if there are none."""
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
         plan = self._plan(int(work.task))

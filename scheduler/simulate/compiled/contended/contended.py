@@ -249,7 +249,7 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Announce map outputs `since` to `until` of the job to the node's running attempt number `place`.
+    """Deliver map outputs `since` to `until` of the job to the node's running attempt number `place`.
 
     Does nothing unless the attempt is a reduce of the job. Mirrors the second half of
     `FluidEmulation.map_outputs`.

@@ -245,7 +245,8 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Reserve capacity of a resource for its flows outside of the collection, whose rates stay fixed.
+    """Subtract from a resource's free capacity the rates of its flows outside of the collection, which stay
+    fixed.
 
     Returns the number of these flows.
     """
