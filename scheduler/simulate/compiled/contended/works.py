@@ -1,8 +1,8 @@
 """The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: to get a block
-from the NameNode, an attempt sets `wants`, and the loop pauses until Python code has filled in `targets` for
-`write`.
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: an attempt
+that needs a block from the NameNode makes the loop pause. Python code then chooses the target nodes, and
+`write` continues.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Return the disk seconds for writing the output file; 0 if none.
+    """Return the disk seconds for writing the output file; 0 without one.
 
     Mirrors `RunningAttempt.write_seconds`.
     """
