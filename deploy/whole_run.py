@@ -75,9 +75,8 @@ def run_scenario(
     measurements are kept), and KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
-        if choice.make is not None or not is_policy_file(
-            choice.spec
-        ):  # Files are built when they are resolved.
+        # Policies in files are built when the scenario is resolved.
+        if choice.make is not None or not is_policy_file(choice.spec):
             choice.build(scale=scenario.scale, store=scenario.profiles.store)
     if options.machines != "sim":
         check_no_framework(scenario)
