@@ -43,7 +43,7 @@ def port_told(option: str, port: int) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error and the file and line where it was raised, as one line."""
+    """Return an error's message with the file and line where the error was raised, as one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     frames = traceback.extract_tb(error.__traceback__)

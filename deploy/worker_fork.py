@@ -46,14 +46,14 @@ _PIPES: set[int] = set()
 
 
 class CutOff(Exception):
-    """The forked process ended without a result, or its parent had to end it.
+    """An exception for a forked process that ended without a result, or that its parent had to end.
 
     The message is one line, which names the line of the policy if it is known.
     """
 
 
 class ApartFailed(Exception):
-    """The work raised an exception in the forked process. The message is one line."""
+    """An exception for work that raised an exception in its forked process. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,9 +223,9 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Follow the run until all jobs have ended.
+        """Fetch rows and inject faults until all jobs have ended (`Session.follow`).
 
-        A subclass for a cluster that stays up overrides this method.
+        A cluster that stays up overrides this.
         """
         faults = self._faults(cluster)
         if self._watch is not None:

@@ -189,9 +189,10 @@ class Session:
     # ---------------------------------------------------------------- follow
 
     def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
-        """Follow the run until all jobs have ended. Raises RunFailed if the cluster cannot continue.
+        """Inject faults, fetch rows and statuses, and call `on_status`, until all jobs have ended.
 
-        With `over`, the cluster stays up until `over` returns True, even if no node is alive.
+        With `over`, the cluster stays up until `over` returns True, even if no node is alive. Raises
+        RunFailed if the cluster cannot continue.
         """
         alive_s = looked_s = time.monotonic()
         with injecting(faults, self.clock.now_s) as begun:

@@ -156,8 +156,8 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a sentence if the cluster is nearly idle, so that policies can hardly differ; else
-    an empty list.
+    """Return a sentence saying that policies can hardly differ, if the cluster is nearly idle;
+    else an empty list.
     """
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]

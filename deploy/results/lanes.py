@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NODES_DRAWN = 200  # The most nodes drawn; a larger cluster is sampled evenly.
 ATTEMPTS_DRAWN = 100_000  # Beyond about this number, fewer nodes are drawn.
-TOUCH_S = 0.002  # Overlap allowed between two attempts of one slot, by clock errors.
+TOUCH_S = 0.002  # The most overlap of the recorded times of two attempts in one slot.
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:

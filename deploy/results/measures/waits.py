@@ -38,7 +38,7 @@ def spread(times: np.ndarray) -> dict[str, float]:
 
 
 def mean_of(times: np.ndarray) -> float:
-    """Return the mean of times as in `spread`."""
+    """Return the mean of the times that are not NaN; NaN if there are none."""
     known = times[~np.isnan(times)]
     return float(known.mean()) if len(known) else math.nan
 

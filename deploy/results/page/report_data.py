@@ -37,7 +37,7 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the page's script needs."""
+    """Return all data that the report's script draws, for the first repeat of each policy."""
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)

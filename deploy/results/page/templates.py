@@ -1,4 +1,4 @@
-"""The page's templates, filled by Jinja, which escapes all text except text marked as HTML."""
+"""The templates of the report's pages, filled by Jinja. Jinja escapes all text except text marked as HTML."""
 
 from __future__ import annotations
 
