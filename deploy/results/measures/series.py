@@ -34,7 +34,10 @@ class Steps:
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return `integral` as a function that computes the common part only once, for many calls."""
+        """Return `integral` as a function.
+
+        The part that does not depend on the times is computed only once.
+        """
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])

@@ -91,10 +91,10 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
-    """Return the cause of a difference of mean completion times: the class of jobs and the part of their
-    time.
+    """Return the cause of a difference of mean completion times.
 
-    With `size`, only the jobs of that class are considered.
+    The cause is the class of jobs and the part of their time that make most of the difference. With `size`,
+    only the jobs of that class are considered.
     """
     parts = [
         part

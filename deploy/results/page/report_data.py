@@ -206,9 +206,9 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return the mean number of running tasks per time bin by job, user and queue.
+    """Return the mean number of running tasks per time bin, by job, by user and by queue.
 
-    Each has the biggest groups; all other groups are added up as `others`.
+    Only the biggest jobs, users and queues are listed. All smaller ones are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
