@@ -1,4 +1,4 @@
-"""The command `schedbed doctor`: what this host can enforce, and what it achieves."""
+"""The command `schedbed doctor`: shows the limits that this host can enforce, and measures them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLE_WIDTH = 140
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Register the command `doctor` with the typer application."""
     app.command()(doctor)
 
 
@@ -51,7 +51,7 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
     ] = None,
 ) -> None:
-    """Show what this host can enforce, and whether a scenario fits on it.
+    """Show the limits that this host can enforce, and whether a scenario fits on the host.
 
     Example: schedbed doctor quickstart --measure --hostile --machines docker
     """

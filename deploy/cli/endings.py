@@ -1,4 +1,4 @@
-"""The ends of commands: the one place where exceptions of a command become a line and an exit code."""
+"""Error handling of all commands: exceptions become a one-line message and an exit code."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ _KNOWN = (typer.Exit, typer.Abort)
 
 
 class Commands(TyperGroup):
-    """All commands of the program."""
+    """The typer command group of the program. Exceptions of commands become messages and exit codes here."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the command names for help: `run` first, then in the order of their creation."""
+        """Return the command names in the help's order: `run` first, then by registration."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the command line. A signal meanwhile ends the command as a later one does."""
+        """Parse the command line. A signal during parsing ends the program with the message "interrupted"."""
         try:
             return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Print exceptions that a user can act on as one line."""
+        """Run the command.
+
+        Print exceptions as one line, and exit with code 2 for bad input, 1 for other failures.
+        """
         try:
             return super().invoke(ctx)
         except _UsageError as error:
@@ -66,7 +69,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Return the line for an exception that no command expects."""
+    """Return the one-line message for an unexpected exception, such as a full disk or a bug."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(error)
     return f"unexpected error: {one_line(error)}; {TRACEBACK}=1 shows all of it"

@@ -1,4 +1,6 @@
-"""Diagnosis of a host: what it can enforce, and whether a scenario fits on it, before a run."""
+"""The report of `schedbed doctor` before a run: what the host can enforce, and whether a scenario fits on
+it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the diagnosis. `ok` None is information only."""
+    """A line of the report: a subject and the value found.
+
+    `ok` is True if the scenario fits in this respect, False if it does not (`advice` says what to change),
+    and None for lines that only inform.
+    """
 
     what: str
     found: str
@@ -41,11 +47,12 @@ def doctor(
     hostile: bool = False,
     save: Path | None = None,
 ) -> None:
-    """Print what the host offers and, with a scenario, whether it fits.
+    """Print the resources of the host and, given a scenario, whether the scenario fits on it.
 
-    `measured`: also whether nodes of that kind get what they are declared. `hostile`: also whether any attempt can
-    get more. `save`: file for the measurements. Raises RunFailed if a limit does not hold, BadInput if machines of
-    that kind do not work.
+    `measured`: also measure whether nodes of the kind `machines` achieve their declared resources. `hostile`:
+    also measure whether any attempt can get more than its limits. `save`: file for the measurements. Raises
+    RunFailed if the scenario does not fit or a limit does not hold, BadInput if machines of that kind do not
+    work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -74,7 +81,10 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return the findings about the host, and what enforces the limits of process machines on it."""
+    """Return lines about the host's resources and about the means that enforce limits on process machines.
+
+    `engine` describes the Docker engine, if there is one.
+    """
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
     memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"
@@ -94,7 +104,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return each resource that the scenario needs from the host, compared with what there is."""
+    """Return a line for each resource that compares the scenario's need with the host's supply."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

@@ -1,4 +1,4 @@
-"""Runs uncooperative attempts on a scenario's first nodes, one kind at a time, and measures what they get."""
+"""Runs uncooperative attempts on a scenario's first nodes, kind by kind, and measures their resource use."""
 
 from __future__ import annotations
 
@@ -53,9 +53,12 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start up to three nodes and try each limit of the first for about `seconds`. `say` gets progress messages.
+    """Start up to three nodes, and try to exceed each limit of the first node for about `seconds`.
 
-    Raises BadInput if machines of that kind do not work, RunFailed if one does not start.
+    Return the results.
+
+    `say` is called with progress messages. Raises BadInput if machines of that kind do not work on this host,
+    RunFailed if a node does not start.
     """
     cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
     with nodes_alone(cluster, machines) as config:
@@ -88,7 +91,10 @@ class _Attempt:
 
 
 class _Run:
-    """A trial on the first of the nodes, from its launch to its row."""
+    """One hostile trial, run on the first of the nodes.
+
+    The other nodes may run helpers, such as a sender of data.
+    """
 
     def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
         self._trial = trial
@@ -107,7 +113,7 @@ class _Run:
         ]
 
     async def row(self) -> LimitRow:
-        """Run the trial and return its judged row."""
+        """Run the trial and return its result with a verdict."""
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = Witness(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
@@ -145,7 +151,9 @@ class _Run:
         return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
 
     async def _reports(self) -> dict[str, Message]:
-        """Return how each attempt ended, by its name. Attempts that do not end in time are killed."""
+        """Return the end report of each attempt, by attempt id. Attempts that do not end in time are
+        killed.
+        """
         attempts = [*self._tried, *self._helping]
         found: dict[str, Message] = {}
         reason = "it did not end by itself"
@@ -163,7 +171,10 @@ class _Run:
 
     @staticmethod
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
-        """Read the node's reports, of whichever attempt, until there is one of this attempt."""
+        """Read the reports of the attempt's node until `found` has a report of this attempt.
+
+        Store all of them in `found`.
+        """
         while attempt.spec.attempt not in found:
             try:
                 report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
@@ -172,7 +183,7 @@ class _Run:
             found[report["attempt"]] = report
 
     async def _lives(self) -> bool:
-        """Return whether the node still reports its state."""
+        """Return whether the node's machine is alive and still sends heartbeats."""
         self._node.beats.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):
@@ -181,7 +192,7 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.beats)
 
     async def _left_behind(self, witness: Witness) -> int:
-        """Wait a moment for the attempts' processes to end, kill the others, and return the number of these."""
+        """Wait for the attempts' processes to end, kill the remaining ones, and return the number killed."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)
