@@ -1,4 +1,4 @@
-"""Synthetic work: CPU time that is burned by the process's CPU clock, and meaningless bytes."""
+"""Synthetic work of tasks: consumption of CPU time, and random bytes to write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ TURNS = 500  # of the loop between two looks at the clock: about 0.03 ms, 0.6 ms
 
 
 def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = own_cpu_s) -> None:
-    """Compute until this process has used `until_cpu_s` of CPU time since its start. `tick` is called repeatedly."""
+    """Compute until this process has used `until_cpu_s` seconds of CPU time since its start.
+
+    Call `tick` repeatedly.
+    """
     value = 1
     while cpu_clock() < until_cpu_s:
         for _ in range(TURNS):
@@ -21,7 +24,7 @@ def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], f
 
 
 class Filler:
-    """An endless sequence of incompressible bytes from a seed."""
+    """An endless sequence of incompressible bytes, determined by the seed and the names."""
 
     def __init__(self, seed: int, *names: object) -> None:
         self._seed, self._names = seed, names

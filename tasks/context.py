@@ -1,4 +1,7 @@
-"""The node of an attempt as the attempt sees it. Made by the agent, passed to each fork."""
+"""The node of an attempt as the attempt needs to know it.
+
+The agent creates the context and passes it to each fork.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ FULL_DISK = "disk-full"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """A node as its attempts see it.
+    """The settings of a node that its attempts need.
 
-    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and `attempts/<attempt>/`
-    (scratch, `status`, `report.json`). `budget` is the mapped file of the node's software budgets (`tasks.pacing`),
-    None without limits. `pace_cpu` is False if a cgroup already limits the CPU. `authority` is the certificate
-    authority (PEM) of the agents' certificates, "" for clear text.
+    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and
+    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the mapped file of the node's
+    software budgets (`tasks.pacing`), None without limits. `pace_cpu` is False if a cgroup already limits the
+    CPU. `authority` is the certificate authority (PEM) of the agents' certificates, "" without TLS.
     """
 
     node: NodeId

@@ -1,6 +1,6 @@
-"""Record readers: a split owns the records that begin in it, so that any cut of a file gives each record once.
+"""Record readers. A split has the records that begin in its byte range, so each record is read exactly once.
 
-Chunks contain whole records; applications work on chunks, never on single records.
+Readers yield chunks of whole records. Applications process chunks, never single records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Read = Callable[[int, int], Iterator[Piece]]
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
     """Yield the lines that begin in [offset, offset + length), in chunks that end with a newline.
 
-    Only the newline byte ends a line; the file's last line may lack it.
+    Only the newline byte ends a line. The last line of a file may lack a newline.
     """
     end = min(offset + length, file_length)
     rest: list[Piece] = []  # the beginning of a line that the pieces so far do not end
@@ -56,7 +56,7 @@ def _finish_line(read: Read, rest: list[Piece], at: int, file_length: int) -> It
 
 
 def line_batches(text: bytes, size: int) -> Iterator[bytes]:
-    """Yield the text in pieces of whole lines of about `size` bytes."""
+    """Yield the text in pieces of whole lines, each of about `size` bytes."""
     at = 0
     while at < len(text):
         cut = text.find(b"\n", at + size) + 1 or len(text)
@@ -84,7 +84,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the split's own bytes unchanged."""
+    """Return the bytes of the split unchanged, in pieces."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

@@ -1,4 +1,4 @@
-"""The copy phase of a reduce: it fetches its partition of every map's output while maps still run."""
+"""The copy phase of a reduce: fetches the reduce's partition of each map's output while maps still run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _place = attrgetter("place")
 
 
 class Shuffle:
-    """Copies one partition of all maps' outputs. At most `memory_bytes` stay in memory, the rest on disk."""
+    """Copies one partition of all map outputs. At most `memory_bytes` stay in memory; more data goes to
+    disk.
+    """
 
     def __init__(
         self,
@@ -59,7 +61,10 @@ class Shuffle:
         self._held_bytes = 0
 
     def run(self) -> list[Run]:
-        """Copy everything for this reduce. Return it in the order of the input when all maps are done."""
+        """Copy the partition of each map output until all maps are done.
+
+        Return the runs in order of the input.
+        """
         threading.stack_size(STACK_BYTES)
         # One thread more for the long poll, and some for fetches that hang after they were given up.
         pool = ThreadPoolExecutor(3 * self._parallel + 1)
@@ -76,8 +81,11 @@ class Shuffle:
         return self._all_done and not self._fetching and all(index in self._runs for index in self._latest)
 
     def _ask(self, pool: ThreadPoolExecutor) -> None:
-        """Keep a long poll for news running while there may be some. It returns immediately when all maps are
-        done."""
+        """Start a long poll for new map outputs if none is running and more outputs may come.
+
+        After all maps are done a poll returns immediately. Then polls are started only while fetches fail, at
+        most every WAIT_S seconds.
+        """
         if self._news is not None or (
             self._all_done and (not self._failures or self._clock() < self._ask_at)
         ):
@@ -96,13 +104,13 @@ class Shuffle:
                 self._abandon(output.index)
 
     def _abandon(self, index: int) -> None:
-        """Cancel a fetch of an output that was replaced, since its node may never answer."""
+        """Cancel the fetch of a map output that was replaced, since its node may never answer."""
         for future in [future for future, output in self._fetching.items() if output.index == index]:
             future.cancel()
             del self._fetching[future]
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
-        """Start fetches up to `parallel_copies`."""
+        """Start fetches of map outputs, up to `parallel_copies` at the same time."""
         now = self._clock()
         under_way = {output.index for output in self._fetching.values()}
         wanted = [
@@ -119,7 +127,7 @@ class Shuffle:
             self._fetching[pool.submit(self._node.fetch, output, self._spec.index)] = output
 
     def _reap(self) -> None:
-        """Wait for a fetch or poll to end, at most until the next retry."""
+        """Wait for a fetch or poll to end, at most until the next retry, and process the results."""
         waited: list[Future[Any]] = [*self._fetching, *([] if self._news is None else [self._news])]
         done, _ = wait(waited, WAIT_S if self._failures else None, FIRST_COMPLETED)
         for future in [each for each in self._fetching if each in done]:

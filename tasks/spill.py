@@ -1,4 +1,4 @@
-"""Sorted runs on a node's disk: spills, merging of runs, and a map's partitioned output."""
+"""Sorted runs on a node's disk: spills, merging of runs, and the partitioned output of a map."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """Return the buffer size of an attempt: the requested one, but at most a quarter of its memory."""
+    """Return an attempt's buffer size: `wanted_bytes`, but at most a quarter of its memory.
+
+    If a quarter is less than 4 MiB, the limit is 4 MiB.
+    """
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A sorted run as a part of a local file."""
+    """A sorted run that is a byte range of a local file."""
 
     path: Path
     offset: int
@@ -39,11 +42,13 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The map side of an application that partitions and sorts: it takes chunks and returns sorted runs."""
+    """The part of a map application that partitions and sorts: takes chunks of records, returns sorted
+    runs.
+    """
 
     @property
     def buffered(self) -> int:
-        """Return the estimated bytes held."""
+        """Return the estimated number of bytes that the collector holds."""
         ...
 
     def feed(self, chunk: bytes) -> None:
@@ -51,14 +56,16 @@ class Collector(Protocol):
         ...
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return one sorted run per partition, in pieces. The collector is empty once all are read."""
+        """Return one sorted run per partition, in pieces. The collector is empty once all pieces are read."""
         ...
 
 
 class LocalFile:
-    """A file of consecutive partitions, written once. Every byte is charged to the disk and counted as spilled.
+    """A file of consecutive partitions, written once.
 
-    `index` has [offset, length] of each partition that was ended.
+    Every byte is charged to the disk and counted as spilled.
+
+    `index` has the pair [offset, length] of each complete partition.
     """
 
     def __init__(self, path: Path, node: AttemptNode) -> None:
@@ -70,7 +77,7 @@ class LocalFile:
         self._start = self._length = 0
 
     def write(self, data: Buffer) -> None:
-        """Append to the current partition."""
+        """Append `data` to the current partition."""
         self._node.need_room()
         self._charge = self._charge or self._node.disk_stream()
         self._file.write(data)
@@ -79,23 +86,23 @@ class LocalFile:
         self._node.meter.add("spill_bytes", len(data))
 
     def end_partition(self) -> None:
-        """End the current partition."""
+        """Complete the current partition and begin the next one."""
         self.index.append([self._start, self._length - self._start])
         self._start = self._length
 
     def close(self) -> None:
-        """Flush and close. ENOSPC may be raised only here."""
+        """Flush and close the file. May raise ENOSPC that earlier writes did not."""
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return a partition for reading."""
+        """Return the partition with this number as a run to read."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge many runs into one sorted run: in memory if the files among them fit, else window by window.
+    """Merge runs into one sorted run: in memory if the runs on disk fit, else window by window.
 
-    `charge` is called with the bytes of each read from a file.
+    "Fit" means into `memory_bytes`. `charge` is called with the number of bytes of each read from a file.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))
@@ -120,7 +127,7 @@ def _load(run: Run, charge: Charge) -> Buffer:
 
 
 class _Window:
-    """The part of a run that is in memory; all of it if the run is not a file."""
+    """The part of a run that is in memory during a merge; the whole run if it is not a file."""
 
     def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
@@ -134,11 +141,11 @@ class _Window:
 
     @property
     def more(self) -> bool:
-        """Return whether the file has bytes beyond the window."""
+        """Return whether the run's file has more bytes after the window."""
         return self._file is not None and self._at < self._file.length
 
     def take(self, cut: bytes | None) -> Buffer:
-        """Remove and return the records up to the key `cut`, all for None."""
+        """Remove and return the records whose key is at most `cut`; all records if it is None."""
         if not len(self.data):
             return b""
         length = len(self.data) if cut is None else self._form.upto(self.data, cut)
@@ -146,7 +153,7 @@ class _Window:
         return taken
 
     def fill(self) -> bool:
-        """Read more if the window is empty. Return False if the run has ended."""
+        """Read more records if the window is empty. Return False at the end of the run."""
         while self.more and not len(self.data):
             assert self._file is not None
             size = min(self._size, self._file.length - self._at)
@@ -167,10 +174,9 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """A map's partitioned output: spills of a collector in the attempt's scratch folder, merged into
-    `mapout/<attempt>`.
+    """Writes a map's partitioned output: spills in the scratch folder, merged into the folder `final`.
 
-    Everything is written in `scratch` and renamed at the end, so that a map that dies leaves no output.
+    All files are written in `scratch` and renamed at the end, so a map that dies leaves no output.
     """
 
     def __init__(
@@ -184,13 +190,16 @@ class MapOutputWriter:
         self._spills: list[LocalFile] = []
 
     def spill(self, collector: Collector) -> None:
-        """Write the collector's content as one sorted run per partition."""
+        """Write the collector's content to a new spill file, as one sorted run per partition."""
         file = LocalFile(self._scratch / f"spill-{len(self._spills)}", self._node)
         self._write(file, collector.drain())
         self._spills.append(file)
 
     def finish(self, collector: Collector) -> list[int]:
-        """Write the rest, merge all spills and publish the output. Return the bytes of each partition."""
+        """Write the collector's remaining content, merge all spills and publish the output.
+
+        Return the size of each partition in bytes.
+        """
         if not self._spills:
             return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
         self.spill(collector)
@@ -219,9 +228,11 @@ def publish(
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:
-    """Write partitions as a map's output (`data`, `index.json`) and rename it into place. Return their bytes.
+    """Write partitions as a map's output (`data`, `index.json`) and rename it to `final`.
 
-    With a format, records are counted.
+    Return their sizes in bytes.
+
+    If `form` is given, the written records are counted.
     """
     folder = scratch / "output"
     folder.mkdir()
