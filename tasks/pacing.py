@@ -64,7 +64,7 @@ def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for what it charges `now`.
+    """Return the earliest time at which a stream may have used its bucket for its charge at `now`.
 
     `level` is the start of the stream, later the time at which its previous charge was paid. So a stream
     catches up after delays, by at most `catch_up_s`, and its first bytes are as slow as all others: an idle

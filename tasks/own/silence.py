@@ -1,7 +1,7 @@
-"""Detection of attempts without signs of life: user code that even its own watch (`tasks.own.watch`) cannot stop.
+"""Detection of attempts that give no sign of life: user code that the attempt's own timer cannot stop.
 
-The watch touches the attempt's status file each second. Time is counted by heartbeats of the agent, each for at most
-a second or two, so that nothing counts while the whole node is frozen.
+The timer (`tasks.own.watch`) touches the attempt's status file each second. The agent counts the time without
+changes by its heartbeats, each for at most two seconds, so nothing counts while the whole node is frozen.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GAP_MAX_S = 2.0  # that counts between two looks
 
 
 class Silence:
-    """The time for which the status file of one attempt has not changed."""
+    """The time during which the status file of an attempt has not changed."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status
@@ -28,12 +28,12 @@ class Silence:
 
     @property
     def reason(self) -> str:
-        """Return why the attempt is ended, as one line."""
+        """Return the reason for killing the attempt, as one line."""
         limit = format_duration(self._limit_s)
         return f"hangs: its code did nothing for {limit} (task_timeout) and could not be interrupted"
 
     def too_long(self, now_s: float) -> bool:
-        """Check the file at the time `now_s`. Return whether the attempt must be ended."""
+        """Check the status file at the time `now_s`. Return whether the attempt must be killed."""
         gap_s = 0.0 if self._looked_s is None else min(GAP_MAX_S, now_s - self._looked_s)
         self._looked_s = now_s
         try:
@@ -46,6 +46,6 @@ class Silence:
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> Silence | None:
-    """Return the watcher of an attempt of a user's application; None for a shipped application."""
+    """Return the detector for an attempt of a user's application; None for a shipped application."""
     limit_s = spec.params.get(TIMEOUT)
     return None if limit_s is None else Silence(status, float(limit_s))

@@ -1,4 +1,4 @@
-"""Contradictions between columns of a trace, as texts: `describe` warns of them before a column is used."""
+"""Contradictions between the columns of a trace, as warnings before a column is used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 1.05  # how much more than possible a column may say
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:
-    """Return one line for each pair of columns that contradict each other."""
+    """Return one line for each contradiction between columns, such as CPU times above durations."""
     return tuple(chain.from_iterable(check(trace.jobs) for check in _CHECKS))
 
 
@@ -59,7 +59,9 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the tasks; a single one of them if all are the same object, since there may be millions."""
+    """Return the distinct task objects. Equal tasks are often one object that is repeated millions of
+    times.
+    """
     return list({id(task): task for task in tasks}.values()) if len(tasks) > 1 else tasks
 
 

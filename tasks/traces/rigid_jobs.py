@@ -1,4 +1,6 @@
-"""Rigid jobs, as parallel machines record them: n processors for a run time become n maps of that time."""
+"""Rigid jobs, as parallel machines record them: a job on n processors becomes n maps with the job's run
+time.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ ASSUMED = (
 
 
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
-    """Return the most processors in use at a time, with each job running at the end of its recorded time in the
-    system."""
+    """Return the largest number of processors in use at the same time.
+
+    Each job is assumed to run at the end of its recorded time in the system, after its wait.
+    """
     changes: list[tuple[float, int]] = []
     for job in jobs:
         run_s = job.maps[0].duration_s or 0.0

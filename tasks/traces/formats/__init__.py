@@ -1,4 +1,7 @@
-"""The trace formats, one per module, named as the format. A module declares `FORMAT`, and no other list exists."""
+"""The trace formats, one module per format, named like the format.
+
+Each module declares `FORMAT`; no list to update.
+"""
 
 from __future__ import annotations
 

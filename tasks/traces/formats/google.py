@@ -1,8 +1,8 @@
-"""Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, instance_index,
-...).
+"""Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, ...).
 
-A collection is a job, its instances are maps. An instance lasts from its last SCHEDULE to the event that ends it, or,
-in samples without these events, from its `start_time` to its `end_time`. Times are microseconds.
+A collection becomes a job and its instances become maps. The duration of an instance is the time from its
+last SCHEDULE event to the event that ends it or, in samples without these events, from `start_time` to
+`end_time`. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Cells = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Instance:
-    """An instance as known from the events so far, in microseconds."""
+    """The state of an instance after the events read so far. Times are in microseconds."""
 
     submit_us: int | None = None
     schedule_us: int | None = None
@@ -50,7 +50,7 @@ class _Collection:
 
 
 def read_google(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not an event."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not an event."""
     notes: Counter[str] = Counter()
     collections: dict[str, _Collection] = {}
     machines: set[str] = set()
@@ -105,7 +105,7 @@ def _check_head(names: list[str], where: str) -> None:
 
 
 def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
-    """Process an event. Return 1 for the first event of an instance, else 0."""
+    """Process an event. Return 1 if it is the first event of its instance, else 0."""
     name, index = cells["collection_id"], cells["instance_index"]
     if not name or not index:
         raise BadInput(f"{where}: no collection_id or no instance_index")

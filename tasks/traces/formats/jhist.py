@@ -1,7 +1,6 @@
-"""Job history of YARN's MapReduce (`.jhist`, Avro in JSON): one event per line after a line `Avro-Json` and the
-schema.
+"""Job history files of YARN's MapReduce (`.jhist`, Avro as JSON), with one event per line.
 
-A file contains one job; concatenated files are read as well.
+The first lines are `Avro-Json` and the schema. A file contains one job. Concatenated files are read as well.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _KINDS = {"MAP": "map", "REDUCE": "reduce"}  # other tasks (setup, cleanup) are 
 
 @dataclass(slots=True)
 class _Task:
-    """A task as known from the events so far, in ms."""
+    """The state of a task after the events read so far. Times are in ms."""
 
     kind: str
     locations: str = ""
@@ -37,7 +36,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _History:
-    """A job as known from the events so far."""
+    """The state of a job after the events read so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, _Task] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class _History:
 
 
 def read_jhist(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not an event."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not an event."""
     histories: list[_History] = []
     for kind, event, where in _events(path):
         if not histories or (kind == "JOB_SUBMITTED" and "submitTime" in histories[-1].values):
@@ -87,7 +86,10 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a union, which later versions write as {type: value}."""
+    """Return the value in an Avro union, which later versions write as {type: value}.
+
+    Other values are unchanged.
+    """
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()
         if key in ("string", "long", "int", "boolean", "map", "array") or str(key).startswith("org.apache."):

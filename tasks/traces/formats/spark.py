@@ -1,7 +1,7 @@
-"""Spark's event logs: one JSON object per line, each with an `Event`. A job of the log becomes a job.
+"""Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Tasks of stages without predecessors in their job become maps, those of later stages reduces: stages beyond two are
-folded into them. Stages that Spark skipped have no tasks.
+Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces. So
+jobs of more than two stages get only two. Stages that Spark skipped have no tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class _LoggedJob:
-    """A job as known from the events so far."""
+    """The state of a job after the events read so far."""
 
     number: int
     submit_s: float
@@ -35,7 +35,7 @@ class _LoggedJob:
 
 
 class _Log:
-    """A log that is read one event after another."""
+    """The state of a log after the events read so far."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, _LoggedJob] = {}
@@ -45,7 +45,7 @@ class _Log:
         self.lost = 0  # ends of tasks of no known job
 
     def take(self, event: Fields) -> None:
-        """Process one event. Events of other kinds are ignored."""
+        """Process an event. Kinds of events that are not needed are ignored."""
         kind = event.text("Event", "").rpartition(".")[2]
         if kind == "SparkListenerApplicationStart":
             self.application = event.text("App Name", "spark")
@@ -87,7 +87,7 @@ class _Log:
 
 
 def read_spark(path: Path) -> Trace:
-    """Return the jobs of a log in order of submission. Raises BadInput that names an event that is wrong."""
+    """Return the jobs of a log in order of submission. Raises BadInput for a malformed event."""
     log = _Log()
     for number, raw in objects(path):
         event = Fields(raw, f"{path}: event {number}")
@@ -150,7 +150,7 @@ def _counted(job: _LoggedJob, place: Place) -> TraceTask:
 
 
 def _task(info: Fields, metrics: Fields) -> TraceTask:
-    """Return a task with the bytes it read from files and the shuffle, and wrote to either."""
+    """Return a task with its duration, CPU time, and the bytes that it read and wrote (files and shuffle)."""
     launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
     duration_s = (finished - launched) / 1000 if finished > launched else None
     shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")
