@@ -70,8 +70,8 @@ def _paid_in_full(
     """Limit the attempt in the block by `limited`, and wait at the end if the attempt ran too fast.
 
     A CPU quota lets a process use the share of a period at once, and up to a kernel tick more, for which
-    later periods compensate. An attempt that ends before would be too short by that time. So the wait makes
-    the attempt last as long as its CPU time takes on one emulated core.
+    later periods compensate. An attempt that ends before would be too short by that time. So the wait extends
+    its duration to that of the same CPU time on one emulated core.
     """
     began_s, used_s = steady.now_s(), 0.0
     try:

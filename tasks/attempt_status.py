@@ -33,9 +33,10 @@ def write_json(path: Path, value: Any) -> None:
 class StatusFile:
     """The `status` file of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
-    Times are emulated seconds since the run's start, whose time of day is `epoch_s`. An emulated second lasts
-    `stretch` real seconds, or as long as the run's `changes` say. The object is created when the attempt's
-    own code begins, and `setup_cpu_s` is the CPU time that this process used before, for the emulation.
+    Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
+    of real seconds per emulated second, unless the run changes it by the file `changes`. The object is
+    created when the attempt's own code begins, and `setup_cpu_s` is the CPU time that this process used
+    before, for the emulation.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Part:
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records precede those of this part; None for the first part."""
+        """Return the index of the map whose records precede this part's records; None for the first part."""
         return None if self.is_first else self.whole.index
 
     @property

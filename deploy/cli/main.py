@@ -97,7 +97,7 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Compare MapReduce schedulers on emulated and simulated clusters.
+    """Emulate MapReduce clusters, live or in virtual time, to compare schedulers.
 
     Example: schedbed run quickstart
     """

@@ -1,4 +1,4 @@
-"""The command `schedbed users`: manages the users of a running cluster, or those of a class list file."""
+"""The command `schedbed users`: manages the users of a running cluster or of a class list file."""
 
 from __future__ import annotations
 

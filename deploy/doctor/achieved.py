@@ -43,7 +43,7 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Yield a run configuration to start nodes without Ray and without masters.
+    """Prepare and yield a run configuration to start nodes without Ray and without masters.
 
     Its files are deleted at the end.
     """

@@ -1,5 +1,5 @@
-"""The report of `schedbed doctor` before a run: what the host can enforce, and whether a scenario fits on
-it.
+"""The report of `schedbed doctor` before a run: the limits that the host can enforce, and its fit for a
+scenario.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
 class Finding:
     """A line of the report: a subject and the value found.
 
-    `ok` is True if the scenario fits in this respect, False if it does not (`advice` says what to change),
-    and None for lines that only inform.
+    `ok` is True if the scenario fits in this respect, False if it does not (`advice` names the change
+    needed), and None for lines that only inform.
     """
 
     what: str

@@ -1,4 +1,4 @@
-"""The findings about each host: rows of a table, and lines that say what is missing and how to fix it."""
+"""The findings about each host: rows of a table, and lines that name each problem and its solution."""
 
 from __future__ import annotations
 

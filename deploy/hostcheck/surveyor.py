@@ -63,7 +63,10 @@ class Surveyor:
         return free
 
     def listen(self, address: str, ports: PortRange | None, token: str) -> int:
-        """Start to accept transfers, and return the port. Raises BadInput if no port of the range is free."""
+        """Accept test transfers from now on, and return the port to send to.
+
+        Raises BadInput if no port of the range is free.
+        """
         self._sink = TransferSink(listen_at(address, ports=ports), token)
         return self._sink.port
 

@@ -116,7 +116,7 @@ class LivePage:
             self._tell(self._feed.begin(nodes, about))
 
     def show_to(self, may_look: Callable[[bytes], bool]) -> None:
-        """Also open the page, without buttons, to clients whose token `may_look` accepts.
+        """Open the page, without buttons, also to clients whose token `may_look` accepts.
 
         These are the users of a cluster.
         """

@@ -64,7 +64,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Run the child's side of `ask`: read the request, call `work`, write the answer or the BadInput
+    """Act as the child of `ask`: read the request, call `work`, and write the answer or the BadInput
     error.
     """
     with os.fdopen(int(sys.argv[1]), "w") as out:

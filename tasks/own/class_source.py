@@ -33,9 +33,9 @@ T = TypeVar("T")
 class ClassSource:
     """The declarations of a user's application class. `costs` and `input` are None if not declared.
 
-    `parameters` are the arguments of the constructor with their default values, `required` those without a
-    default, `computed` those whose default is an expression. `lines` has the first line number of each
-    method.
+    `parameters` are the arguments of the constructor with their default values, `required` the arguments
+    without a default, and `computed` the arguments whose default is an expression. `lines` has the first line
+    number of each method.
     """
 
     file: str
@@ -215,7 +215,7 @@ def _literal(node: Member | None) -> Any:
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
     """Return the plain value of a class attribute, or None if it is not declared.
 
-    Raises BadInput if the value is not a literal of the type `kind`; `what` is the message.
+    Raises BadInput with the message `what` if the value is not a literal of the type `kind`.
     """
     try:
         value = _literal(node)

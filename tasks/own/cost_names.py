@@ -36,7 +36,8 @@ def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
 def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
     """Return the cost model of an application with the declared costs.
 
-    Costs that are not declared are 0. Outputs that are not declared are as long as their input.
+    Costs that are not declared are 0. If output costs are not declared, each output is equal to its input in
+    size.
     """
     ratio = costs.get("map_output", 1.0)
     output = costs.get("output", 1.0) * (ratio if reduces else 1.0)

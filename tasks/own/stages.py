@@ -165,7 +165,7 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Run a map of a user's application: map the split, and sort the result if the job has reduces."""
+    """Map the split with the code of a user's application. Sort the result if the job has reduces."""
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:
@@ -176,7 +176,7 @@ def run_map(task: MapTask) -> None:
 
 
 def run_reduce(task: ReduceTask) -> None:
-    """Run a reduce of a user's application: reduce the merged lines, and write the output."""
+    """Reduce the merged lines with the code of a user's application, and write the output."""
     with _opened(task) as program:
         pieces = program.reduced(task.merged(SortedLines()))
         _write(task, task.create(), _bounded(task, pieces))

@@ -52,7 +52,7 @@ class Idle:
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Touch the attempt's status file, which tells the agent that the timer still works."""
+        """Signal to the agent that the timer still works, by touching the attempt's status file."""
         self._progress.touch()
 
 

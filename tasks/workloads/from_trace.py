@@ -224,7 +224,7 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return the indices of the kept tasks, evenly spread, at least one. A share above 1 repeats tasks."""
+    """Return the indices of the tasks to keep, evenly spread, at least one. A share above 1 repeats tasks."""
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -238,7 +238,10 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the kept reduces. If the share kept is larger than that of the maps, each reduce costs less."""
+    """Return the costs of the reduces to keep.
+
+    Each costs less if a larger share of reduces is kept than of maps.
+    """
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))

@@ -132,8 +132,7 @@ def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: b
     """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes as output.
 
     Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
-    in Hadoop 2, what a map without reduces writes in addition to its output, which is in the distributed file
-    system.
+    in Hadoop 2, local files of maps without reduces, whose output is in the distributed file system.
     """
     if shuffled:
         return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
