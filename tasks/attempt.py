@@ -51,7 +51,7 @@ def _paced(
 ) -> Iterator[None]:
     """Limit the attempt in the block to one emulated core by sleeping.
 
-    The budget is the one that the client uses, so that the pacer can check whether it is locked.
+    `budget` must be the object that the client uses, so that the pacer sees when its buckets are locked.
     """
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
@@ -69,9 +69,9 @@ def _paid_in_full(
 ) -> Iterator[None]:
     """Limit the attempt in the block by `limited`, and wait at the end if the attempt ran too fast.
 
-    A CPU quota lets a process use the share of a period at once, and up to a kernel tick more, for which
-    later periods compensate. An attempt that ends before would be too short by that time. So the wait extends
-    its duration to that of the same CPU time on one emulated core.
+    A CPU quota lets a process use a period's share early, and up to a kernel tick more, and compensates in
+    later periods. An attempt that ends before the compensation has run too fast. The wait extends its
+    duration to that of the same CPU time on one emulated core.
     """
     began_s, used_s = steady.now_s(), 0.0
     try:

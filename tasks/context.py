@@ -1,7 +1,4 @@
-"""The node of an attempt as the attempt needs to know it.
-
-The agent creates the context and passes it to each fork.
-"""
+"""The settings of a node that its attempts need. The agent creates them and passes them to each fork."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ FULL_DISK = "disk-full"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """The settings of a node that its attempts need.
+    """A node's settings for its attempts.
 
     `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and
     `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the mapped file of the node's

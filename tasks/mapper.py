@@ -1,4 +1,4 @@
-"""The interface of a map attempt for its application.
+"""The interface between a map attempt and its application.
 
 It provides the records of the split in chunks, and takes a sorted partitioned output or an output file.
 """

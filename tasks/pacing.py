@@ -119,8 +119,8 @@ class Budget:
     ) -> Budget:
         """Create and open a file with these rates (units per second; None or 0 is unlimited).
 
-        n streams of a bucket with `seek` get the rate / (1 + seek x (n - 1)) together. At most one bucket of
-        a file has it.
+        If a bucket has `seek`, its n active streams share rate / (1 + seek x (n - 1)). At most one bucket of
+        a file has `seek`.
         """
         unknown = sorted(set(rates) - set(NAMES))
         if unknown:
@@ -170,9 +170,9 @@ class Budget:
             return paid_at
 
     def _streams(self, place: StreamPlace, now: float) -> int:
-        """Return the number of active streams, the one of `place` included.
+        """Return the number of active streams, including the stream of `place`.
 
-        If `place` has no cell and a cell is free, it gets the cell.
+        If `place` has no cell and a cell is free, `place` gets the cell.
         """
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
@@ -206,7 +206,7 @@ class Budget:
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the total amount that is paid by now, that is, that has passed at the current rate."""
+        """Return the total amount that is paid by now, that is, has passed at the current rate."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
@@ -215,7 +215,7 @@ class Budget:
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """Return the current rate over the declared rate, below 1 while a fault slows the node."""
+        """Return the current rate divided by the declared rate, below 1 while a fault slows the node."""
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 
@@ -241,7 +241,7 @@ def _cell(name: str, field: int) -> int:
 
 
 class StreamPlace:
-    """The cell in a budget's file that counts one stream.
+    """The cell in a budget's file by which one stream is counted.
 
     `cell` is its index, -1 for none. `until` is the value that the cell has while it belongs to the stream.
     """
@@ -310,8 +310,8 @@ class CpuPacer:
     """Limits this process to one emulated core, and its node to its cores, by sleeping in a SIGPROF handler.
 
     Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact even if
-    a long numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the seconds for
-    which this process was stopped from outside so far; these count as waited.
+    a long numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the total seconds
+    for which other processes have stopped this process; the pacer sleeps less by this time.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class Part:
 
     @property
     def share(self) -> float:
-        """Return the part's number of bytes divided by that of the split."""
+        """Return the number of bytes in the part divided by the number in the whole split."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
@@ -46,7 +46,7 @@ class Part:
         return total * (begin + self.length) // length - total * begin // length
 
     def split(self, index: int) -> Split:
-        """Return the part as a split of its own for the task number `index`."""
+        """Return the part as an independent split for the task number `index`."""
         return replace(self.whole, index=index, offset=self.offset, length=self.length)
 
     def cost(self, whole: Cost) -> Cost:

@@ -1,4 +1,4 @@
-"""Record readers. A split has the records that begin in its byte range, so each record is read exactly once.
+"""Record readers. A record belongs to the split in whose byte range it begins, so it is read exactly once.
 
 Readers yield chunks of whole records. Applications process chunks, never single records.
 """

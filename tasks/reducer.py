@@ -1,4 +1,4 @@
-"""The interface of a reduce attempt for its application.
+"""The interface between a reduce attempt and its application.
 
 It provides the merged input of the reduce's partition, and takes a replicated output file.
 """

@@ -28,8 +28,9 @@ _place = attrgetter("place")
 
 
 class Shuffle:
-    """Copies one partition of all map outputs. At most `memory_bytes` stay in memory; more data goes to
-    disk.
+    """Copies one partition of all map outputs.
+
+    At most `memory_bytes` stay in memory, the remainder is on disk.
     """
 
     def __init__(

@@ -91,18 +91,22 @@ class LocalFile:
         self._start = self._length
 
     def close(self) -> None:
-        """Flush and close the file. May raise ENOSPC that earlier writes did not."""
+        """Flush and close the file.
+
+        Raises OSError (ENOSPC) if the disk is full and earlier writes did not fail.
+        """
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return the partition with this number as a run to read."""
+        """Return the partition of the number `partition` as a run, which can be read."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge runs into one sorted run: in memory if the runs on disk fit, else window by window.
+    """Merge runs into one sorted run: in memory if the files are small enough, else window by window.
 
-    "Fit" means into `memory_bytes`. `charge` is called with the number of bytes of each read from a file.
+    The limit for files is `memory_bytes` in total. `charge` is called with the number of bytes of each read
+    from a file.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))

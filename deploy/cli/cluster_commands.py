@@ -239,7 +239,7 @@ def _complete_fault(incomplete: str) -> list[str]:
 
 
 def _list_faults(wanted: bool) -> None:
-    """Print an example and a description of each fault kind, and exit, if `wanted`."""
+    """Print an example and a description of each fault kind and exit, if `wanted` is True."""
     from schedbed.cluster.faults import KINDS
 
     if wanted:
@@ -271,7 +271,7 @@ def fault(
         typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
     ] = False,
 ) -> None:
-    """Inject a fault into a running cluster. Any kind that the `faults` of a scenario can name is possible.
+    """Inject a fault into a running cluster, of any kind that a scenario's `faults` can have.
 
     Example: schedbed fault lab kill n3 --for 30s
     """

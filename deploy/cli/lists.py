@@ -17,7 +17,7 @@ from schedbed.tasks.units import format_bytes, format_duration
 
 
 def show_apps(name: str | None) -> None:
-    """Print a table of all applications, or of the one that `name` names.
+    """Print a table of all applications, or only the application `name`.
 
     `name` may be a user's class, such as `my_app.py:Count`. Parameters that all applications have come last.
     """

@@ -15,10 +15,7 @@ policy_app = typer.Typer(
 
 @policy_app.callback()
 def policy() -> None:
-    """Do nothing.
-
-    Without this callback, typer would drop the word `check` from the command `schedbed policy check`.
-    """
+    """Do nothing. Without this callback, typer would turn `schedbed policy check` into `schedbed policy`."""
 
 
 @policy_app.command()
@@ -27,7 +24,7 @@ def check(
         str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
     ],
 ) -> None:
-    """Run a policy of your own in small simulations, twice each, and print the faults found.
+    """Run a policy of your own in several small simulations, each twice, and print the faults found.
 
     Example: schedbed policy check my_policy.py:ShortestFirst
     """

@@ -1,5 +1,5 @@
-"""The commands `schedbed init` (writes a scenario to start from) and `schedbed schema` (prints the
-schema).
+"""The commands `schedbed init` (writes a scenario template) and `schedbed schema` (prints the JSON
+Schema).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _CHECKED_JOBS = 100  # of a converted trace, resolved before the file is written
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
-    """Print a description of a trace and the assumptions made when it becomes a workload.
+    """Print a description of a trace, and the assumptions under which it is converted to a workload.
 
     With `fit`, also print a proposed cluster that fits the trace.
     """
@@ -76,7 +76,7 @@ def validate_trace(
     policies: Sequence[str] | None,
     sets: Sequence[str],
 ) -> None:
-    """Simulate a recorded trace, and print how far the simulation differs from the recording.
+    """Simulate a recorded trace, and print the differences between the simulation and the recording.
 
     Raises BadInput for an option that does not apply to recorded traces.
     """

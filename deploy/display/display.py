@@ -102,7 +102,10 @@ def title(status: Status) -> str:
 
 
 def stamp(status: Status) -> str:
-    """Return the time of the run as text, such as `12.3 s`: `now_s`, else that of the last decision."""
+    """Return the current time of the run as text, such as `12.3 s`.
+
+    The time is `now_s` of the status or, if missing, the time of the last decision.
+    """
     now_s = status.get("now_s")
     if now_s is None:
         now_s = max((row["t"] for row in status["recent"]), default=0.0)

@@ -30,9 +30,9 @@ SECONDS = 8.0
 def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS) -> list[Achieved]:
     """Start the scenario's nodes, load all of them, and return the achieved resources.
 
-    The resources are loaded one after another for `seconds` each, since each load also needs CPU. Then come
-    transfers and tasks as short as those of a run. Raises BadInput if machines of that kind do not work on
-    this host, RunFailed if a node does not start.
+    The resources are loaded one after another for `seconds` each, since each load also needs CPU. Short loads
+    follow: transfers and tasks of the size that a run has. Raises BadInput if machines of that kind do not
+    work on this host, RunFailed if a node does not start.
     """
     with nodes_alone(scenario.cluster, machines) as config:
         try:
@@ -83,7 +83,7 @@ async def _measure(config: RunConfig, seconds: float) -> list[Achieved]:
 
 
 async def _steady_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each node and resource, measured with loads that last for seconds."""
+    """Return a row for each node and resource, measured with loads of several seconds."""
     stream = f"cooperating attempts, {loads.seconds:g} s stream"
     tests: list[tuple[str, str, Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]]] = [
         ("memory", "an attempt at its limit, one beyond", loads.memory),

@@ -1,5 +1,5 @@
-"""The report of `schedbed doctor` before a run: the limits that the host can enforce, and its fit for a
-scenario.
+"""The report of `schedbed doctor` before a run: the limits that the host can enforce, and the scenario's
+fit.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return lines about the host's resources and about the means that enforce limits on process machines.
+    """Return lines about the host's resources, and about how limits of process machines are enforced on it.
 
     `engine` describes the Docker engine, if there is one.
     """

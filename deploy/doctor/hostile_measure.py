@@ -173,7 +173,7 @@ class _Run:
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
         """Read the reports of the attempt's node until `found` has a report of this attempt.
 
-        Store all of them in `found`.
+        Reports of other attempts are stored in `found` as well.
         """
         while attempt.spec.attempt not in found:
             try:
@@ -192,7 +192,7 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.beats)
 
     async def _left_behind(self, witness: Witness) -> int:
-        """Wait for the attempts' processes to end, kill the remaining ones, and return the number killed."""
+        """Wait for the attempts' processes to end. Kill those that do not, and return their number."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)

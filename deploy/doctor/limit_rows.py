@@ -22,7 +22,7 @@ from schedbed.tasks.units import format_bytes, format_rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsFile:
-    """The results of one `schedbed doctor --measure --hostile`, with the host, the date and the command."""
+    """The file of measured limits: rows of one `schedbed doctor --measure --hostile`, host, date, command."""
 
     machines: str
     date: str
@@ -32,7 +32,7 @@ class LimitsFile:
 
     @classmethod
     def measured_now(cls, scenario: str, machines: str, rows: Sequence[LimitRow]) -> LimitsFile:
-        """Return a file object for results that were measured on this host today."""
+        """Return the content of a new file, with rows that were measured on this host today."""
         host = describe_host()
         return cls(
             machines=machines,

@@ -82,7 +82,7 @@ Work = tuple[LoadedNode, Cost, LoadedNode | None]
 
 
 class Loads:
-    """Runs loads on nodes: one kind of load at a time, each for about `seconds`."""
+    """Puts nodes under load: one kind of load at a time, each for about `seconds`."""
 
     def __init__(self, nodes: Sequence[LoadedNode], session: aiohttp.ClientSession, seconds: float) -> None:
         self.nodes = list(nodes)
@@ -96,7 +96,10 @@ class Loads:
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
-        """Return the next node of each node in a ring, by name. In a ring all nodes send and receive."""
+        """Return the successor of each node in a ring, by name.
+
+        In network tests each node reads from its successor, so all nodes send and receive.
+        """
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
@@ -110,7 +113,7 @@ class Loads:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return the CPU rate of one attempt on each node, divided by the speed of one emulated core."""
+        """Return each node's CPU rate for a single attempt, divided by the speed of one emulated core."""
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
@@ -118,9 +121,10 @@ class Loads:
         }
 
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return achieved over declared CPU of nodes that run twice as many attempts as they have cores.
+        """Return each node's achieved CPU rate divided by its declared rate.
 
-        The kernel's counter is used if there is one, else the agent's.
+        Each node runs twice as many attempts as it has cores. The kernel's counter is used if there is one,
+        else the agent's.
         """
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
@@ -139,9 +143,9 @@ class Loads:
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return achieved over declared disk rate of each node.
+        """Return each node's achieved disk rate divided by its declared rate.
 
-        One attempt reads a local block while another writes a map output.
+        One attempt reads a local block while another attempt writes a map output.
         """
         work = []
         for node in nodes:
@@ -156,11 +160,11 @@ class Loads:
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return achieved over possible network rate of nodes that each read the block of the next node.
+        """Return each node's achieved network rate divided by the rate that is possible.
 
-        An attempt runs on each core, since a single attempt may lack CPU for the full rate. All nodes are
-        busy, so each node sends and receives at its full rate, or at the rate of the slower node that it
-        reads from.
+        Each node reads the block of its successor with an attempt on each core, since a single attempt may
+        lack CPU for the full rate. All nodes are busy, so each node sends and receives at its full rate, or
+        at that of a slower successor.
         """
         sources = self.next_of()
         work, rates = [], {}
@@ -178,7 +182,7 @@ class Loads:
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return 1 for each node whose memory limit holds, and another value for other nodes.
+        """Return 1 for each node whose memory limit holds, and a value above or below 1 for other nodes.
 
         Two attempts run at the same time on each node. The first holds nearly its limit and must succeed; the
         second exceeds its limit and must die. The value is below 1 if the first failed, above 1 if the second

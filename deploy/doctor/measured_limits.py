@@ -1,4 +1,4 @@
-"""The measurements of `schedbed doctor --measure` and `--hostile`: run, printed, saved and judged."""
+"""The sequence of measurements of `schedbed doctor --measure` and `--hostile`, with printing and saving."""
 
 from __future__ import annotations
 

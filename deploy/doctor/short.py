@@ -105,7 +105,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run the attempts of `work` `REPEATS` times. Return the list of reports of each attempt."""
+    """Run the attempts of `work` `REPEATS` times. Return a list of reports for each attempt."""
     made: list[list[Message]] = []
     for _ in range(REPEATS):
         await asyncio.sleep(PAUSE_S)

@@ -118,7 +118,7 @@ class TrialSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit, and the amount of the resource that one kind of code achieved.
+    """A limit, and the amount of the resource that one kind of code (cooperating or hostile) achieved.
 
     Values are in the unit of `UNITS`. `resolution` is the possible error of `achieved`, which is larger for
     short measurements.
@@ -143,7 +143,7 @@ class LimitRow:
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the means of enforcement `by` claims to limit any code, not only cooperating code."""
+    """Return whether a limit enforced by `by` claims to hold for any code, not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
@@ -159,8 +159,8 @@ def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
 def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
     """Return the result row of a trial, with its verdict.
 
-    `by` names the means that enforces the limit on the node. `most_processes` is the number of processes that
-    a fork bomb creates.
+    `by` names the mechanism that enforces the limit on the node. `most_processes` is the number of processes
+    that a fork bomb creates.
     """
     allowed: float | None = declared_of(trial, node)
     if trial.resource == "processes":

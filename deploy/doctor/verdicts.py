@@ -24,7 +24,8 @@ HOST_BUSY = "host busy"
 class Achieved:
     """The achieved amount of one resource of a node under one load.
 
-    `ratio` is achieved over declared, and `by` names the means that enforces the limit.
+    `ratio` is the achieved amount divided by the declared one, and `by` names the mechanism that enforces the
+    limit.
     """
 
     node: str

@@ -38,7 +38,7 @@ CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process mem
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values of all counters at one time, by resource and source.
+    """The values of all counters at one time, by resource and counter name (such as "control group").
 
     Resources: cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes, processes.
     """
@@ -78,7 +78,9 @@ class AttemptProcesses:
                     self.counts[pid] |= _read_process(pid, self.wanted)
 
     def totals(self) -> dict[tuple[str, str], float]:
-        """Return the sums over all processes, by resource and source; empty while no process is known."""
+        """Return the sums over all processes, by resource and counter name; empty while no process is
+        known.
+        """
         if not self.counts:
             return {}
         found = {
@@ -110,7 +112,7 @@ class Witness:
     def watch(self, over: threading.Event, pause_s: float) -> None:
         """Take a reading every `pause_s` seconds with high priority, until `over` is set.
 
-        Must be called in a thread.
+        Call this in a thread.
         """
         with ahead_of_others():
             while not over.wait(pause_s):
@@ -153,7 +155,7 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters by resource and source, without those that this host does not have."""
+    """Return a node's own counters by resource and counter name, without those that the host lacks."""
     found = {
         ("cpu_s", KERNEL_GROUP): totals.cpu_s,
         ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
@@ -166,8 +168,8 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
 
 
 def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
-    """Return the highest rate among the sources of a resource, with the source's name; None without
-    readings.
+    """Return the highest rate among the counters of a resource, with the counter's name; None without
+    data.
     """
     rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
@@ -180,7 +182,9 @@ def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate
 
 
 def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the largest value that any source of a resource showed, with its name; None without readings."""
+    """Return the largest value among the counters of a resource, with the counter's name; None without
+    data.
+    """
     found = [
         (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
         for name in _instruments(readings, resource)
@@ -238,9 +242,10 @@ def _has_ended(pid: int) -> bool:
 
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
-    """Return the payload bytes that the network interface of a process's namespace has moved.
+    """Return the numbers of bytes, without headers, that a process's network interface has sent and received.
 
-    The result is empty for processes in the host's own namespace, which they share with all other processes.
+    The result is empty for processes in the host's own network namespace, whose interface also serves other
+    processes.
     """
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(

@@ -1,1 +1,1 @@
-"""The command `schedbed hosts check`: whether the hosts of a Ray cluster have all that a run needs."""
+"""The command `schedbed hosts check`: what each host of a Ray cluster has, and what it lacks for a run."""

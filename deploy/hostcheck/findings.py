@@ -80,7 +80,7 @@ class HostFinding:
 
 
 def columns(others: Sequence[str]) -> list[str]:
-    """Return the column heads of the table. `others` are the names of all hosts."""
+    """Return the column titles of the table. `others` are the names of all hosts."""
     if len(others) < 2:
         return list(COLUMNS)
     if len(others) > BANDWIDTHS_MAX:

@@ -27,7 +27,7 @@ PLACES = 64
 
 
 class Surveyor:
-    """Examines its own host, and measures the speed of transfers to other hosts."""
+    """An actor that examines its own host, and measures the speed of transfers to other hosts."""
 
     def __init__(self) -> None:
         self._sink: TransferSink | None = None

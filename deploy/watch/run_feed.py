@@ -114,7 +114,7 @@ class RunFeed:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
     def finish(self, state: str, note: str) -> Json:
-        """End the run, and return an event with its metrics and those of earlier runs."""
+        """End the run, and return an event with the metrics of this and all earlier runs."""
         about = {key: self._about.get(key) for key in ("policy", "repeat")}
         self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
         return self._told("results", {"results": list(self._results)})

@@ -123,9 +123,9 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return the members of a class and its base classes in the file, and whether other bases exist.
+    """Return the members of a class and its base classes in the file, by name, and a flag.
 
-    Other bases are classes outside the file, apart from `object`.
+    The flag is True if the class has base classes outside the file, other than `object`.
     """
     members: dict[str, Member] = {}
     foreign = depth > len(classes)
@@ -179,8 +179,8 @@ def _parameters(
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
     """Return the constructor's arguments in three groups.
 
-    The groups are: arguments with a plain default value (as a mapping), without a default, and with a
-    computed default.
+    The groups are: a mapping of arguments to plain default values, the arguments without a default, and the
+    arguments whose default is an expression.
     """
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()

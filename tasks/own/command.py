@@ -1,4 +1,4 @@
-"""Execution of a command of a streaming job: lines go to its standard input and come from its stdout.
+"""Runs a command of a streaming job: writes lines to its standard input, reads lines from its output.
 
 One thread writes and reads as the pipes allow, in large pieces. The command stays in the session of the
 attempt, so all its processes end with the attempt, and its CPU time counts for the attempt (as a child that
@@ -115,9 +115,10 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write as much input as the pipe takes. Return the remaining input; empty when all is written.
+        """Write as much input as the pipe takes. Return the unwritten part of the current piece.
 
-        A command may stop reading, as `head` does; its remaining input is then dropped.
+        The result is empty when all input is written. A command may stop reading, as `head` does; its
+        remaining input is then dropped.
         """
         waiting = waiting or _next(pieces)
         try:

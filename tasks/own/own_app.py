@@ -44,9 +44,9 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with the properties that depend on a job's parameters.
+    """Return the application with two properties that depend on a job's parameters.
 
-    These are whether the application reduces, and its declared costs.
+    The properties are whether the application has reduces, and its declared costs.
     """
     if app.name == "streaming":
         app = replace(app, reduces="needed" if params.get("reducer") else "never")

@@ -82,7 +82,7 @@ def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramF
 
 
 class NodeFiles:
-    """Reads application files on a node, from copies kept by earlier attempts or from the block store.
+    """Reads application files on a node, from copies stored by earlier attempts or from the block store.
 
     A copy is used only if its digest is right, so no attempt can give false code to another attempt.
     """

@@ -1,7 +1,8 @@
 """Detection of attempts that give no sign of life: user code that the attempt's own timer cannot stop.
 
-The timer (`tasks.own.watch`) touches the attempt's status file each second. The agent counts the time without
-changes by its heartbeats, each for at most two seconds, so nothing counts while the whole node is frozen.
+The timer (`tasks.own.watch`) touches the attempt's status file each second. At each heartbeat, the agent adds
+the time since the last one, at most two seconds, while the file does not change. So nothing counts while the
+whole node is frozen.
 """
 
 from __future__ import annotations

@@ -91,7 +91,9 @@ class UserClass:
         return chosen
 
     def judged(self, records: Iterable[Any], output: Iterable[tuple[str, str]]) -> str | None:
-        """Return the fault that the method `check` finds in the output; None if it finds none."""
+        """Return a message about the fault that the method `check` finds in the output; None without
+        fault.
+        """
         with _Blamed(self, "check"):
             said = self._method("check")(records, output)
         if said is None or said is True or said == "":
@@ -249,7 +251,7 @@ def encoded(value: Any) -> str:
 
 
 def decoded(text: str) -> Any:
-    """Return the value for the JSON text that `encoded` made."""
+    """Return the value of a JSON text made by `encoded`."""
     return int(text) if text.isdecimal() else json.loads(text)
 
 

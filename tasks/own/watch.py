@@ -1,4 +1,4 @@
-"""Detection of hanging user code: no data goes in or out for longer than the job's `task_timeout`.
+"""Detection of hanging user code: no data moves for longer than the job's `task_timeout`.
 
 Time is counted in ticks of a timer. So a frozen node, whose clock continues, is not mistaken for hanging
 code. Each tick also touches the attempt's status file. The agent kills an attempt whose status file does not

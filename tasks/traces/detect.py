@@ -28,7 +28,7 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 def detect(path: Path) -> str:
     """Return the name of a trace file's format.
 
-    Raises BadInput with the beginning of the file if it is unknown.
+    Raises BadInput if the format is unknown. The message shows the beginning of the file.
     """
     if path.is_dir():
         raise BadInput(f"{path}: a folder, expected a trace file")

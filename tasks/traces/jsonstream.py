@@ -16,7 +16,7 @@ _STRING_MAX = 1 << 18  # an error further than this from the end of what was rea
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a file with their numbers from 1.
 
-    Raises BadInput with the position of other content.
+    Raises BadInput with the position if the file contains anything else.
     """
     stream = _Stream(path)
     number = 1
@@ -74,7 +74,7 @@ class _Stream:
         return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
 
     def _more(self, wanted: int) -> bool:
-        """Read at least `wanted` characters into the window. Return False if the file had no more.
+        """Read at least `wanted` characters into the window. Return False at the end of the file.
 
         Callers ask for as much as the window contains, so that decoding again costs only a constant factor.
         """

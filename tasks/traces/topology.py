@@ -33,8 +33,8 @@ def replica_nodes(
 ) -> tuple[NodeId, ...]:
     """Return `count` different nodes for the replicas of a block.
 
-    These are the nodes of the block's hosts, then those that follow in `nodes`. For a block without hosts,
-    the first node is number `start`.
+    The nodes of the block's hosts come first, then the nodes that follow in `nodes`. For a block without
+    hosts, the first node is number `start`.
     """
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
     place = nodes.index(wanted[-1]) + 1 if wanted else start

@@ -141,7 +141,7 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with random deadlines: the duration alone times a factor.
+    """Return the jobs with random deadlines: the job's duration when it runs alone, times a factor.
 
     The factor is uniform in [least, most], by default [1, 3] as in verma2011. `alone_s` has the duration of
     each job.

@@ -1,6 +1,6 @@
 """Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, assumptions.
 
-The assumptions are fields of `Assume`. SWIM gives only the bytes of a job. Such a job gets a map per block of
+The assumptions are fields of `Assume`. SWIM gives only the bytes of a job. A SWIM job gets a map per block of
 input (a map-only job a map per block of its output, if larger), a reduce per `reduce_bytes` of shuffle (of
 output, if larger), and for each task 1 s of CPU time plus its bytes at `cpu_rate`. A Rumen task keeps its
 recorded CPU time. Without one, its CPU time is its working time minus its bytes at `io_rate`, but at least a
@@ -127,7 +127,7 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
 
 
 def _supposed(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the costs of maps and reduces for a job of which only totals are known."""
+    """Return the costs of maps and reduces for a job whose trace shows only totals of bytes."""
     map_only = job.shuffle_bytes == 0
     written = job.output_bytes if map_only else job.shuffle_bytes
     per_map = assume.block_bytes if map_only else assume.reduce_bytes
@@ -240,7 +240,7 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
     """Return the costs of the reduces to keep.
 
-    Each costs less if a larger share of reduces is kept than of maps.
+    If the share of reduces kept is larger than the share of maps, the cost of each reduce is scaled down.
     """
     if not places:
         return []
@@ -267,7 +267,7 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Return the costs of tasks, all scaled down if their total bytes exceed `assume.limit_bytes`."""
+    """Return the costs of tasks, scaled down if they read or write more than `limit_bytes` in total."""
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)

@@ -1,4 +1,4 @@
-"""Generated input data for several applications: text with Zipf's law, teragen's 100-byte records, documents.
+"""Generated input data for several applications: text by Zipf's law, teragen's 100-byte records, documents.
 
 Documents are pages, one per line, `title<TAB>label<TAB>text`, with words that depend on the label. An
 application may have its own kind of data (`tasks.appkit.app.App.generate`), made of the same words and

@@ -51,8 +51,8 @@ class InputFile:
 class PlannedJob:
     """A job whose input is not yet placed on nodes. The fields are those of `JobSpec`.
 
-    With `input`, map i reads block i. If synthetic jobs of different sizes share a file, map i reads the
-    range after those of the maps before. Without `input`, the job has `maps` maps and no file.
+    With `input`, map i reads block i. If synthetic jobs of different sizes share a file, the maps read
+    consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no file.
     """
 
     job: str

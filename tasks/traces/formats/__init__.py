@@ -1,6 +1,5 @@
-"""The trace formats, one module per format, named like the format.
-
-Each module declares `FORMAT`; no list to update.
+"""The trace formats: one module per format, with the format's name. Each module declares a variable
+`FORMAT`.
 """
 
 from __future__ import annotations

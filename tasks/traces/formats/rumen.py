@@ -109,7 +109,7 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return the time in ms at which the last successful attempt of the maps ended; 0 if none succeeded."""
+    """Return the time in ms at which the last map's successful attempt ended; 0 if no map succeeded."""
     return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
 
 
@@ -123,7 +123,7 @@ def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt of a task (or {}), and its number of unsuccessful attempts."""
+    """Return the first successful attempt of a task (or {}), and the number of unsuccessful attempts."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 

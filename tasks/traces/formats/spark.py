@@ -1,7 +1,7 @@
 """Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
 Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces. So
-jobs of more than two stages get only two. Stages that Spark skipped have no tasks.
+all stages after the first are merged into one. Stages that Spark skipped have no tasks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class _LoggedJob:
-    """The state of a job after the events read so far."""
+    """The state of a Spark job after the events read so far."""
 
     number: int
     submit_s: float
@@ -35,7 +35,7 @@ class _LoggedJob:
 
 
 class _Log:
-    """The state of a log after the events read so far."""
+    """The state of a Spark event log after the events read so far."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, _LoggedJob] = {}
@@ -45,7 +45,7 @@ class _Log:
         self.lost = 0  # ends of tasks of no known job
 
     def take(self, event: Fields) -> None:
-        """Process an event. Kinds of events that are not needed are ignored."""
+        """Process an event. Events other than application, job and task events are ignored."""
         kind = event.text("Event", "").rpartition(".")[2]
         if kind == "SparkListenerApplicationStart":
             self.application = event.text("App Name", "spark")
