@@ -82,7 +82,7 @@ def _paid_in_full(
             finally:
                 used_s = own_cpu_s() - began_cpu_s
     finally:
-        # The limit is eased in the meantime, so that the report does not wait for the quota's next period.
+        # The limit has ended here, so the report does not wait for the quota's next period.
         owed_s = cpu_debt_s(used_s, core_speed, steady.now_s() - began_s)
         if owed_s > 0:
             steady.sleep(owed_s)
@@ -115,7 +115,7 @@ def run_on(
             state, reason = "failed", reason_of(error, spec.memory_bytes)
             _make_room(scratch)
             traceback.print_exception(error)
-    # Only now is the CPU time paid for that the attempt has used.
+    # The end of the block has paid for all CPU time of the attempt.
     counters = node.meter.counters(progress.setup_cpu_s)
     end_s = progress.now_s()
     write_report(scratch / "report.json", state, reason, progress.started_s, end_s, counters, partitions)

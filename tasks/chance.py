@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 Coin = random.Random
-"""The type of a generator, for who takes one."""
+"""The type of a generator, for annotations."""
 
 
 def chance(seed: int, *names: object) -> random.Random:
@@ -25,7 +25,7 @@ def array_chance(seed: int, *names: object) -> np.random.Generator:
 
     Its numbers differ from those of `chance` with the same arguments.
     """
-    import numpy as np  # an agent throws coins but needs no arrays, and starts in three quarters of the time without
+    import numpy as np  # Without numpy an agent starts in three quarters of the time.
 
     digest = np.frombuffer(_key(seed, names).encode(), dtype=np.uint8)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(b) for b in digest])))

@@ -42,7 +42,7 @@ class MapTask:
         self.core_speed = core_speed
         self.partitions: list[int] = []
         self.sort_buffer_bytes = buffer_bytes(params.get("sort_buffer", SORT_BUFFER_BYTES), spec.memory_bytes)
-        # What a collector takes at a time stays small beside its buffer.
+        # A piece is small compared with the collector's buffer.
         self._piece_bytes = max(PIECE_MIN_BYTES, self.sort_buffer_bytes // 32)
         self.root = root
         self.scratch = root / "attempts" / spec.attempt

@@ -23,22 +23,22 @@ from pathlib import Path
 
 NAMES = ("cpu", "disk", "tx", "rx")
 LINK_BUCKET = "tx"
-"""The bucket of a file of what several nodes share; its others are not used."""
-CPU_BANK_S = 0.02  # idle time that the CPU bucket banks: a sleep that ends late is made up for
+"""The bucket in use in the file of a link or disk that several nodes share."""
+CPU_BANK_S = 0.02  # Idle time that the CPU bucket saves, to compensate for late ends of sleeps.
 # A stream stands still whenever its process has used its share of a core: a tick of CPU time is up to 8 ms, which at a
 # twentieth of a core takes 160 ms. It may make up for that much at a time, else it never gets the declared rate.
 CATCH_UP_S = 0.25
-PIECE_S = 0.02  # `take` pays in pieces of about this long, so that streams alternate
-PIECE_MIN = 4096.0  # but not less than this many bytes a piece
-TICK_S = 0.005  # of own CPU time between two charges of a CpuPacer
+PIECE_S = 0.02  # Duration of the pieces that `take` charges, so that streams alternate.
+PIECE_MIN = 4096.0  # Least number of bytes in a piece.
+TICK_S = 0.005  # CPU time between two charges of a CpuPacer.
 WITHHELD = "withheld"
-"""The file in an attempt's folder with the seconds for which its agent has stopped it, a double; may be missing."""
+"""The file in an attempt's folder with the seconds for which its agent has stopped it (a double)."""
 
 _DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
 _FIRST_PLACE = len(NAMES) * _FIELDS
-PLACES = 64  # of streams through a bucket that seeks; more count as 64
+PLACES = 64  # Most streams that are counted in a bucket with `seek`.
 _SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
-EXPIRES_S = 1.0  # a stream that makes no progress for longer is not counted, nor one of a killed process
+EXPIRES_S = 1.0  # A stream without progress for this time is no longer counted.
 
 SOCKET_S = 0.02
 SOCKET_MIN_BYTES = 16 * 1024
@@ -109,9 +109,9 @@ class Budget:
         self._cells = memoryview(self._map).cast("d")
         self._clock = clock
         self._sleep = sleep
-        # Reentrant: a CpuPacer's handler may fire just after its own thread took this lock.
+        # Reentrant, since a CpuPacer's handler may run just after its own thread took this lock.
         self._lock = threading.RLock()
-        self.busy = False  # True while this process may hold a lock: a signal handler must not sleep then
+        self.busy = False  # True while this process may hold a lock: then a signal handler must not sleep.
 
     @classmethod
     def create(
@@ -176,7 +176,7 @@ class Budget:
         """
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
-            place.cell = -1  # it stood still for long, and another stream has the cell
+            place.cell = -1  # The stream paused for long, and another stream has the cell.
         count, free = int(place.cell < 0), -1
         for cell in range(_FIRST_PLACE, _FIRST_PLACE + PLACES):
             if cell == place.cell or cells[cell] > now:
@@ -189,7 +189,7 @@ class Budget:
 
     def leave(self, place: StreamPlace) -> None:
         """Stop counting a stream. Takes no lock, since it is called wherever a stream object is deleted."""
-        with contextlib.suppress(ValueError):  # the file was closed before
+        with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
         place.cell = -1
@@ -225,7 +225,7 @@ class Budget:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        # A range of its own each bucket: CpuPacer's handler only ever locks `cpu`, and only when not `busy`.
+        # Each bucket has its own range: CpuPacer's handler locks only `cpu`, and only if not `busy`.
         with self._lock:
             self.busy = True
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, NAMES.index(name), os.SEEK_SET)
@@ -348,7 +348,7 @@ class CpuPacer:
     def settle(self) -> None:
         """Charge the CPU time since the last call, and sleep until the core and the node are both paid."""
         if self._sleeping or self._budget.busy:
-            return  # the time is charged at the next tick
+            return  # The next tick charges the time.
         self._sleeping = True
         try:
             delay_s = self._charge()

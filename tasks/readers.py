@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from schedbed.tasks.blockfile import Piece
 
 RECORD_BYTES = 100
-TAIL_BYTES = 4096  # first look beyond a split's end, doubled until its last line ends
+TAIL_BYTES = 4096  # First read beyond a split's end; doubled until the last line ends.
 
 Read = Callable[[int, int], Iterator[Piece]]
-"""Gives the file's bytes [start, end) in pieces."""
+"""A function that yields the file's bytes [start, end) in pieces."""
 
 
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
@@ -22,8 +22,8 @@ def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Itera
     Only the newline byte ends a line. The last line of a file may lack a newline.
     """
     end = min(offset + length, file_length)
-    rest: list[Piece] = []  # the beginning of a line that the pieces so far do not end
-    inside = offset == 0  # false until the first own line has begun
+    rest: list[Piece] = []  # The beginning of a line that is not complete yet.
+    inside = offset == 0  # False until the split's first line begins.
     for piece in read(max(0, offset - 1), end) if offset < end else ():
         if not inside:
             newline = piece.find(b"\n")

@@ -18,11 +18,11 @@ from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.spill import FileRun, LocalFile, Run
 
 PARALLEL_COPIES = 4
-RETRY_S = 0.25  # before the second try of a fetch; doubled each time up to RETRY_MAX_S
+RETRY_S = 0.25  # Wait before the second try of a fetch; doubled each time.
 RETRY_MAX_S = 8.0
-FAILURES_MAX = 30  # of one map's output, then the reduce fails
-WAIT_S = 0.1  # between two looks at which fetch may be tried again
-STACK_BYTES = 512 * 1024  # a fetching thread's, counted by a memory limit
+FAILURES_MAX = 30  # Failed fetches of one map output before the reduce fails.
+WAIT_S = 0.1  # Interval of checks for fetches to retry.
+STACK_BYTES = 512 * 1024  # Stack of a fetching thread, which counts for the memory limit.
 
 _place = attrgetter("place")
 
@@ -67,7 +67,7 @@ class Shuffle:
         Return the runs in order of the input.
         """
         threading.stack_size(STACK_BYTES)
-        # One thread more for the long poll, and some for fetches that hang after they were given up.
+        # One more thread runs the long poll, and some run abandoned fetches that hang.
         pool = ThreadPoolExecutor(3 * self._parallel + 1)
         try:
             while not self._complete():
@@ -122,7 +122,7 @@ class Shuffle:
             for index in wanted
             if not self._latest[index].lost and self._not_before.get(index, 0.0) <= now
         ]
-        self._chance.shuffle(ready)  # else all reduces of a job ask the same node at once
+        self._chance.shuffle(ready)  # Otherwise all reduces of a job ask the same node at once.
         for index in ready[: self._parallel - len(under_way)]:
             output = self._latest[index]
             self._fetching[pool.submit(self._node.fetch, output, self._spec.index)] = output
@@ -161,6 +161,6 @@ class Shuffle:
         count = self._failures[output.index] = self._failures.get(output.index, 0) + 1
         if count > FAILURES_MAX:
             raise OSError(f"gave up after {count} tries to fetch {failure}")
-        if count > 1:  # one may be an accident of the network; it is repeated before a report
+        if count > 1:  # A single failure may be a network glitch, and is not reported.
             self._node.fetch_failed(output.attempt)
         self._not_before[output.index] = self._clock() + min(RETRY_MAX_S, RETRY_S * 2 ** (count - 1))

@@ -86,7 +86,7 @@ class Demand:
 class JobSpec:
     """A job, ready for submission. `submit_s` and `deadline_s` are seconds since the run's start."""
 
-    job: str  # job_0001
+    job: str  # Such as job_0001.
     name: str
     app: str
     user: str
@@ -98,9 +98,9 @@ class JobSpec:
     reduces: int = 0
     map_demand: Demand
     reduce_demand: Demand
-    params: Mapping[str, Any] = field(default_factory=dict)  # the application's own, JSON values
-    map_costs: tuple[Cost, ...] = ()  # synthetic: one a map
-    reduce_costs: tuple[Cost, ...] = ()  # synthetic: one a reduce
+    params: Mapping[str, Any] = field(default_factory=dict)  # Parameters of the application, as JSON values.
+    map_costs: tuple[Cost, ...] = ()  # One per map, for synthetic jobs.
+    reduce_costs: tuple[Cost, ...] = ()  # One per reduce, for synthetic jobs.
 
     @property
     def maps(self) -> int:
@@ -155,21 +155,21 @@ class AttemptSpec:
     app: str
     params: Mapping[str, Any]
     seed: int
-    maps: int  # of the job
-    reduces: int  # of the job
-    memory_bytes: int  # limit of this attempt
-    # maps:
+    maps: int  # Number of maps of the job.
+    reduces: int  # Number of reduces of the job.
+    memory_bytes: int  # Memory limit of this attempt.
+    # For maps:
     file: str | None = None
     offset: int = 0
     length: int = 0
     file_length: int = 0
-    blocks: tuple[BlockRange, ...] = ()  # of the file around the split: the one before, its own, the next
-    keep_budget: float = 0.0  # above 0: what is read elsewhere may stay as a replica (`NameNode.keeps`)
-    # output to the block store (reduces, and maps of map-only jobs)
-    output: str | None = None  # the aside path this attempt writes, renamed by the JobTracker on commit
+    blocks: tuple[BlockRange, ...] = ()  # Blocks around the split: the previous, its own, the next.
+    keep_budget: float = 0.0  # If above 0, remote reads may be kept as replicas (`NameNode.keeps`).
+    # For output to the block store (reduces, and maps of map-only jobs):
+    output: str | None = None  # Temporary path, which the JobTracker renames on commit.
     replication: int = 1
     block_bytes: int = 0
-    cost: Cost | None = None  # synthetic
+    cost: Cost | None = None  # For synthetic tasks.
 
     def to_json(self) -> dict[str, Any]:
         """Return the specification as plain JSON values."""
@@ -192,7 +192,7 @@ class AttemptSpec:
 class Counters:
     """The resources that an attempt used, as in attempts.parquet. Times are seconds since the run's start."""
 
-    cpu_s: float = 0.0  # core-seconds of the host
+    cpu_s: float = 0.0  # Host core-seconds.
     read_local_bytes: int = 0
     read_remote_bytes: int = 0
     shuffle_bytes: int = 0

@@ -73,7 +73,7 @@ class LocalFile:
         self.index: list[list[int]] = []
         self._node = node
         self._file = path.open("wb")
-        self._charge: Charge | None = None  # from the first byte on
+        self._charge: Charge | None = None  # Set at the first write.
         self._start = self._length = 0
 
     def write(self, data: Buffer) -> None:
@@ -116,7 +116,7 @@ def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: 
     share = max(WINDOW_MIN_BYTES, memory_bytes // max(1, len(runs)))
     windows = [_Window(form, run, share, charge) for run in runs]
     while windows:
-        # Up to the smallest last key of what is only a window, nothing can follow from a file any more.
+        # No file can have further records up to the smallest last key of the incomplete windows.
         limits = [form.last_key(window.data) for window in windows if window.more]
         cut = min(limits, default=None)
         yield from form.combine([piece for window in windows if len(piece := window.take(cut))])
@@ -138,8 +138,8 @@ class _Window:
         self._file = run if isinstance(run, FileRun) else None
         self._size = size
         self._charge = charge
-        self._at = 0  # of the file's run, where the next read begins
-        self._tail: Buffer = b""  # a record of which only the beginning has been read
+        self._at = 0  # Position in the run of the next read.
+        self._tail: Buffer = b""  # The beginning of a record that is not complete yet.
         self.data: Buffer = b"" if isinstance(run, FileRun) else memoryview(run)
         self.fill()
 

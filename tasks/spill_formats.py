@@ -14,11 +14,11 @@ import numpy.typing as npt
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.readers import RECORD_BYTES, line_batches
 
-KEY_BYTES = 10  # of a record
-PREFIX_BYTES = 8  # of a key, compared as one number
-BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
+KEY_BYTES = 10  # Length of a record's key.
+PREFIX_BYTES = 8  # The beginning of a key that is compared as one number.
+BATCH_BYTES = 256 * 1024  # Lines are split in batches of this size.
 LINES_A_PIECE = 20_000
-ROWS_A_PIECE = 10_000  # records are copied into order in pieces of 1 MB
+ROWS_A_PIECE = 10_000  # Sorted records are copied in pieces of 1 MB.
 
 
 class RunFormat(Protocol):

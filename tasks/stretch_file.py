@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CHANGES_MAX = 50_000
-"""Changes that a file has room for; its unused part takes no space on the disk."""
+"""Most changes in a file; the unused part of the file takes no disk space."""
 
-_FIELDS = 2  # of a change: the time of day from which it holds, and the stretch
+_FIELDS = 2  # A change has a time of day from which it applies, and a stretch.
 _CELL_BYTES = 8
 _SIZE_BYTES = (1 + CHANGES_MAX * _FIELDS) * _CELL_BYTES
 
 Change = tuple[float, float]
-"""A time of day, and how many real seconds an emulated one lasts from then on."""
+"""A time of day, and the number of real seconds per emulated second from that time on."""
 
 
 class EmulatedTime:

@@ -27,7 +27,7 @@ RATE_UNITS: Mapping[str, float] = {
 }
 
 BOUNDS: Mapping[str, tuple[float, float]] = {"s": (1e-9, 1e9), "B": (0.5, 2.0**60), "B/s": (1e-3, 1e15)}
-"""The least above 0 and the most of a duration, a size and a rate: sums and products of such numbers stay finite."""
+"""Smallest value above 0 and largest value by unit. Sums and products of values in range are finite."""
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) ?([A-Za-z/]*)")
 

@@ -128,7 +128,7 @@ def _up(order: StartOrder, stays: bool) -> None:
     if not stays:
         started = start(order)
         if order.address is not None and not order.tls:
-            typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
+            typer.echo(IN_CLEAR, err=True)  # The service itself prints to its log file.
         show_up(started, len(order.users))
         return
     from schedbed.deploy.service.service import serve

@@ -13,7 +13,7 @@ from schedbed.deploy.options import check_machines_name
 from schedbed.tasks.errors import BadInput
 
 TABLE_WIDTH = 140
-"""Of the widest table, where no terminal says how wide it may be."""
+"""Width of tables in characters if the output is not a terminal."""
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -15,7 +15,7 @@ from schedbed.tasks.errors import BadInput
 
 FAILED, BAD_INPUT = 1, 2
 TRACEBACK = "SCHEDBED_TRACEBACK"
-"""With this environment variable set, an error that nobody foresaw ends in its traceback."""
+"""If this environment variable is set, unexpected errors print their traceback."""
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 _KNOWN = (typer.Exit, typer.Abort)
 """Exceptions that typer turns into an exit code."""
@@ -44,7 +44,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except _UsageError as error:
             message = error.format_message()
-            if "\n" in message:  # the help of a group that was called without a command
+            if "\n" in message:  # This is the help of a group called without a command.
                 raise
             asked = error.ctx.command_path if error.ctx else "schedbed"
             raise _ending(f"{message} (see {asked} --help)", BAD_INPUT) from None

@@ -142,7 +142,7 @@ def run(
     """
     check_machines_name(machines)
     if machines != "sim" and not no_live and sys.stdout.isatty():
-        typer.echo(f"{scenario} ...")  # what is imported now takes a second
+        typer.echo(f"{scenario} ...")  # The imports below take a second.
     from schedbed.deploy.scenario.resolve import resolve
 
     resolved = resolve(
@@ -265,7 +265,7 @@ def suites(
     show_suites(name)
 
 
-doctor_command.add_commands(app)  # here, where lists of commands show it
+doctor_command.add_commands(app)  # This position determines the place in the help.
 
 
 @app.command()

@@ -21,7 +21,7 @@ from schedbed.tasks.traces.fit_cluster import Fit, fit_cluster
 from schedbed.tasks.traces.trace import Trace
 from schedbed.tasks.workloads.from_trace import Assume, assumed
 
-_CHECKED_JOBS = 100  # of a converted trace, resolved before the file is written
+_CHECKED_JOBS = 100  # Number of jobs that are resolved as a check before the file is written.
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:

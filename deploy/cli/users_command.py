@@ -134,7 +134,7 @@ def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Js
                 cluster.remove_user(name)
             else:
                 told.append((cluster.add_user if action == "add" else cluster.set_user)(name, **change))
-    finally:  # A token that was made is shown also if the next user is refused.
+    finally:  # New tokens are shown even if a later user is refused.
         _tell([user for user in told if "token" in user], cluster.record.url, as_json)
 
 

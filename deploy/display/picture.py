@@ -19,7 +19,7 @@ BAR = 24
 SMALL_BAR = 8
 NODES_MAX = 16
 RECENT_MAX = 6
-OTHER_LINES = 9  # titles, heads and gaps
+OTHER_LINES = 9  # Lines for titles, column heads and gaps.
 ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "yellow"}
 
 
@@ -89,7 +89,7 @@ def draw(status: Status, height: int) -> RenderableType:
 def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("job", "", "user", "maps", "", "reduces", "", "state"):
-        # Where the terminal is narrow, names and states are cut first, and ids stay whole.
+        # On narrow terminals, names and states are cut first; ids are never cut.
         table.add_column(name, no_wrap=name not in ("", "user", "state"), overflow="ellipsis")
     for job in chosen(jobs, limit):
         table.add_row(

@@ -19,9 +19,9 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.units import format_bytes, format_rate
 
-CONTROL_CORES = 0.3  # what Ray, the masters, the trackers and the agents want beside the tasks
-NODE_BYTES = 30 * 2**20  # a node's agent with its forks: 19 MiB measured, of what they share their part
-MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
+CONTROL_CORES = 0.3  # Cores used by Ray, masters, trackers and agents.
+NODE_BYTES = 30 * 2**20  # Memory of a node's agent with its forks; 19 MiB were measured (proportional share).
+MASTERS_BYTES = 700 * 2**20  # Memory of Ray and the two masters.
 
 
 @dataclass(frozen=True, slots=True)

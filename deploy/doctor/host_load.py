@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-IDLE_LEAST = 0.1  # of all cores' time
+IDLE_LEAST = 0.1  # Least idle share of all cores' time on a host with spare time.
 STEAL_MOST = 0.02
-TOLD_S = 0.3  # of all cores' time, in ticks of 10 ms
-AHEAD = -15  # of a thread's niceness; needs root
+TOLD_S = 0.3  # Least time of all cores in a measurement: the counters advance in ticks of 10 ms.
+AHEAD = -15  # Niceness of the measuring thread; needs root.
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 

@@ -30,18 +30,19 @@ from schedbed.tasks.specs import AttemptSpec, Cost
 HOSTILE_NODES = 3
 HOSTILE_S = 4.0
 LOOK_S = 0.1
-CPU_LOOK_S = 0.02  # near a quota's period, so that a line through many readings evens it out
-PATIENCE_S = 20.0  # beyond the program's own time
+CPU_LOOK_S = 0.02  # Close to a quota's period, so that the fitted line averages over periods.
+PATIENCE_S = 20.0  # Wait for an end in addition to the program's own duration.
 KILLED_S = 10.0
-LIVES_S = 15.0  # until a node that lives has said so
-SETTLE_S = 3.0  # a killed process under a small quota takes a while to end
-DISK_TIMES, DISK_MOST_BYTES = 8, 2**30  # of the declared rate, where nothing holds an attempt
+LIVES_S = 15.0  # Longest wait for a heartbeat of a live node.
+SETTLE_S = 3.0  # A killed process with a small quota needs time to end.
+# Limits of the data written where no limit is enforced: 8 times the declared rate.
+DISK_TIMES, DISK_MOST_BYTES = 8, 2**30
 
 TIMES = {
     "memory": 0.4,
     "processes": 0.7,
     "disk": 1.5,
-}  # the seconds: of two no rate is wanted, a disk moves in lumps
+}  # Factors on the duration: no rate is needed for the first two, and disk traffic is uneven.
 
 Say = Callable[[str], None]
 
@@ -100,7 +101,7 @@ class _Run:
         self._trial = trial
         self._seconds = seconds
         self._node = nodes[0]
-        self._job = f"job_{secrets.token_hex(4)}"  # unique on the host, where others may try the same
+        self._job = f"job_{secrets.token_hex(4)}"  # Unique, since others may run the same test on this host.
         self._port = _free_port()
         helpers = nodes[1 : 1 + trial.helpers]
         node = self._node.spec
@@ -144,7 +145,7 @@ class _Run:
             "size_bytes": sizes.get(self._trial.resource, 0),
             "peer": self._peer,
             "port": self._port,
-            # Only what has ended as attempts do shows that memory was stopped, not merely a child of it.
+            # The attempt itself must end, not only a child, to show that the memory limit works.
             "vanish": self._trial.resource != "memory",
         }
         spec = probe(node.spec, self._job, number, Cost(), None)
@@ -179,7 +180,7 @@ class _Run:
             try:
                 report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
             except TimeoutError:
-                continue  # another attempt of the node may have taken it
+                continue  # A concurrent call for another attempt may have read the report.
             found[report["attempt"]] = report
 
     async def _lives(self) -> bool:

@@ -25,16 +25,16 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_id
 
 BLOCK_BYTES = 8 * 2**20
-ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
-BEYOND_BYTES = 4 * 2**20  # it may have given back a part of what it held at the start
+ROOM_BYTES = 24 * 2**20  # Memory that an attempt needs for its interpreter.
+BEYOND_BYTES = 4 * 2**20  # An attempt may have freed memory that it held at its start.
 WARM_S = 1.5
 READ_S = 0.03
-PATIENCE_S = 30.0  # until each node has said how it is
-PATIENCE = 12  # times the seconds that a load should take
+PATIENCE_S = 30.0  # Longest wait for a heartbeat of each node.
+PATIENCE = 12  # Factor on the expected duration of a load.
 
 Message = dict[str, Any]
 Ratios = dict[str, FittedRate]
-"""Achieved over declared, by node."""
+"""Achieved rate divided by declared rate, by node name."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class LoadedNode:
     reports: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     beats: list[Message] = field(default_factory=list)
     cpu_counts: list[tuple[float, float]] = field(default_factory=list)
-    """Readings of what the kernel has counted: (time in s, core-seconds)."""
+    """Readings of the kernel's counter of CPU time: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
         """Sort the agent's messages into `reports` and `beats` until its connection ends."""
@@ -78,7 +78,7 @@ class LoadedNode:
 
 
 Work = tuple[LoadedNode, Cost, LoadedNode | None]
-"""An attempt: where it runs, what it does, and the node whose block it reads."""
+"""An attempt: its node, its cost, and the node whose block it reads."""
 
 
 class Loads:

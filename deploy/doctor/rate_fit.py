@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, linear_regression
 
-WARM_S = 1.0  # what a limit may bank is spent by then
-WARM_SHARE = 0.25  # of what is shorter
-LEAST_S, LEAST_READINGS = 0.5, 5  # of a line
-BEGUN = 0.02  # of all that was counted: what comes before and after is not the work itself
-ERRORS, FEW = 2.0, 3.5  # standard errors of the slope, in which it lies 19 times of 20: Student's t, nearly
+WARM_S = 1.0  # Capacity that a limit has saved is used up by this time.
+WARM_SHARE = 0.25  # Share of the time that is left out instead, if shorter.
+LEAST_S, LEAST_READINGS = 0.5, 5  # Least duration and number of readings for a fitted line.
+BEGUN = 0.02  # Share of the growth at each end that is not part of the work.
+# 95% confidence in standard errors is about ERRORS + FEW / degrees of freedom (Student's t).
+ERRORS, FEW = 2.0, 3.5
 ALIKE_MOST = 0.95
 
 Series = Sequence[tuple[float, float]]
-"""Readings of a running total: (time in s, value)."""
+"""Readings of a counter: (time in s, value)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

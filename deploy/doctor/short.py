@@ -14,13 +14,13 @@ from schedbed.tasks.specs import Cost
 
 MEGABYTE = 10**6
 SIZES = tuple(megabytes * MEGABYTE for megabytes in (1, 2, 4, 8, 16))
-REPEATS = 3  # of which the median counts
-PAUSE_S = 0.3  # before each, so that an idle bucket would have banked something
+REPEATS = 3  # Number of measurements, of which the median is used.
+PAUSE_S = 0.3  # Pause before each load: an idle bucket must not save capacity.
 TRANSFER_TOLERANCE = 0.10
 TASK_TOLERANCE = 0.02
-TASK_CPU_S = 1.0  # emulated
+TASK_CPU_S = 1.0  # Emulated core-seconds.
 CPU_SHARE = 0.4
-START_S = 0.003  # of an attempt that does nothing: files made, renamed and reported, which no limit holds
+START_S = 0.003  # Duration of an empty attempt (files and reports), which no limit applies to.
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.errors import BadInput
 
-CPU_SHARE = (
-    0.7  # of the host's cores, for nodes that are all busy: the rest is the emulation's own and the host's
-)
+CPU_SHARE = 0.7  # Share of the host's cores for busy nodes; the emulation and the host need the others.
 STEP = 0.1
 
 

@@ -16,12 +16,12 @@ HOLDS, BREAKS, TRUSTING, UNTRIED, UNLIMITED = (
     "no limit",
 )
 TOO_MUCH = {"cpu": 0.03, "disk": 0.05, "network": 0.05}
-"""How far beyond what was declared an attempt may come, as a share, where the limit claims to hold for any code."""
-LEAST = 0.5  # of the declared amount: an attempt that got less did not test the limit
+"""Tolerated excess over the declared amount, as a share, if a limit claims to hold for any code."""
+LEAST = 0.5  # An attempt that got less than this share did not test the limit.
 WANTED_BYTES = 400 * 2**20
 HELD_ROOM_BYTES = (
     64 * 2**20
-)  # an attempt's interpreter and what its group may hold beside it, above its memory
+)  # Memory for the interpreter and the control group's other uses, in addition to the limit.
 TOO_CLOSE = "it got too much, but"
 OVER_MEMORY = "over its memory limit"
 UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes/s", "processes": "processes"}

@@ -13,11 +13,11 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.units import format_bytes, format_rate
 
 TOLERANCE = {"cpu": 0.03, "disk": 0.05, "network": 0.05, "memory": 0.0}
-"""How far a node may be off, as a share of what is declared, while a load lasts for seconds."""
+"""Tolerated relative error of the achieved amount under loads of several seconds."""
 
 
 HOST_BUSY = "host busy"
-"""The verdict on what got too little while the host had none to spare."""
+"""The verdict on a rate that is too low while the host has no spare CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class Achieved:
     ratio: float
     by: str
     load: str
-    """What was really tested, in a few words."""
+    """A short description of the load."""
     tolerance: float | None
-    """None where something other than this limit decides: the row only informs."""
+    """None if something other than the limit determines the rate: the row has no verdict."""
     resolution: float = 0.0
-    """By how much the ratio may be wrong, as the time was as short as it was."""
+    """The possible error of the ratio, due to the short time of measurement."""
     busy: str = ""
-    """How busy the host was meanwhile, where it had no CPU time to spare."""
+    """A text about the host's load if it had no spare CPU time; else empty."""
 
     @property
     def error(self) -> float:

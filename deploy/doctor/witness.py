@@ -219,7 +219,7 @@ def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     if "cpu_s" in wanted:
-        # The clock of all threads of a process, those that have ended included, to the nanosecond.
+        # The CPU clock of a process includes ended threads and has a resolution of 1 ns.
         found["cpu_s"] = time.clock_gettime(~pid << 3 | 2)
     if "memory_bytes" in wanted:
         found["memory_bytes"] = _fields(pid, "smaps_rollup")["Pss:"] * 1024
@@ -250,7 +250,7 @@ def _interface(pid: int) -> dict[tuple[str, str], float]:
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(
             os.getpid()
-        ):  # processes of this host share its interface with everybody
+        ):  # The host's own interface also serves other processes.
             moved = interface_bytes(pid)
             if moved is not None:
                 return {("sent_bytes", NIC): moved[0] / HEADERS, ("received_bytes", NIC): moved[1] / HEADERS}

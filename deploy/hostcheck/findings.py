@@ -12,7 +12,7 @@ from schedbed.tasks.units import format_rate
 
 COLUMNS = ("host", "address", "Ray CPUs", "cores", "core speed", "clock [ms]", "ports", "engine", "image")
 BANDWIDTHS_MAX = 6
-"""Of more hosts than these the table shows the slowest way of each, not each way."""
+"""With more hosts, the table shows only the lowest rate of each host, not each transfer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,11 +31,11 @@ class HostFinding:
     cores: float = 0.0
     speed: float = 1.0
     clock: ClockReading | None = None
-    free_ports: int | None = None  # None without a range
+    free_ports: int | None = None  # None if no range of ports is given.
     engine_why: str = ""
     image_why: str = ""
-    image_comes: bool = False  # with the first run, from the command's host
-    to: dict[str, float | str] = field(default_factory=dict)  # transfers, by the host they went to
+    image_comes: bool = False  # The first run sends the image from the command's host.
+    to: dict[str, float | str] = field(default_factory=dict)  # Transfer rates or errors, by receiving host.
 
     def row(self, others: Sequence[str]) -> list[str]:
         """Return the cells of the host's table row, with the transfer rates to the hosts `others`."""

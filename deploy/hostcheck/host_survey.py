@@ -22,7 +22,7 @@ from schedbed.deploy.live.ray_join import actors_on_hosts, wait_for
 from schedbed.tasks.errors import BadInput
 
 LOOK_S = 60.0
-"""How long a host may take to start our code."""
+"""Longest wait for a host to start the actor."""
 
 
 def check_hosts(
@@ -100,7 +100,7 @@ def _transfer(there: Sequence[tuple[Host, Any, HostFinding]], ports: PortRange |
     for host, actor, _ in there:
         try:
             (listening[host.name],) = wait_for([actor.listen.remote(host.address, ports, token)])
-        except BadInput:  # no port is free, as its row says
+        except BadInput:  # No port is free; the host's row says so.
             continue
     by_name = {host.name: (host, actor, finding) for host, actor, finding in there}
     for pairs in rounds(list(listening)):

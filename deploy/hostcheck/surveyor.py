@@ -19,11 +19,11 @@ from schedbed.tasks.errors import BadInput
 PIECE_BYTES = 2**18
 SEND_BYTES = 64 * 2**20
 SEND_S = 0.5
-"""A transfer between two hosts ends after that number of bytes or seconds, whichever comes first."""
+"""A transfer ends after SEND_BYTES bytes or SEND_S seconds, whichever comes first."""
 REACH_S = 3.0
 TOKEN_BYTES = 64
 PLACES = 64
-"""How many peers a sink hears at a time."""
+"""Most connections that a sink serves at the same time."""
 
 
 class Surveyor:

@@ -28,9 +28,9 @@ from schedbed.tasks.errors import BadInput
 
 LOOK_ONLY = {"submits": False, "read_only": True}
 QUEUE_MOST = 64
-"""Events that wait for a page; one that is further behind gets a snapshot instead."""
-ALIVE_S = 15.0  # a comment line, so that a closed page is noticed
-LINGER_S = 10.0  # how long pages that are open have to fetch the report
+"""Most queued events of a page; a page that is further behind gets a snapshot instead."""
+ALIVE_S = 15.0  # Interval of comment lines, by which closed pages are noticed.
+LINGER_S = 10.0  # Longest wait for open pages to fetch the report.
 BODY_BYTES = 64 << 10
 FILES = {"watch.js": "text/javascript", "swimlane.js": "text/javascript", "watch.css": "text/css"}
 OWN = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -43,7 +43,7 @@ BUTTON_FAULTS = [
     for kind in KINDS.values()
     if kind.target == "nodes" and not kind.parameters and {kind.name: ""} in kind.spellings
 ]
-"""The faults that need a node and nothing else."""
+"""The kinds of faults that need only a node, and so can have a button."""
 
 Json = dict[str, Any]
 
@@ -100,7 +100,7 @@ class LivePage:
         self.read_only = read_only
         self.controls: Controls | None = None
         self._may_look: Callable[[bytes], bool] = lambda _: False
-        self.url = ""  # with the token, once it is served
+        self.url = ""  # With the token; "" until the page is served.
         self.report: Path | None = None
         self._feed = RunFeed(submits=submits, read_only=read_only)
         self._lock = threading.Lock()
@@ -108,7 +108,7 @@ class LivePage:
         self._clients: set[PageClient] = set()
         self._fetched = 0
 
-    # For the driver
+    # Called by the driver.
 
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
         """Begin a run and send its first event to the pages (see `RunFeed.begin`)."""
@@ -154,10 +154,10 @@ class LivePage:
             time.sleep(0.1)
 
     def _tell(self, event: Json) -> None:
-        if self._clients and self._loop is not None:  # without open pages, no event is written
+        if self._clients and self._loop is not None:  # Events are encoded only for open pages.
             self._loop.call_soon_threadsafe(self._publish, event)
 
-    # For the server's thread
+    # Called in the server's thread.
 
     def _publish(self, event: Json) -> None:
         text = written(event["event"], event["data"])

@@ -85,7 +85,7 @@ class RunFeed:
         kept.append(row)
         new = self._new[name]
         new.append(row)
-        if len(new) > 2 * ATTEMPTS_KEPT:  # no status comes while the JobTracker is away
+        if len(new) > 2 * ATTEMPTS_KEPT:  # No status takes the rows while the JobTracker is down.
             del new[:ATTEMPTS_KEPT]
 
     def take_status(self, status: Mapping[str, Any]) -> Json:
@@ -105,7 +105,7 @@ class RunFeed:
             "nodes": [row for node, row in nodes.items() if row != self._nodes.get(node)],
             **self._new,
         }
-        # Jobs that the core has forgotten go from the page, too, so that a cluster can be up for weeks.
+        # Jobs that the core has dropped are dropped here, too: a cluster may run for weeks.
         self._jobs, self._nodes = jobs, nodes
         self._new = {name: [] for name in self._new}
         return self._told("step", step)

@@ -31,7 +31,7 @@ def load_with_files_beside(path: Path) -> ModuleType:
     package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
-    importlib.invalidate_caches()  # the folder may have got new files since the last time
+    importlib.invalidate_caches()  # The folder may have new files.
     holder = ModuleType(package)
     holder.__path__ = [str(folder)]
     sys.modules[package] = holder
@@ -39,9 +39,9 @@ def load_with_files_beside(path: Path) -> ModuleType:
         sys.meta_path.insert(0, _Finder)
     name = f"{package}.{path.stem}"
     spec = spec_from_file_location(name, path, loader=_FolderLoader(name, str(path)))
-    assert spec is not None and spec.loader is not None  # a loader was given
+    assert spec is not None and spec.loader is not None  # A loader was given above.
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
+    sys.modules[name] = module  # dataclasses look up modules there.
     spec.loader.exec_module(module)
     return module
 
@@ -96,6 +96,6 @@ def _import_of(package: str) -> Any:
 
 
 def _lies_in(folder: Path, name: str) -> bool:
-    if name == "schedbed":  # a file beside a copy of ours must meet the interface of the running program
+    if name == "schedbed":  # User files must import the running program, not a copy in their folder.
         return False
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-LOG_BYTES = 2**20  # a log that is longer is cut
+LOG_BYTES = 2**20  # A longer log is shortened to KEPT_BYTES.
 KEPT_BYTES = 64 * 1024
 SHOWN_LINES = 3
 SHOWN_CHARS = 160

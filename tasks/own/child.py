@@ -48,7 +48,7 @@ def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if process.stdin is not None:
-                with contextlib.suppress(OSError):  # the part of the request that it has not read
+                with contextlib.suppress(OSError):  # The child may not have read the whole request.
                     process.stdin.close()
         return _read(answer.read(), process.returncode)
 

@@ -18,9 +18,9 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "partition": ("key", "reduces"),
     "check": ("records", "output"),
 }
-"""The methods that are called, with what each is given."""
+"""The methods that are called, with the names of their arguments."""
 REQUIRED = "required"
-"""In place of the default of a parameter that has none."""
+"""Shown instead of a default value for a required parameter."""
 PROGRAM = "program"
 """The parameter of a job that describes the class of its application."""
 INPUT = "input must be a plain text, such as input = 'text'"
@@ -155,7 +155,7 @@ def _check_method(path: Path, owner: str, method: str, node: Member, given: tupl
     if isinstance(node, ast.AsyncFunctionDef):
         raise BadInput(f"{path}:{node.lineno}: {owner}.{method} is async, {expected}")
     if not isinstance(node, ast.FunctionDef) or node.decorator_list:
-        return  # only running it would tell
+        return  # The signature is known only at run time.
     plain = [*node.args.posonlyargs, *node.args.args]
     needed = len(plain) - len(node.args.defaults)
     most = float("inf") if node.args.vararg else len(plain)

@@ -24,12 +24,12 @@ from schedbed.tasks.own.watch import Idle
 from schedbed.tasks.units import format_bytes, format_duration
 
 PIPE_BYTES = 2**20
-GIVE_BYTES = 256 * 1024  # of output are handed on at a time
+GIVE_BYTES = 256 * 1024  # Output is yielded in pieces of this size.
 LINE_MAX_BYTES = 16 * 2**20
-SHOWN_CHARS = 60  # of a command in a message
-LOOK_S = 1.0  # between two looks at the size of what the command writes on standard error
-LEFT_OPEN_S = 5.0  # that output may stay open, with nothing in it, when the command has ended
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says
+SHOWN_CHARS = 60  # Length of a command in messages.
+LOOK_S = 1.0  # Interval of checks of the size of standard error.
+LEFT_OPEN_S = 5.0  # Longest time for idle output to stay open after the command's end.
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # Exit codes of a shell.
 
 
 class Command:
@@ -80,7 +80,7 @@ class Command:
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            with contextlib.suppress(OSError):  # small pipes work as well, only slower
+            with contextlib.suppress(OSError):  # Small pipes also work, but are slower.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return process
 

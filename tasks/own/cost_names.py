@@ -9,7 +9,7 @@ from schedbed.tasks.appkit.cost_law import AppCosts, Law
 
 MB = 1e6
 COSTS = "costs"
-"""The parameter of a job that declares what its application costs."""
+"""The job parameter with the declared costs of its application."""
 NAMES: Mapping[str, str] = {
     "map_start_s": "CPU seconds of a host's core that each map needs, whatever it reads",
     "map_s_per_mb": "CPU seconds of a host's core that a map needs for each MB (1,000,000 bytes) that it reads",

@@ -33,7 +33,7 @@ def _imports(file: Path, folder: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            # A relative import names a module of the package, which is taken whole.
+            # A relative import stays within its package, which is included as a whole.
             names = [node.module] if node.module and not node.level else []
         else:
             continue

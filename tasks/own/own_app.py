@@ -21,7 +21,7 @@ OWN_PARAMETERS = (
     Parameter(FILES, [], "", "files of the application", derived=True),
     Parameter(COSTS, None, "", "what it costs in the simulator", derived=True),
 )
-"""The parameters that every application of a user's own has beside its own."""
+"""The parameters that all users' applications have in addition to their own."""
 
 
 def app_of_class(name: str, source: ClassSource) -> App:

@@ -20,9 +20,9 @@ from schedbed.tasks.errors import BadInput
 FILES = "files"
 """The parameter of a job that lists the files of its application."""
 PROGRAMS = "/apps/"
-"""Where such files lie in the block store."""
+"""The folder of application files in the block store."""
 KEPT = "programs"
-"""The folder of a node in which attempts keep the files that they have read, each under its digest."""
+"""The folder of a node with copies of application files, named by digest."""
 
 
 def is_app_file(name: str) -> bool:
@@ -99,7 +99,7 @@ class NodeFiles:
             if hashlib.sha256(data).hexdigest() == file.sha256:
                 return data
         data = self._fetch(file)
-        # A node on which attempts may not write there reads from the block store each time.
+        # If attempts may not write to the folder, each attempt reads from the block store.
         with contextlib.suppress(OSError):
             self._kept.mkdir(exist_ok=True)
             aside = self._kept / f"{file.sha256}.{id(data):x}"

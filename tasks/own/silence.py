@@ -13,8 +13,8 @@ from schedbed.tasks.own.watch import TIMEOUT
 from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.units import format_duration
 
-GRACE_S = 10.0  # beyond the limit, for the attempt's own watch, which can say more
-GAP_MAX_S = 2.0  # that counts between two looks
+GRACE_S = 10.0  # Extra time for the attempt's own timer, whose message says more.
+GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class Silence:
@@ -40,7 +40,7 @@ class Silence:
         try:
             changed_ns = self._status.stat().st_mtime_ns
         except OSError:
-            return False  # its code has not begun
+            return False  # The user code has not begun.
         self._silent_s = 0.0 if changed_ns != self._seen_ns else self._silent_s + gap_s
         self._seen_ns = changed_ns
         return self._silent_s > self._limit_s + GRACE_S

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.readers import line_batches
 
-BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
-ENTRY_BYTES = 150  # of memory for a counted line, beside its bytes
+BATCH_BYTES = 256 * 1024  # Lines are split in batches of this size.
+ENTRY_BYTES = 150  # Memory of a counted line in addition to its bytes.
 PIECE_BYTES = 256 * 1024
-WINDOW_BYTES = 2 * 2**20  # of all runs together are merged at a time
+WINDOW_BYTES = 2 * 2**20  # Bytes of all runs together that are merged at a time.
 WINDOW_MIN_BYTES = 16 * 1024
 
 Stage = Callable[[Iterable[Buffer]], Iterator[bytes]]
-"""Turns lines into other lines, both in pieces of whole lines."""
+"""A function from lines to lines, both in pieces of whole lines."""
 Partition = Callable[[bytes, int], int]
-"""Return the index of the reduce that gets a key."""
+"""A function of a key and the number of reduces that returns the index of the key's reduce."""
 
 
 class SortedLines:
@@ -147,7 +147,7 @@ class LineCollector:
         self._partition = partition
         self._combine = combine
         self._counts: Counter[bytes] = Counter()
-        self._bytes = self._lines = 0  # fed since the last drain
+        self._bytes = self._lines = 0  # Counted since the last drain.
 
     @property
     def buffered(self) -> int:
@@ -183,7 +183,7 @@ class LineCollector:
         if first is None:
             return
         assert self._combine is not None
-        # A combiner may write in any order.
+        # A combiner may write its lines in any order.
         yield from _merged(self._combine(_again(first, run)))
 
 

@@ -28,11 +28,11 @@ from schedbed.tasks.units import format_bytes
 
 STDERR = 2
 WORK = "work"
-"""The folder of an attempt's scratch in which its application runs."""
+"""The folder below an attempt's scratch folder in which the user code runs."""
 COMMANDS = ("mapper", "combiner", "reducer")
-"""The parameters of streaming."""
+"""The parameters of streaming jobs that are commands."""
 LIMIT = "output_limit"
-"""The parameter of a job: bytes that the code of one attempt may write."""
+"""The job parameter with the number of bytes that an attempt's code may write."""
 
 Task = MapTask | ReduceTask
 

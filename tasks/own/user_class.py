@@ -25,8 +25,8 @@ from schedbed.tasks.units import format_duration
 
 BATCH_BYTES = 256 * 1024
 LINES_A_PIECE = 5_000
-SHOWN_CHARS = 40  # of a value in a message
-TEXT = ("utf-8", "surrogateescape")  # bytes that are no UTF-8 come out as they went in
+SHOWN_CHARS = 40  # Length of a value in messages.
+TEXT = ("utf-8", "surrogateescape")  # Bytes that are not UTF-8 are preserved.
 
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 Encode = Callable[[Any], str]
@@ -42,7 +42,7 @@ class UserClass:
         self._source = source
         self._folder = folder
         self.watch: Watch | None = None
-        self._done = [0, 0]  # records or values taken, lines made
+        self._done = [0, 0]  # Counts of records or values read, and of lines returned.
         with _Blamed(self, "its own code"):
             module = load_with_files_beside(folder / source.file)
             made = getattr(module, source.name)
@@ -186,7 +186,7 @@ class UserClass:
         try:
             yield from self._called(name, pairs(), encode)
         except BadInput:
-            if feed.error is not None:  # of what feeds the class, not the class's own
+            if feed.error is not None:  # The error came from the input lines, not from the class.
                 raise feed.error from None
             raise
 

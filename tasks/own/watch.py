@@ -15,10 +15,10 @@ from types import FrameType
 from schedbed.tasks.attempt_status import StatusFile
 
 TICK_S = 1.0
-TICKS = 4  # at least within the limit
+TICKS = 4  # Least number of ticks within the limit.
 TIMEOUT = "task_timeout"
-"""The parameter of a job: seconds that its code may do nothing."""
-TIMEOUT_S = 600.0  # unless the job says otherwise, as in Hadoop
+"""The job parameter with the seconds for which its code may do nothing."""
+TIMEOUT_S = 600.0  # Hadoop's default.
 
 
 class Hung(BaseException):
@@ -67,9 +67,9 @@ class Watch:
         self._mark = mark
         self._also = also
         self._last: object = None
-        self._every_s = 0.0  # of the timer, 0 when it does not run
+        self._every_s = 0.0  # Interval of the timer; 0 when it is off.
         self.limit_s = idle.limit_s
-        self.busy = False  # the code runs, and is not waiting for its input
+        self.busy = False  # True while the code runs, False while it waits for input.
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:

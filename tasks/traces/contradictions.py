@@ -8,10 +8,10 @@ from itertools import chain
 from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_duration
 
-_TINY = 0.01  # of its duration: a task that computed less hardly computed
-_LONG_S = 60.0  # a duration from which on that is remarkable
-_MANY = 0.2  # of all tasks: up to this share, they are reported one by one
-_ROUNDING = 1.05  # how much more than possible a column may say
+_TINY = 0.01  # CPU time below this share of the duration is suspicious.
+_LONG_S = 60.0  # Shorter tasks are not checked for low CPU time.
+_MANY = 0.2  # Up to this share of tasks, the message speaks of single tasks.
+_ROUNDING = 1.05  # Tolerated factor above the possible maximum.
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:

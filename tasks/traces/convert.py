@@ -17,7 +17,7 @@ from schedbed.tasks.traces.trace import Trace, TraceJob
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
 LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"}
-"""The cluster of a scenario that a laptop can run live, at `LAPTOP_SCALE`."""
+"""The cluster of a scenario that can run live on a laptop at the scale `LAPTOP_SCALE`."""
 LAPTOP_SCALE = 0.02
 HOSTS_LOST = "a map's own input host is not kept: blocks are placed by `placement`"
 PATHS_LOST = "jobs that read one path read a file each here; `workload: {trace: FILE}` lets them share one"

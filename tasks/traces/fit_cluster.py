@@ -12,9 +12,9 @@ from schedbed.tasks.traces.trace import Trace
 from schedbed.tasks.workloads.drawn import task_seconds
 from schedbed.tasks.workloads.from_trace import SyntheticJob
 
-LOAD = 0.7  # share of the slots that shall be busy, from the first submission to the last end
-LEAST_SLOTS = 2  # map slots of a node whatever the load, as Hadoop's default was
-SLOTS_A_NODE = 4  # map slots of a node, where the trace does not say
+LOAD = 0.7  # Wanted mean share of busy slots, from the first submission to the last end.
+LEAST_SLOTS = 2  # Least map slots of a node: Hadoop's default.
+SLOTS_A_NODE = 4  # Map slots of a node if the trace does not show them.
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class TraceLoad:
     io_rate: float
     map_s: float = 0.0
     reduce_s: float = 0.0
-    widest: int = 1  # most maps of one job
+    widest: int = 1  # Largest number of maps of a job.
     first_s: float = math.inf
     end_s: float = 0.0
 

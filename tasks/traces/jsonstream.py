@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.text import pieces
 
-_STRING_MAX = 1 << 18  # an error further than this from the end of what was read is no cut-off string
+# An error at a larger distance from the window's end is not due to an incomplete object.
+_STRING_MAX = 1 << 18
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -43,7 +44,7 @@ class _Stream:
         self._decoder = json.JSONDecoder(parse_constant=_no_constant)
         self._text = ""
         self._at = 0
-        self._gone = 0  # characters that have left the window
+        self._gone = 0  # Number of characters removed from the window.
 
     def skip_space(self) -> bool:
         """Advance to the next object. Return False at the end of the file."""

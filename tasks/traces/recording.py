@@ -16,7 +16,7 @@ from schedbed.tasks.traces.trace import Host
 
 NODES_PER_HEARTBEAT_SECOND = 100
 HEARTBEAT_LEAST_S = 3.0
-"""JobTracker.getNextHeartbeatInterval of Hadoop 0.20: a hundred heartbeats a second in all, 3 s at least."""
+"""As in JobTracker.getNextHeartbeatInterval of Hadoop 0.20: 100 heartbeats/s in total, at least 3 s."""
 _UNKNOWN_RACK = "default-rack"
 _KINDS = {"mapTasks": "map", "reduceTasks": "reduce"}
 _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
@@ -30,11 +30,11 @@ class Recording:
     """
 
     hosts: tuple[Host, ...]
-    map_slots: int  # of each host
+    map_slots: int  # Map slots of each host.
     reduce_slots: int
     heartbeat_s: float
     out_of_band: bool | None = None
-    scheduler: str | None = None  # name of the scheduler's class
+    scheduler: str | None = None  # Name of the scheduler's Java class.
     why: tuple[str, ...] = ()
 
 
@@ -42,7 +42,7 @@ class Recording:
 class _Seen:
     """The facts about the cluster that were found while reading the trace."""
 
-    racks: dict[str, str] = field(default_factory=dict)  # by host
+    racks: dict[str, str] = field(default_factory=dict)  # Rack by host.
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     settings: dict[str, str] = field(default_factory=dict)
 

@@ -25,7 +25,7 @@ def most_at_once(jobs: Iterable[TraceJob]) -> int:
         end_s = job.submit_s + (job.duration_s or run_s)
         changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
     busy = most = 0
-    for _, change in sorted(changes):  # at one time ends go first, since they are negative
+    for _, change in sorted(changes):  # At equal times, ends come first, since they are negative.
         busy += change
         most = max(most, busy)
     return most

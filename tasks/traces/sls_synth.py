@@ -17,7 +17,7 @@ from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 
 JOBS_MAX = 1_000_000
 TASKS_MAX = 5_000_000
-_DEVIATION = 1 / 6  # of the mean, where the deviation is 0, as SLS has it
+_DEVIATION = 1 / 6  # As in SLS, the deviation is this share of the mean if given as 0.
 
 
 def draw(spec: Fields) -> Trace:
@@ -66,7 +66,7 @@ def _job(workloads: Sequence[Fields], number: int, coin: Coin) -> TraceJob:
 
 
 _OLD = {"duration": "dur", "deadline_factor": "deadline_factor"}
-"""How the older form names `duration: {val, std}`: dur_avg and dur_stddev."""
+"""Prefixes in the older form: `duration: {val, std}` is `dur_avg` and `dur_stddev` there."""
 
 
 def _drawn(kind: Fields, name: str, coin: Coin) -> float:

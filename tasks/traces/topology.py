@@ -22,7 +22,7 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
     for index, rack in enumerate(traced):
         inside = [node for node, its_rack in nodes.items() if its_rack == ours[index % len(ours)]]
         members = [host for host in ordered if host[0] == rack]
-        offset = index // len(ours)  # so that many one-host racks do not all meet on the first node
+        offset = index // len(ours)  # Otherwise all racks with one host share the first node.
         for place, host in enumerate(members):
             mapped[host] = inside[(place + offset) % len(inside)]
     return mapped

@@ -9,7 +9,7 @@ from pathlib import Path
 from schedbed.tasks.specs import Priority
 
 Host = tuple[str, str]
-"""A traced machine: its rack and its name."""
+"""A traced host: its rack and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class TraceTask:
     work_s: float | None = None
     shuffle_s: float | None = None
     cpu_s: float | None = None
-    hosts: tuple[Host, ...] = ()  # that held its input
+    hosts: tuple[Host, ...] = ()  # Hosts that held the input.
     failed_attempts: int = 0
 
 
@@ -38,21 +38,21 @@ class TraceJob:
     """
 
     name: str
-    submit_s: float  # since the trace's first job, after `sorted_jobs`; else on the trace's own clock
+    submit_s: float  # On the trace's clock; `select` makes times relative.
     user: str | None = None
     queue: str | None = None
     priority: Priority = Priority.NORMAL
-    duration_s: float | None = None  # submit to finish
+    duration_s: float | None = None  # From submission to end.
     succeeded: bool = True
-    deadline_s: float | None = None  # after the submission
+    deadline_s: float | None = None  # Relative to the submission.
     input_bytes: int = 0
     shuffle_bytes: int = 0
     output_bytes: int = 0
     maps: tuple[TraceTask, ...] = ()
     reduces: tuple[TraceTask, ...] = ()
-    input_path: str | None = None  # jobs that read one path read one file
+    input_path: str | None = None  # Jobs with the same path read the same file.
     output_path: str | None = None
-    requested_s: float | None = None  # run time that the user said beforehand
+    requested_s: float | None = None  # Run time that the user requested.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +75,14 @@ class TracedMachine:
 
     nodes: int
     processors: int
-    why: str  # what says so
+    why: str  # Source of the numbers.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """The content of a trace file. `warnings` say which data the trace lacks."""
 
-    format: str  # the name of a module of `formats`
+    format: str  # Name of a module in `formats`.
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
     machine: TracedMachine | None = None

@@ -88,7 +88,7 @@ class Drawn:
     least_bytes: int = 64 * 2**20
     most_bytes: int = 64 * 2**30
     shape: float = 1.0
-    shuffle: float = 0.5  # bytes shuffled for a byte read; 0 for map-only jobs
+    shuffle: float = 0.5  # Shuffled bytes per byte read; 0 for map-only jobs.
     output: float = 0.5
     users: int = 5
     seed: int = 0
@@ -156,7 +156,7 @@ def with_deadlines(
 def _stage_s(tasks_s: Sequence[float], slots: int) -> float:
     if not tasks_s:
         return 0.0
-    total, slots = sum(tasks_s), min(slots, len(tasks_s))  # more it cannot use
+    total, slots = sum(tasks_s), min(slots, len(tasks_s))  # A job cannot use more slots than it has tasks.
     lower, upper = total / slots, (total - total / len(tasks_s)) / slots + max(tasks_s)
     return (lower + upper) / 2
 

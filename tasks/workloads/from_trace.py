@@ -20,7 +20,7 @@ from schedbed.tasks.units import format_bytes
 
 T = TypeVar("T")
 
-_START_S = 1.0  # of each SWIM task, whatever its bytes
+_START_S = 1.0  # Base CPU time of each SWIM task.
 _WORK_SHARE_MIN = 0.1
 
 
@@ -36,10 +36,10 @@ class Assume:
     """
 
     block_bytes: int = 64 * 2**20
-    cpu_rate: float = 6.4 * 2**20  # bytes/s that one emulated core works off
-    io_rate: float = 50e6  # bytes/s
+    cpu_rate: float = 6.4 * 2**20  # Bytes/s that one emulated core processes.
+    io_rate: float = 50e6  # In bytes/s.
     reduce_bytes: int = 2**30
-    limit_bytes: int | None = None  # no job reads, shuffles or writes more
+    limit_bytes: int | None = None  # Most bytes that a job reads, shuffles or writes.
     share: float = 1.0
     users: int = 0
     seed: int = 0
@@ -57,12 +57,12 @@ class SyntheticJob:
     queue: str
     priority: Priority
     submit_s: float
-    deadline_s: float | None = None  # after the submission
+    deadline_s: float | None = None  # Relative to the submission.
     maps: tuple[Cost, ...]
     reduces: tuple[Cost, ...]
     hosts: tuple[tuple[Host, ...], ...] = ()
-    input_path: str | None = None  # jobs with one path read one file
-    requested_s: float | None = None  # run time that the user said beforehand
+    input_path: str | None = None  # Jobs with the same path read the same file.
+    requested_s: float | None = None  # Run time that the user requested.
 
 
 def select(
@@ -148,7 +148,7 @@ def _cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
-    return replace(_cost(read, written, assume), read_bytes=0)  # reduces fetch exactly the output of the maps
+    return replace(_cost(read, written, assume), read_bytes=0)  # Reduces fetch exactly the maps' output.
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
@@ -187,7 +187,7 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
     )
     made: dict[
         tuple[float, float, float, float | None, float | None], Cost
-    ] = {}  # equal tasks share one: there may be millions
+    ] = {}  # Equal tasks share one object, since there may be millions.
     costs = []
     shuffles = [task.shuffle_s for task in tasks]
     for row in zip(cpu_s, read, written, _durations(tasks), shuffles, strict=True):

@@ -21,10 +21,10 @@ PIECE_BYTES = 4 * 2**20
 LINE_BYTES = 80
 WORDS = 20_000
 ZIPF_EXPONENT = 1.0
-SLOTS = 1 << 20  # of the table that turns uniform numbers into words by their frequency
+SLOTS = 1 << 20  # Size of the table that maps uniform random numbers to words.
 LABELS = tuple(b"arts biology chemistry economics geography history law mathematics music physics".split())
-LABEL_WORDS = 200  # the most frequent words, which all labels share
-DOCUMENT_WORDS = 300  # in the mean
+LABEL_WORDS = 200  # Number of most frequent words, which all labels share.
+DOCUMENT_WORDS = 300  # Mean number of words.
 LETTERS = b"etaoinshrdlucmwfgypbvkjxqz"
 
 Numbers = npt.NDArray[np.int32]
@@ -36,7 +36,7 @@ def text(size: int, seed: int) -> Iterator[bytes]:
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         picks, ends = words.draw(table, array_chance(seed, "text", number), wanted)
         separators = np.full(len(picks), ord(" "), dtype=np.uint8)
-        # The word that crosses a multiple of 80 bytes ends its line.
+        # The last word of a line is the word that crosses a multiple of 80 bytes.
         lines = ends // LINE_BYTES
         separators[np.flatnonzero(lines[1:] != lines[:-1]) + 1] = ord("\n")
         yield words.join(picks, separators)[: wanted - 1] + b"\n"
@@ -80,12 +80,12 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         rng = array_chance(seed, "documents", number)
         picks, _ = words.draw(table, rng, wanted)
-        sigma = 0.8  # of the lognormal number of words
+        sigma = 0.8  # Parameter of the lognormal distribution of the number of words.
         sizes = rng.lognormal(-(sigma**2) / 2, sigma, size=2 + 4 * len(picks) // DOCUMENT_WORDS)
         starts = np.cumsum(np.maximum(1, sizes * DOCUMENT_WORDS).astype(np.int64))
         starts = np.r_[0, starts[starts < len(picks)]]
         labels = rng.integers(0, len(LABELS), size=len(starts))
-        # A label's own words are as frequent as another's, but other words.
+        # Each label has its own words, with the same frequencies.
         own = np.repeat(labels, np.diff(np.r_[starts, len(picks)])) * (WORDS // len(LABELS))
         shifted = (picks - LABEL_WORDS + own) % (WORDS - LABEL_WORDS) + LABEL_WORDS
         picks = np.where(picks < LABEL_WORDS, picks, shifted).astype(np.int32)

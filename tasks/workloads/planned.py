@@ -16,7 +16,7 @@ from schedbed.tasks.own.program import PROGRAMS, files_of
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
 
 Locate = Callable[[str], Sequence[BlockRange]]
-"""The blocks of a block-store path, in order, with the nodes that hold a replica."""
+"""A function from a block-store path to its blocks, in order, with the nodes that hold replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class InputFile:
     the nodes for each block (from a trace); None leaves the choice to the placement policy.
     """
 
-    path: str  # in the block store, /in/...
+    path: str  # Path in the block store, /in/...
     source: Literal["file", "generate", "filler"]
     blocks: tuple[int, ...]
     real_path: str | None = None

@@ -9,4 +9,4 @@ from pathlib import Path
 from schedbed.tasks.discover import names_in
 
 NAMES = names_in(Path(__file__).parent)
-"""All formats, as `--format` and `workload.format` take them."""
+"""The names of all formats, as used in `--format` and `workload.format`."""

@@ -19,14 +19,14 @@ from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 KINDS = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
-"""Events by their number; the updates that follow change nothing here."""
+"""The names of events by number. Later numbers are updates, which are ignored."""
 ENDS = ("EVICT", "FAIL", "FINISH", "KILL", "LOST")
-AFTER_US = 2**63 - 1  # an event after the trace's window
+AFTER_US = 2**63 - 1  # The time of events after the trace's window.
 NEEDED = ("time", "collection_id", "instance_index")
 TYPES = ("type", "instance_events_type")
 INSTANCES_MAX = 20_000_000
 _TIERS = ((100, Priority.VERY_LOW), (116, Priority.LOW), (120, Priority.NORMAL), (360, Priority.HIGH))
-"""Priorities below each: free, best-effort batch, mid, production; above all is monitoring."""
+"""Upper bounds of Google's priorities: free, best-effort batch, mid, production; higher is monitoring."""
 Cells = Mapping[str, str]
 
 
@@ -36,10 +36,10 @@ class _Instance:
 
     submit_us: int | None = None
     schedule_us: int | None = None
-    run_us: int | None = None  # of the attempt that ended last
+    run_us: int | None = None  # Duration of the attempt that ended last.
     ended: str = ""
-    lost: int = 0  # attempts that were evicted, failed or lost
-    seen_us: tuple[int, int] | None = None  # from when to when its usage was measured
+    lost: int = 0  # Number of attempts that were evicted, failed or lost.
+    seen_us: tuple[int, int] | None = None  # Interval in which the usage was measured.
 
 
 @dataclass(slots=True)

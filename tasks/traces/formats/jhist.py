@@ -20,7 +20,7 @@ from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, Trac
 
 HEADER = "Avro-Json"
 DEFAULT_RACK = "default-rack"
-_KINDS = {"MAP": "map", "REDUCE": "reduce"}  # other tasks (setup, cleanup) are the framework's
+_KINDS = {"MAP": "map", "REDUCE": "reduce"}  # Other tasks (setup, cleanup) belong to the framework.
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class _Task:
 
     kind: str
     locations: str = ""
-    started: dict[str, int] = field(default_factory=dict)  # by attempt
-    done: Mapping[str, Any] | None = None  # the event of the attempt that succeeded
+    started: dict[str, int] = field(default_factory=dict)  # Start time in ms, by attempt.
+    done: Mapping[str, Any] | None = None  # The end event of the successful attempt.
     failed: int = 0
 
 
@@ -40,7 +40,7 @@ class _History:
 
     values: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, _Task] = field(default_factory=dict)
-    racks: dict[str, str] = field(default_factory=dict)  # of hosts that ran attempts
+    racks: dict[str, str] = field(default_factory=dict)  # Racks by host, for hosts that ran attempts.
     ended: str | None = None
 
 
@@ -75,7 +75,7 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{where}: no event of a job history: {str(error)[:80]}") from None
         if isinstance(raw, dict) and raw.get("type") == "record":
-            continue  # the schema
+            continue  # This line is the schema.
         event = raw.get("event") if isinstance(raw, dict) else None
         if not isinstance(event, dict) or len(event) != 1 or not isinstance(raw.get("type"), str):
             raise BadInput(f"{where}: no event of a job history, expected {{type, event}}")

@@ -137,7 +137,7 @@ def _time_s(cells: Cells, key: str, where: str) -> float | None:
     if text in _UNKNOWN:
         return None
     if (seconds := _number(text)) is not None:
-        return seconds  # SLURM_TIME_FORMAT=%s
+        return seconds  # Written with SLURM_TIME_FORMAT=%s.
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
     except ValueError:

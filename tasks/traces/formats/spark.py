@@ -18,7 +18,7 @@ from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, Trac
 DEFAULT_RACK = "default-rack"
 LOCAL = ("PROCESS_LOCAL", "NODE_LOCAL")
 Place = tuple[int, int]
-"""A stage and the index of a task in it."""
+"""The key of a task: its stage, and its index in the stage."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _LoggedJob:
 
     number: int
     submit_s: float
-    parents: dict[int, tuple[int, ...]]  # of each stage
+    parents: dict[int, tuple[int, ...]]  # Parent stages, by stage.
     end_s: float | None = None
     failed: bool = False
     tasks: dict[Place, TraceTask] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class _Log:
         self.job_by_stage: dict[int, _LoggedJob] = {}
         self.application = "spark"
         self.user: str | None = None
-        self.lost = 0  # ends of tasks of no known job
+        self.lost = 0  # Number of ended tasks whose job is unknown.
 
     def take(self, event: Fields) -> None:
         """Process an event. Events other than application, job and task events are ignored."""

@@ -85,7 +85,7 @@ def _values(line: str, where: str) -> dict[str, float]:
             values[name] = float(text)
         except ValueError:
             raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number") from None
-        if not -1e15 < values[name] < 1e15:  # false for nan, too
+        if not -1e15 < values[name] < 1e15:  # The comparison is also false for NaN.
             raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number that can be")
     return values
 

@@ -69,7 +69,7 @@ def _number(text: str, name: str, where: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < 1e18:  # false for nan, too
+    if not 0 <= value < 1e18:  # The comparison is also false for NaN.
         raise BadInput(f"{where}: {name}: {text.strip()[:40]!r} is not a number of 0 or more")
     return value
 
