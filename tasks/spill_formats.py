@@ -107,7 +107,10 @@ def _word(line: bytes) -> bytes:
 
 
 class SortedRecords:
-    """The format of 100-byte records, sorted by all their bytes. The key is the first 10 bytes."""
+    """The format of 100-byte records, sorted by all their bytes.
+
+    An application's key is the first 10 bytes, but merges compare whole records.
+    """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
         """Merge runs of records. The order of equal records is arbitrary."""

@@ -143,7 +143,7 @@ class LimitRow:
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether a limit enforced by `by` claims to hold for any code, not only cooperating code."""
+    """Return whether the mechanism `by` claims to limit any code, and not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 

@@ -67,7 +67,7 @@ class Achieved:
 
 
 def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
-    """Return the memory in bytes of a test attempt. A node must have room for two of them."""
+    """Return the memory in bytes of one test attempt, at most half of the node's, since two run at once."""
     return min(at_most_bytes, node.memory_bytes // 2)
 
 

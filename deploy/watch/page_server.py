@@ -116,9 +116,8 @@ class LivePage:
             self._tell(self._feed.begin(nodes, about))
 
     def show_to(self, may_look: Callable[[bytes], bool]) -> None:
-        """Open the page, without buttons, also to clients whose token `may_look` accepts.
-
-        These are the users of a cluster.
+        """Open the page, without buttons, also to users of the cluster: clients whose token `may_look`
+        accepts.
         """
         self._may_look = may_look
 
