@@ -32,13 +32,13 @@ PIECE_S = 0.02  # Duration of the pieces that `take` charges, so that streams al
 PIECE_MIN = 4096.0  # Least number of bytes in a piece.
 TICK_S = 0.005  # CPU time between two charges of a CpuPacer.
 WITHHELD = "withheld"
-"""The file in an attempt's folder with the seconds for which its agent has stopped it (a double)."""
+"""The file in an attempt's folder with the seconds for which its agent has stopped it (a double). May be missing."""
 
 _DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
 _FIRST_PLACE = len(NAMES) * _FIELDS
 PLACES = 64  # Most streams that are counted in a bucket with `seek`.
 _SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
-EXPIRES_S = 1.0  # A stream without progress for this time is no longer counted.
+EXPIRES_S = 1.0  # A stream without progress for this time (such as of a killed process) is not counted.
 
 SOCKET_S = 0.02
 SOCKET_MIN_BYTES = 16 * 1024

@@ -71,7 +71,10 @@ class Picture:
 
 
 def draw(status: Status, height: int) -> RenderableType:
-    """Return the picture of a status for a terminal of `height` lines: jobs, nodes and recent decisions."""
+    """Return the picture of a status for a terminal of `height` lines: jobs, nodes and recent decisions.
+
+    If not all jobs fit, active jobs are shown before ended ones.
+    """
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
