@@ -159,8 +159,9 @@ class Driver:
     def take_effects(self) -> list[Effect]:
         """Return the effects (actions for the caller, such as commits) to carry out, in order.
 
-        Each effect is returned once. After a recovery, effects for which `carried_out` was not called are
-        returned again. The end of a commit is reported by a separate event instead of `carried_out`.
+        Each effect is returned once, and again after a recovery if `carried_out` was not called. For a
+        commit, the caller reports the end by the event `committed` or `commit_failed` instead of
+        `carried_out`.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -350,9 +351,7 @@ class Driver:
         return assign(self.jobs[launch.job], launch)
 
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
-        """Return the blocks of the split's file with their current replicas; () for a split without a
-        file.
-        """
+        """Return the blocks of the split's file with their current replicas; () if there is no file."""
         return () if split is None or split.file is None else self.files[split.file]
 
     def _committed(self, now_s: float, attempt: str) -> None:

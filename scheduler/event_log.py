@@ -67,7 +67,9 @@ class EventList:
         return self._forgotten + len(self._events) - last >= self._every
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep`: store the snapshot, and keep only the previous one and its events."""
+        """Implement `EventLog.keep`: store the snapshot, and remove the events before the previous
+        snapshot.
+        """
         before = self._snapshots[-1:]
         self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
         for number, _ in before:
@@ -75,7 +77,7 @@ class EventList:
             self._forgotten = number
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog.beginnings`: yield the snapshots, newest first, each with the later events."""
+        """Implement `EventLog.beginnings`: yield the snapshots, newest first, with the events after each."""
         for number, snapshot in reversed(self._snapshots):
             yield snapshot, self.events(number)
         if not self._forgotten:

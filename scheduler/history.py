@@ -161,7 +161,7 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove the part files of an earlier execution of this policy and repeat, before a new execution."""
+    """Remove the part files of this policy and repeat, so that the run can be executed again."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
         part.unlink()
 
@@ -309,7 +309,7 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the frame with the table's columns in their defined order and types.
+    """Return the frame with the columns of the table, in the order and types of `COLUMNS`.
 
     Raises KeyError if a column is missing.
     """

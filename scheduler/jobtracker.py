@@ -74,7 +74,7 @@ class Recorder:
 
     @property
     def jobs(self) -> int:
-        """Return the number of jobs that have ended."""
+        """Return the number of jobs that have ended since the run's start."""
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:

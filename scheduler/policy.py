@@ -121,9 +121,9 @@ class Hooks(Protocol):
 
     limits: the limits that the core enforces on a node; the default is typed slots.
     speculation: an object that proposes copies of running tasks, see `Speculation`.
-    elidable: True promises that heartbeats that report nothing new do not change the policy's answers, except
-        while `awaits_beat` returns true. The simulator skips such heartbeats. Without this attribute and
-        without `beat`, the simulator decides from the values that the policy reads.
+    elidable: True promises that heartbeats that report no change have no effect on the policy's answers,
+        except while `awaits_beat` returns true. The simulator skips such heartbeats. Without this attribute
+        and without `beat`, the simulator decides from the values that the policy reads.
     """
 
     limits: Limits
@@ -131,7 +131,8 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Return whether an `elidable` policy needs the next heartbeat of any node, even one without news.
+        """Return whether an `elidable` policy needs the next heartbeat of any node, even if it reports no
+        change.
 
         A policy that waits until a certain time returns true while it waits.
         """
@@ -324,7 +325,9 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes are elidable (see `Hooks`)."""
+        """Return whether all three axes are elidable, that is, independent of heartbeats that report no
+        change.
+        """
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
@@ -372,7 +375,7 @@ class Composed:
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
     """Return a function that calls all hooks in order.
 
-    With `answers` it returns all their results in one list.
+    With `answers`, it returns the hooks' results in one list.
     """
     if len(hooks) == 1:
         return hooks[0]

@@ -24,7 +24,7 @@ class Containers:
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(self, *, reserved_cores: int = 0, stall_timeout_s: float = 10.0) -> None:
         self.reserved_cores = reserved_cores
@@ -56,7 +56,7 @@ class Containers:
         return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return which resource is lacking, or None if the task fits.
+        """Implement `Admission.refuses`: return the lacking resource as text, or None if the task fits.
 
         A reduce is also refused while maps of its job are unstarted and none runs, so that the maps get the
         room.

@@ -56,7 +56,7 @@ class Fgcs(Containers):
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     rests = Containers.rests
 
     def __init__(

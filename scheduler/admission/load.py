@@ -126,10 +126,9 @@ class LoadTags:
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: refuse what the other admission refuses, and jobs whose tag
-        conflicts.
+        """Implement `Admission.refuses`: refuse a job if the other admission does or if the tags conflict.
 
-        A job's tag conflicts with a node if both tags have the same resource. With `lenient` tags are
+        A job's tag conflicts with a node's tag if the same resource is in both tags. With `lenient`, tags are
         ignored.
         """
         refusal = self._beneath.refuses(node, job, kind)

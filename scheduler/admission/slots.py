@@ -16,7 +16,7 @@ class Slots:
 
     limits = Limits(slots=True)
     takes_any = True
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:

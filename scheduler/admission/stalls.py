@@ -24,7 +24,8 @@ class Stalls:
     """The waiting times of jobs whose maps wait while only reduces of the job run.
 
     After `timeout_s` seconds without room for the maps, one reduce of the job is stopped. After `patience`
-    timeouts, one reduce is stopped even if there is room for maps; with None never.
+    timeouts, one reduce is stopped even if there is room for maps. If `patience` is None, the second rule is
+    off.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:

@@ -6,11 +6,11 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Avoidance:
-    """The nodes that one job avoids, with the reasons. `excluded` holds all these nodes.
+    """The nodes that one job avoids, with the reasons.
 
     Reasons to avoid a node, strongest first: the node's disk is full and an attempt failed for that reason;
     at least `often` attempts of the job failed on the node; a task of the kind in question failed on the node
-    and waits to run again. A node in `excluded` is avoided for at least one kind of task.
+    and waits to run again. `excluded` holds the nodes that are avoided for at least one kind of task.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")

@@ -89,7 +89,7 @@ class Task:
 
     @property
     def kind(self) -> TaskKind:
-        """Return TaskKind.MAP or TaskKind.REDUCE."""
+        """Return the kind of the task, TaskKind.MAP or TaskKind.REDUCE."""
         return self.stage.kind
 
     @property
@@ -272,7 +272,7 @@ class Job:
         self.wholes: WholeIndex[Task] | None = None  # Built at the first use.
 
     def stage(self, kind: TaskKind) -> Stage:
-        """Return `maps` or `reduces`."""
+        """Return `maps` for TaskKind.MAP, or `reduces` for TaskKind.REDUCE."""
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
@@ -383,7 +383,7 @@ class Node:
         self.free_vcores -= demand.vcores
 
     def free(self, attempt: Attempt, stage: Stage) -> None:
-        """Add the slot, memory and vcores of an attempt of the stage to the free resources."""
+        """Free the slot, memory and vcores of an attempt of the stage."""
         del self.attempts[attempt.attempt]
         if stage.kind is MAP:
             self.free_maps += 1

@@ -170,7 +170,9 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next map with input in the rack, else the next map of all; None if there is none."""
+        """Return the next map with input in the rack, else the next map in any rack; None if there is
+        none.
+        """
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 

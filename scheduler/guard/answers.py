@@ -69,7 +69,7 @@ class Answers:
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
         """Return the answer to use: in a replay the recorded answer, else the new answer.
 
-        The first difference between both is stored in `difference`.
+        If the two answers differ for the first time, a description is stored in `difference`.
         """
         if not self._known:
             self._given.append(now)

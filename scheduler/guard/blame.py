@@ -1,4 +1,4 @@
-"""Search for the line of a user's policy that caused an error, an answer or a delay."""
+"""Search for the line of a user's policy to name in an error message."""
 
 from __future__ import annotations
 

@@ -31,10 +31,11 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """The faces (read-only proxies) by core object, one each, so that `is` and dictionaries work.
+    """A dictionary from each of the core's objects to its face (read-only proxy), created at the first
+    access.
 
-    `withheld` are jobs that avoid the offered node; they appear to have no task to start. While a job is
-    withheld, its faces have another class.
+    `withheld` are jobs that avoid the offered node. While a job is withheld, its faces have another class and
+    show no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -47,7 +48,7 @@ class Faces(dict[Any, Any]):
         return face
 
     def withhold(self, job: Job) -> None:
-        """Make the job appear without tasks to start, until `offer_all` is called."""
+        """Withhold the job: its faces show no task to start, until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobFace)
         for stage in (job.maps, job.reduces):
@@ -73,7 +74,7 @@ class Faces(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the faces of an ended job, except faces that its attempts still being killed need."""
+        """Drop the faces of an ended job, except those that attempts still being killed refer to."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)

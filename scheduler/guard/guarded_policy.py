@@ -63,7 +63,7 @@ class GuardedPolicy:
     # ------------------------------------------------------ hooks and attributes
 
     def _take_over(self) -> None:
-        """Read the hooks and attributes of the user's policy and set those of the wrapper."""
+        """Read the hooks and attributes of the user's policy, and set the same hooks and attributes here."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -224,7 +224,7 @@ class GuardedPolicy:
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks.preempt`: return those of the policy's kills that can be carried out."""
+        """Implement `Hooks.preempt`: return the kills from the policy that can be carried out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -261,7 +261,7 @@ class GuardedPolicy:
     # ------------------------------------------------------------------- offers
 
     def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the answer to use: in a replay the recorded answer, else the policy's."""
+        """Return the answer to use: in a replay the recorded answer, else the policy's answer."""
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:

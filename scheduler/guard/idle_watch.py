@@ -13,10 +13,9 @@ KILLS_A_SLOT = 10
 
 
 class IdleWatch:
-    """Counters of a policy's answers None and kills since its last launch or success.
+    """Counters of a policy's answers None and of its kills, to end a run without progress.
 
-    `patience_s`: seconds for which the policy may leave an idle cluster idle; the run also continues for at
-    least `ROUNDS` heartbeats of each node.
+    `patience_s`: minimum number of seconds for which the policy may leave an idle cluster idle.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:
@@ -60,9 +59,9 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Count a kill by the policy.
+        """Count a kill by the policy. Return an error message if too many kills had no success in between.
 
-        Return an error message if there were too many kills without a success, else "".
+        Otherwise the message is empty.
         """
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)

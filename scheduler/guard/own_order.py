@@ -65,7 +65,7 @@ def takes_core(own: Any) -> bool:
 
 
 def hears_each_beat(own: Any) -> bool:
-    """Return whether the policy may depend on heartbeats without news.
+    """Return whether the policy may depend on heartbeats that report no change.
 
     This is so if the policy or an axis has the hook `beat` or is not `elidable`. Reads of other values that
     heartbeats change are detected by `scheduler.guard.watched_faces`.

@@ -32,9 +32,9 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Check the mark if `every_s` seconds have passed.
+        """Check the mark if `every_s` seconds have passed. Return an error message if the call hangs.
 
-        Return a one-line error message if the call hangs, else "".
+        Otherwise the message is empty.
         """
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""

@@ -1,6 +1,6 @@
 """A check that a user's policy has not changed the core's state.
 
-A policy receives only read-only proxies, but Python code can get around them.
+A policy receives only read-only proxies, but Python code can access the objects behind them.
 """
 
 from __future__ import annotations

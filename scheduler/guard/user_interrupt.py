@@ -1,4 +1,4 @@
-"""Distinction between a KeyboardInterrupt from the keyboard and one raised by a policy."""
+"""Distinction between Ctrl-C on the keyboard and a KeyboardInterrupt raised by a policy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Proxies for a simulation that skips heartbeats without news: they detect reads of values from heartbeats.
+"""Proxies that detect reads of values from heartbeats, for simulations that skip heartbeats.
 
-These values are the number of heartbeats, the usage of a node, and the node's report on a running attempt:
-its progress, phase, start time, and whether it runs already. All other values change only by simulated
-events.
+A simulation skips heartbeats that report no change. The values are the number of heartbeats, the usage of a
+node, and the node's report on a running attempt: its progress, phase, start time, and whether it runs
+already. All other values change only by simulated events.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Delay:
     before any map may start.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "delay"
 
     def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
@@ -59,8 +59,9 @@ class Delay:
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat` (lines 2 and 3): add the time since the last heartbeat to the waits of
-        skipped jobs.
+        """Implement `Hooks.beat` (lines 2 and 3): increase the waits of the jobs skipped last time.
+
+        The increase is the time since the last heartbeat.
         """
         if self._skipped:
             for patience in self._skipped:

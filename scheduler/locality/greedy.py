@@ -10,7 +10,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 class Greedy:
     """Locality axis: start the unstarted map with the nearest input immediately."""
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "greedy"
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:

@@ -4,10 +4,10 @@ xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot i
 to transfer the map's input to the slot's node. scipy solves the linear sum assignment problem of slots x
 maps.
 
-Three rules are not in the paper. First, a node receives launches only in the reply to its own heartbeat, so
-maps assigned to other nodes are held for these nodes. Second, the assignment is repeated when a slot or a map
-appears that it does not include, and after enough heartbeats for two from every node; nodes that have been
-silent for longer get no maps. Third, the candidates are the first unstarted maps in the order of the jobs.
+Deviations from the paper: maps assigned to other nodes are held until the next heartbeats of these nodes,
+because a node receives launches only in the reply to its own heartbeat. The assignment is computed again when
+a new slot or map appears, and after about two heartbeats of every node; nodes that have been silent for
+longer receive no maps. The candidates are the first unstarted maps in the order of the jobs.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class OpenMaps:
 
 
 class Assigned:
-    """An assignment of maps to idle slots: the maps of each node, the free slots it is based on, and its
-    cost.
+    """An assignment of maps to idle slots, with the maps of each node and the total staging time.
 
-    `until_beat` is the number of the last heartbeat for which the assignment is valid.
+    `until_beat` is the number of the last heartbeat for which the assignment is valid. `free` is the number
+    of free slots of each node when the assignment was made.
     """
 
     def __init__(self, until_beat: int) -> None:
@@ -89,9 +89,7 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, beat: int) -> bool:
-        """Return whether the assignment is still valid for a node with `free` free slots at heartbeat number
-        `beat`.
-        """
+        """Return whether the assignment is valid for a node with `free` free slots at heartbeat `beat`."""
         return beat <= self.until_beat and self.free.get(node.node) == free
 
 
@@ -130,9 +128,7 @@ class Lsap:
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick` for a single slot: propose the job's map with the shortest staging
-        time.
-        """
+        """Implement `Locality.pick` for a single slot: propose the map with the shortest staging time."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -261,9 +257,7 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Set a prohibitive cost for maps on nodes that their job avoids or where the admission refuses the
-        job.
-        """
+        """Set a prohibitive cost for maps on nodes that the job avoids or the admission refuses."""
         columns: dict[str, list[int]] = {}
         for column, task in enumerate(tasks):
             if task.job.excluded or not _says_yes(admission):
@@ -300,7 +294,10 @@ class AssignedSlots(Explained):
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: propose the node's next assigned map; reduces as in `Composed`."""
+        """Implement `Policy.decide`: propose the node's next assigned map.
+
+        Reduces are proposed by `Composed`.
+        """
         if kind is not MAP:
             return super().decide(view, node, kind)
         if not self.admission.room(node, kind):
@@ -319,7 +316,7 @@ def _says_yes(admission: Admission) -> bool:
 
 
 def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
-    """Return why a map of the job cannot start on the node; None if it can."""
+    """Return the reason why a map of the job cannot start on the node; None if it can start."""
     if job.excluded and view.avoids(job, node, MAP):
         return AVOIDED
     return admission.refuses(node, job, MAP)

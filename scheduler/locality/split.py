@@ -46,7 +46,7 @@ class SplitLocality(Delay):
     blocks as replicas, up to the share `copy_budget` of the size of all inputs with their replicas.
     """
 
-    elidable = True  # Heartbeats without news do not change its answers.
+    elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(
         self,
@@ -86,9 +86,7 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick` as in `Delay`, and measure the waiting times of started maps if P is
-        learned.
-        """
+        """Implement `Locality.pick`: like `Delay.pick`, and measure waiting times if the share is learned."""
         if self._share is not None:
             return super().pick(view, node, job)
         patience = self._patience.get(job.job)

@@ -86,7 +86,7 @@ class Named(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Declared):
-    """A published policy that is not composed of axes, declared as `POLICY`."""
+    """A published policy that is implemented as one class instead of three axes, declared as `POLICY`."""
 
     factory: Callable[..., Policy]
 

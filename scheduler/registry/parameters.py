@@ -212,7 +212,7 @@ def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Call
 
 
 def percent(raw: object) -> float:
-    """Return a percentage above 0 and at most 100. Raises ValueError for other values."""
+    """Parse a percentage above 0 and at most 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value <= 100:
         raise ValueError(f"{raw!r} is not a percentage (above 0, at most 100)")
@@ -220,7 +220,7 @@ def percent(raw: object) -> float:
 
 
 def percentile(raw: object) -> float:
-    """Return a percentile from 0 to 100. Raises ValueError for other values."""
+    """Parse a percentile from 0 to 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 100:
         raise ValueError(f"{raw!r} is not a percentile (0 to 100)")
@@ -228,7 +228,7 @@ def percentile(raw: object) -> float:
 
 
 def share(raw: object) -> float:
-    """Return a share from 0 to 1. Raises ValueError for other values."""
+    """Parse a share from 0 to 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 1:
         raise ValueError(f"{raw!r} is not a share (0 to 1)")
@@ -236,7 +236,7 @@ def share(raw: object) -> float:
 
 
 def positive(raw: object) -> float:
-    """Return a number above 0. Raises ValueError for other values."""
+    """Parse a number above 0. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value < 1e9:
         raise ValueError(f"{raw!r} is not a number above 0")
@@ -244,7 +244,7 @@ def positive(raw: object) -> float:
 
 
 def at_least_one(raw: object) -> int:
-    """Return a whole number of at least 1. Raises ValueError for other values."""
+    """Parse a whole number of at least 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or value != int(value) or not 1 <= value < 1e6:
         raise ValueError(f"{raw!r} is not a whole number above 0")
@@ -252,7 +252,7 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Return the boolean for a YAML boolean or a text (on, off, true, false).
+    """Parse a boolean, given as a YAML boolean or as text (on, off, true, false).
 
     Raises ValueError for other values.
     """

@@ -144,7 +144,8 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
     """Return the policy composed of an order, a locality and an admission.
 
-    Raises BadInput if they do not fit together.
+    `chosen` are their declarations and `made` the objects. Raises BadInput if the objects do not fit
+    together.
     """
     order, locality, admission = made
     for axis in chosen:
