@@ -78,8 +78,8 @@ def attempt_spec(
 ) -> AttemptSpec:
     """Return the assignment as an AttemptSpec for a live agent.
 
-    `file` holds the blocks of the split's file. `keep_budget` is the share of all inputs' bytes that replicas
-    kept by maps may take; 0 if the attempt keeps none.
+    `file` holds the blocks of the split's file. If the attempt keeps fetched blocks as replicas,
+    `keep_budget` is the maximum size of kept replicas, as a share of the size of all inputs; otherwise 0.
     """
     job, part = told.job, told.part
     costs = job.map_costs if told.split is not None else job.reduce_costs

@@ -67,9 +67,7 @@ class EventList:
         return self._forgotten + len(self._events) - last >= self._every
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep`: store the snapshot, and remove the events before the previous
-        snapshot.
-        """
+        """Implement `EventLog.keep`: store the snapshot; drop the events before the previous snapshot."""
         before = self._snapshots[-1:]
         self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
         for number, _ in before:

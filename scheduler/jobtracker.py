@@ -48,7 +48,7 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The sink of the live core: stores each row until it is fetched. Rows are numbered by table."""
+    """The sink of the live core: stores each row until it is fetched. Each table numbers its rows from 0."""
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -346,8 +346,9 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete the uncommitted output of an attempt, and block later writes by an attempt that was given
-        up.
+        """Delete the uncommitted output of an attempt, and block later writes to its path.
+
+        An attempt that was given up may still run and write.
         """
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 

@@ -131,10 +131,10 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Return whether an `elidable` policy needs the next heartbeat of any node, even if it reports no
-        change.
+        """Return whether an `elidable` policy needs the next heartbeat, even if it reports no change.
 
-        A policy that waits until a certain time returns true while it waits.
+        A policy that waits until a certain time returns true while it waits. The heartbeat may be of any
+        node.
         """
         ...
 
@@ -325,8 +325,8 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes are elidable, that is, independent of heartbeats that report no
-        change.
+        """Return whether all three axes promise to be `elidable`, that is, to need no unchanged
+        heartbeats.
         """
         return all(says(axis, "elidable") is True for axis in self.axes)
 

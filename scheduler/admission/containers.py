@@ -41,15 +41,12 @@ class Containers:
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has free memory, and free CPU or no
-        attempts.
-        """
+        """Implement `Admission.room`: return whether memory is free, and CPU is free or the node is idle."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether the node has no room for any task until one of its attempts ends or `rest_turn`
-        grows.
+        """Return whether the node has no room until one of its attempts ends or `rest_turn` grows.
 
         The simulator skips offers of such a node.
         """

@@ -1,10 +1,9 @@
-"""FGCS, the Finer Grained CPU Scheduler (liu2015): a task demands the share of a core that earlier tasks
-used.
+"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand learned fractions of a core.
 
-Earlier tasks are tasks of jobs with the same workload name. The first job of a workload is its sample: each
-of its tasks demands a whole core. When the sample has succeeded, later jobs of the workload demand the mean
-CPU use of the sample's maps and of its reduces, until the log of demands is cleared. The demand of a job is
-fixed when the job is submitted (section 2.2.1). Memory and stalled maps are handled as in `Containers`.
+The first job of a workload (jobs of the same name) is the sample: each of its tasks demands a whole core.
+When the sample has succeeded, later jobs of the workload demand the mean CPU use of the sample's maps and of
+its reduces, until the log of demands is cleared. The demand of a job is fixed when the job is submitted
+(section 2.2.1). Memory and stalled maps are handled by `Containers`.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ class Fgcs(Containers):
     """Admission axis: declared memory, and the share of a core that earlier tasks of the same workload used.
 
     `disk_bps`, `hdfs_bps`: full speed of the local disk and of the block store, bytes/s; the default is the
-    measured speed (in `profiles`), else the declared disk rate of the node. `shortest_s`: tasks that run for
-    less than this number of seconds do not count for the mean demand. `profiles`: values of the profile store
-    by kind and name.
+    measured speed (in `profiles`), else the declared disk rate of the node. `shortest_s`: if the sample's
+    tasks run for less than this number of seconds on average, later tasks also demand a whole core.
+    `profiles`: values of the profile store by kind and name.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
@@ -97,8 +96,7 @@ class Fgcs(Containers):
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the ready job with the least CPU demand fits on the
-        node.
+        """Implement `Admission.room`: return whether the ready job with the least CPU demand fits.
 
         With this check, a full node is not offered to every job.
         """
@@ -108,9 +106,7 @@ class Fgcs(Containers):
         return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the CPU demand of a sample's task that succeeded to the sample's
-        mean.
-        """
+        """Implement `Hooks.ended`: add a succeeded task of a sample to the mean CPU demand."""
         sample = self._samples.get(attempt.task.job.job)
         if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
             return
@@ -131,9 +127,9 @@ class Fgcs(Containers):
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: store the demand of a sample that succeeded in the log.
+        """Implement `Hooks.finished`: add the demand to the log if the job is a sample that succeeded.
 
-        Only the first sample of a workload in this run is stored.
+        Only the first sample of a workload in this run is added.
         """
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
@@ -154,19 +150,13 @@ class Fgcs(Containers):
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Implement `Containers.asks`: return the learned demand in percent of a core, times the task's
-        vcores.
-        """
+        """Implement `Containers.asks`: return the learned demand, in percent of a core, times the vcores."""
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Implement `Containers.free_cpu`: return the node's cores minus reserved cores and the demands of its
-        attempts.
-
-        The unit is percent of one core.
-        """
+        """Implement `Containers.free_cpu`: subtract the learned demands of the node's attempts."""
         used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
         return CORE * (node.spec.cores - self.reserved_cores) - used
 

@@ -25,9 +25,7 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: store the view, because `refuses` has no view argument to count free
-        slots.
-        """
+        """Implement `Hooks.submitted`: store the view, in which `refuses` counts free slots."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:

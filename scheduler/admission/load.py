@@ -1,5 +1,4 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes with a busy CPU, IO-heavy tasks avoid busy
-disks.
+"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes with a busy CPU, IO-heavy tasks busy disks.
 
 A job's tag is computed from its first finished maps. A node's tag is a prediction by regression on its
 heartbeats. Another admission enforces the node's other limits: slots, or containers as in the paper's YARN.
@@ -59,9 +58,7 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return the tag of the job's tasks as bits for CPU-heavy and IO-heavy; UNKNOWN before enough maps
-        ended.
-        """
+        """Return the job's tag: bits for CPU-heavy and IO-heavy; UNKNOWN before enough maps have ended."""
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
@@ -92,9 +89,7 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a succeeded map to its job's sample, and tag the job when the sample
-        is complete.
-        """
+        """Implement `Hooks.ended`: add a succeeded map to its job's sample. A full sample gives the tag."""
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -122,7 +117,7 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: ask the other admission."""
+        """Implement `Admission.room`: return the answer of the other admission."""
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
@@ -145,9 +140,7 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the attempts that the other admission stops, if it is
-        containers.
-        """
+        """Implement `Hooks.preempt`: return the kills of the other admission, if it is `Containers`."""
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:

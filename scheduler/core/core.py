@@ -133,9 +133,7 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Record that the block's replicas are now on the given nodes, which are preferred for unstarted
-        maps.
-        """
+        """Record that the block's replicas are now on the given nodes. Unstarted maps prefer these nodes."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 

@@ -155,7 +155,7 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """The maps of a job that can be split, by rack: unstarted whole maps with input that never ran.
+    """The maps of a job that can be split, by rack: unstarted whole maps with input and no earlier attempt.
 
     The index is rebuilt after replicas have moved.
     """
@@ -170,9 +170,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next map with input in the rack, else the next map in any rack; None if there is
-        none.
-        """
+        """Return the next map with input in the rack, else the next map in any rack, else None."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 

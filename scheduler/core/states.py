@@ -27,9 +27,9 @@ class TaskState(StrEnum):
 class AttemptState(StrEnum):
     """The states of an attempt.
 
-    ASSIGNED: launched in a reply, not yet reported by the node. KILLING: the node was ordered to stop the
-        attempt. COMMITTING: the attempt has succeeded, but its output file is not in place yet. LOST: the
-        attempt's node was lost, or no longer has the attempt.
+    In ASSIGNED, the attempt was launched in a reply and the node has not reported it yet. In KILLING, the
+    node was ordered to stop the attempt. In COMMITTING, the attempt has succeeded, but its output file is not
+    in place yet. In LOST, the attempt's node was lost or no longer has the attempt.
     """
 
     ASSIGNED = "assigned"

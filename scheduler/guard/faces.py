@@ -31,8 +31,7 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """A dictionary from each of the core's objects to its face (read-only proxy), created at the first
-    access.
+    """A dictionary from the core's objects to their faces (read-only proxies), created on demand.
 
     `withheld` are jobs that avoid the offered node. While a job is withheld, its faces have another class and
     show no task to start.

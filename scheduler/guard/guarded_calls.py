@@ -17,9 +17,9 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 class BeatRead(BaseException):
-    """Raised when a policy reads a value that a skipped heartbeat may have changed.
+    """The exception raised when a policy reads a value that a skipped heartbeat may have changed.
 
-    The simulation starts again.
+    The simulation then starts again without skipping heartbeats.
     """
 
 

@@ -1,7 +1,7 @@
 """Detection, from another process of the host, that the JobTracker's process hangs in a call of the policy.
 
-The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code such as `3
-** 10 ** 9`, which holds the interpreter's lock.
+The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code such as the
+power `3**10**9`, which holds the interpreter's lock.
 """
 
 from __future__ import annotations

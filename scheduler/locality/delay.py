@@ -1,5 +1,4 @@
-"""Delay scheduling: a job without local data on the offered node waits for some time for a node with local
-data.
+"""Delay scheduling: a job without local data on the offered node waits for a node with local data.
 
 Zaharia et al., EuroSys 2010, Algorithm 3 (two waits), as cited by xu2015 (Algorithm 1 with P = 0).
 """
@@ -73,8 +72,7 @@ class Delay:
         self._patience.pop(job.job, None)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose a node-local map, or a farther map if the job has waited long
-        enough.
+        """Implement `Locality.pick`: propose a node-local map, or a farther map after a long enough wait.
 
         Otherwise the job is skipped, and its waiting time grows with the next heartbeat.
         """
@@ -125,9 +123,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a proposal for a rack-local map, or for any map if the job has waited long enough; else
-        None.
-        """
+        """Return a proposal for a rack-local map, or for any map after a long enough wait; else None."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:

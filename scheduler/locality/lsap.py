@@ -116,9 +116,7 @@ class Lsap:
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: discard all assignments if the job has more unstarted maps than
-        before.
-        """
+        """Implement `Hooks.changed`: discard all assignments if the job has more unstarted maps now."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
             self._assigned.clear()
@@ -167,9 +165,7 @@ class Lsap:
         return None
 
     def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
-        """Remove and return the node's next assigned map that may start on the node; None if there is
-        none.
-        """
+        """Remove and return the node's next assigned map that may start there; None if there is none."""
         maps = assigned.maps.get(node.node, [])
         while maps:
             task = maps[0]

@@ -54,7 +54,10 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return each map's excess over the fair share of its user or queue, from 0 to 1 (in fair shares)."""
+        """Return each map's excess over the fair share of its user or queue, as a multiple of the share.
+
+        The excess is limited to the range from 0 to 1.
+        """
         pools: dict[str, int] = {}
         for task in tasks:
             pool = self._pool(task)

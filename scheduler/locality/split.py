@@ -70,9 +70,7 @@ class SplitLocality(Delay):
         self._rests.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: update the mean times of launches and of maps with local and remote
-        input.
-        """
+        """Implement `Hooks.ended`: update the means of launch time and of local and remote map times."""
         task, started_s = attempt.task, attempt.started_s
         if self._share is not None or started_s is None or attempt.state != "succeeded":
             return
