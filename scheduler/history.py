@@ -333,9 +333,9 @@ def _plain(column: pd.Series, kind: str) -> pd.Series:
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """Return the values as a column in the type for writing. Integer columns are nullable.
+    """Return the values as a column in the type for writing: Int64 (nullable), str, float64 or bool.
 
-    For an integer column, other numbers are converted to integers.
+    In an integer column, other numbers are converted to integers, and NaN becomes a missing value.
     """
     import pandas as pd
 

@@ -117,7 +117,8 @@ class Hooks(Protocol):
     """Optional attributes and methods of a policy or axis. The core calls only the hooks that exist.
 
     The core calls a hook after its event, with the view in the state after the event. A hook may change the
-    policy's own attributes only.
+    policy's own attributes only. docs/your-policy.md describes further members: `report`, `state`, `restore`,
+    `patience_s`.
 
     limits: the limits that the core enforces on a node; the default is typed slots.
     speculation: an object that proposes copies of running tasks, see `Speculation`.
@@ -325,9 +326,7 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes promise to be `elidable`, that is, to need no unchanged
-        heartbeats.
-        """
+        """Return whether all three axes are elidable: heartbeats that report no change may be skipped."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property

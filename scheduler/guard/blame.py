@@ -1,4 +1,4 @@
-"""Search for the line of a user's policy to name in an error message."""
+"""Lookup of the file and line in a user's policy that caused an error or a slow call."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def state(self) -> str:
-        """Implement `AttemptView.state`; a read before the end is reported to the watch."""
+        """Implement `AttemptView.state`. A read before the end is reported to the `BeatWatch`."""
         state = raw_of(self).state
         if state is ASSIGNED or state is RUNNING:
             _note(self)
@@ -59,7 +59,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def started_s(self) -> float | None:
-        """Implement `AttemptView.started_s`; a read before a reported end is reported to the watch."""
+        """Implement `AttemptView.started_s`. A read before a reported end is reported to the `BeatWatch`."""
         raw: Attempt = raw_of(self)
         if raw.state not in (SUCCEEDED, FAILED, COMMITTING):
             _note(self)
@@ -73,7 +73,7 @@ class _WatchedNodeFace(NodeFace):
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView.usage`; each read is reported to the watch."""
+        """Implement `NodeView.usage`. Each read is reported to the `BeatWatch`, which raises BeatRead."""
         return _note(self)
 
 
