@@ -44,7 +44,7 @@ T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
 LIVES_TICKS = 12
-"""The number of ticks (three seconds) after which a process no longer counts as ended soon after its start."""
+"""The number of ticks (three seconds) after which the process has not ended soon after its start."""
 
 
 class Recorder:

@@ -12,7 +12,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
 CORE = 100
-"""One core. CPU is counted in percent of a core, because FGCS (`scheduler.admission.fgcs`) needs fractions."""
+"""One core, in percent. FGCS (`scheduler.admission.fgcs`) needs fractions of a core."""
 
 
 class Containers:

@@ -33,7 +33,7 @@ from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 DEMAND, IO_RATES = "demand", "io_rates"
-"""Kinds of profiles: demands by workload; measured rates {disk_bps, hdfs_bps} by declared rate of the disk."""
+"""Kinds of profiles: demands by workload; measured {disk_bps, hdfs_bps} by declared disk rate."""
 
 
 @dataclass(slots=True)

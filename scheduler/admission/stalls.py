@@ -17,7 +17,7 @@ TakesMap = Callable[[NodeView, JobView], bool]
 
 
 PATIENCE = 3
-"""The number of timeouts after which a reduce is stopped for maps that the order does not start despite room."""
+"""The number of timeouts after which a reduce is stopped for maps that do not start despite room."""
 
 
 class Stalls:

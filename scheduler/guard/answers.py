@@ -15,7 +15,7 @@ from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.tasks.values import value
 
 Answer = tuple[Any, ...]
-"""An answer as plain values: (job, kind, index, reason, split, speculative), pairs of kills, or () for None."""
+"""An answer: (job, kind, index, reason, split, speculative), pairs (attempt, reason), or () for None."""
 
 
 @value

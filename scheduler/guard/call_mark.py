@@ -24,8 +24,8 @@ SHORT_LIVES = 4
 SIZE = 2 + TEXTS * TEXT_BYTES
 """The size of a call mark in bytes.
 
-A mark holds the number of the last call's text (1 byte), the low 8 bits of a counter that is odd during a call
-(1 byte), and the texts.
+A mark holds the number of the last call's text (1 byte), the low 8 bits of a counter that is odd during a
+call (1 byte), and the texts.
 """
 PID_BYTES = 8
 _LIVES = SIZE + 1 + PID_BYTES

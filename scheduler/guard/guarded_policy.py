@@ -58,7 +58,7 @@ class GuardedPolicy:
         self._last_reason: tuple[Any, str] = ("", "")  # As given, and as cleaned for tables.
         self._guard.call("__init__", self._take_over)
         self.decide = self._propose
-        """As `Policy.decide`. Impossible proposals are recorded as rejected, and the policy is asked again."""
+        """See `Policy.decide`. Impossible proposals are recorded, and the policy is asked again."""
 
     # ------------------------------------------------------ hooks and attributes
 
