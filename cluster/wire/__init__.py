@@ -1,1 +1,1 @@
-"""Sockets between the processes of a live cluster: framed, token-protected, with typed values and no pickles."""
+"""Sockets between the processes of a live cluster: framed JSON messages, a token, and no pickles."""
