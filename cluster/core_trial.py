@@ -25,7 +25,7 @@ ALIKE = 0.02
 
 
 class CoreTrial:
-    """The fixed computation with its input, the same on every host."""
+    """The fixed computation of a core trial, with the same input on every host."""
 
     def __init__(self) -> None:
         chance = array_chance(1, "core trial")

@@ -51,5 +51,8 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return the methods of `service` that remote callers may use: only those of the Protocol `door`."""
+    """Return the methods of `service` that remote callers may use: only the methods of `door`.
+
+    `door` is a Protocol of remote calls.
+    """
     return {name: getattr(service, name) for name in methods_of(door)}

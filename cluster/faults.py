@@ -40,7 +40,7 @@ class FaultParameter:
 
 
 def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
-    """Return no parameters: the function `draw` of kinds without parameters."""
+    """Return an empty dictionary: random faults of this kind have no parameters."""
     return {}
 
 

@@ -93,7 +93,7 @@ class ClockTrack:
         self.readings.append(reading)
 
     def offset_s(self, at_s: float) -> float:
-        """Return the offset at a time of day of the own clock, in seconds; 0 without a reading."""
+        """Return the clock offset in seconds at a time of day of the own clock; 0 without a reading."""
         readings = self.readings
         if not readings:
             return 0.0
@@ -132,7 +132,10 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return an attempt's report converted to the driver's clock and to a core of the slowest host."""
+        """Return an attempt's report with times and CPU seconds made comparable between hosts.
+
+        Times are converted to the driver's clock, and CPU seconds to a core of the slowest host.
+        """
         if not self._track.readings and self.speed == 1:
             return said
 

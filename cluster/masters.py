@@ -35,7 +35,7 @@ class Answer:
 class JobTrackerDoor(Protocol):
     """The calls that TaskTrackers make to the JobTracker.
 
-    `deploy.live.driver_door` adds those of a run's driver.
+    `deploy.live.driver_door` adds the calls that a run's driver makes.
     """
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
@@ -130,7 +130,10 @@ class NameNodeDoor(Protocol):
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return the planned blocks of an input: [{"block", "offset", "length", "nodes"}]."""
+        """Return the planned blocks of an input and their nodes: [{"block", "offset", "length", "nodes"}].
+
+        `lengths` are the blocks' lengths in bytes.
+        """
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
@@ -144,7 +147,10 @@ class NameNodeDoor(Protocol):
         ...
 
     async def delete(self, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory; return False when there is none. Raises WrongKind."""
+        """Delete a file or directory. Return False if there is none. Raises WrongKind.
+
+        With `for_good`, later writes to the path are refused.
+        """
         ...
 
     async def mkdirs(self, path: str) -> None:

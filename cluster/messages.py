@@ -104,7 +104,7 @@ class KillAttempt:
 
 @value
 class MapOutput:
-    """The location of a map's output. A later message for the same index replaces an earlier one.
+    """The location of a map's output. A later message for the same index replaces an earlier message.
 
     `lost`: the output of `attempt` is gone; do not fetch it, and wait for another output. `after` is the
     index of the map whose records precede the records of this map in the input, if that is not the previous

@@ -34,7 +34,8 @@ def module_environment() -> dict[str, str]:
 def search_path() -> list[str]:
     """Return a list with the folder that schedbed is imported from; empty if Python searches it anyway.
 
-    A folder of installed packages must not be added, since it would come before the standard library.
+    A folder of installed packages must not be added, since modules in it would hide those of the standard
+    library.
     """
     top = str(Path(schedbed.__file__).resolve().parent.parent)
     return [] if top in (*site.getsitepackages(), site.getusersitepackages()) else [top]

@@ -22,7 +22,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def go_first() -> None:
-    """Give all threads of this process, and its later children, priority over others, as far as the host allows."""
+    """Give the threads of this process, and its later children, priority over other processes.
+
+    The priority is as high as the host allows.
+    """
     for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, FIRST_NICE)

@@ -83,7 +83,10 @@ class NodeSpec:
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return the node with its rates converted to real seconds, `stretch` of which are one emulated second."""
+        """Return the node with its rates converted from emulated seconds to real seconds.
+
+        An emulated second lasts `stretch` real seconds.
+        """
         if stretch == 1:
             return self
         return replace(

@@ -222,7 +222,7 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return an incarnation number above all earlier ones, even those of another process."""
+        """Return an incarnation number above all earlier numbers, also those of earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
@@ -339,7 +339,7 @@ class TaskTracker:
     # ----------------------------------------------------------- the masters
 
     async def _beat(self) -> None:
-        """Send a heartbeat at each agent report and attempt end. Resend lost heartbeats unchanged."""
+        """Send a heartbeat at each agent report and each attempt end. Resend lost heartbeats unchanged."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -370,7 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and begin a new incarnation, since the JobTracker gave up the old one."""
+        """Stop all attempts and begin a new incarnation, after the JobTracker gave up the current one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):

@@ -136,7 +136,7 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count how often in a row the node omitted each attempt. Remove those omitted too often.
+        """Count how often in a row the node omitted each attempt, and remove attempts omitted too often.
 
         `seen` are the attempts in the node's list.
         """

@@ -129,7 +129,7 @@ class Attempts:
             self._end(running)
 
     def crash(self, attempt: str) -> None:
-        """Kill the attempt's process as by an accident: its report has the state failed, not killed."""
+        """Kill the attempt's process to inject a fault: its report says failed, not killed."""
         if running := self._running.get(attempt):
             running.retried = True
             self._end(running)

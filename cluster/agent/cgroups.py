@@ -30,7 +30,10 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner_mark(pid: int | None = None) -> str:
-    """Return an identifier of a process, by default this one: pid and start time, such as `4711.998877`."""
+    """Return an identifier of a process, by default the current process.
+
+    The identifier is the pid and the start time, such as `4711.998877`.
+    """
     pid = pid or os.getpid()
     return f"{pid}.{start_ticks(pid)}"
 
@@ -84,7 +87,7 @@ class PathFiles:
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the controllers that this process can use. Implements `GroupFiles`."""
+        """Return the names of the control group controllers in use, such as cpu. Implements `GroupFiles`."""
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
@@ -113,7 +116,7 @@ class PathFiles:
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new descriptor of a group's file for reading and writing. Implements `GroupFiles`."""
+        """Return a new file descriptor of a group's file. Implements `GroupFiles`."""
         return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
 
     def move(self, group: str, pid: int) -> None:
@@ -179,9 +182,9 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 
 def make_group(folder: Path) -> None:
-    """Create a group and its parent. Raises CgroupError.
+    """Create a group and its parent group. Raises CgroupError.
 
-    Tries again if the end of another node removes the parent at the same time.
+    Tries again if the agent of another node removes the parent meanwhile.
     """
     for _ in range(20):
         try:

@@ -1,4 +1,4 @@
-"""The configuration of an agent: one JSON line on its standard input, and one with its private key if any."""
+"""The configuration of an agent: one JSON line on standard input, and a second line with TLS keys if any."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ class AgentConfig:
     def to_lines(self) -> str:
         """Return the JSON line without TLS keys, followed by a line with the keys if there are any.
 
-        Between the two lines the agent forks the process for attempts, whose memory must not contain the keys.
+        Between reading the two lines, the agent forks the process for attempts, whose memory must not contain
+        the keys.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"

@@ -121,9 +121,9 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Compute new shares.
+        """Compute new shares. Return the shares that differ from the old shares, by attempt.
 
-        Return the shares that differ from the old ones, and those of attempts in `must`.
+        The shares of the attempts in `must` are always returned.
         """
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
@@ -136,7 +136,7 @@ class CpuShares:
     def _even(self) -> dict[str, float]:
         """Return max-min fair shares in host cores by attempt.
 
-        No share is above one core or the attempt's use, and the rest of the node's CPU is divided equally.
+        No share is above one core or the attempt's use; the remaining CPU of the node is divided equally.
         Small shares get room to grow.
         """
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)

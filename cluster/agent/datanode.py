@@ -112,7 +112,7 @@ class DataNode:
     async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
         """Write `data` as the body of a response.
 
-        Each piece is charged to `stream` (from `sending`) first.
+        Each piece is charged to `stream` (from `sending`) before it is written.
         """
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):

@@ -25,13 +25,13 @@ class BadRequest(Exception):
 
 
 class RootInUse(Exception):
-    """Another agent, or a remaining process of one, uses this folder."""
+    """Another agent, or a remaining process of another agent, uses this folder."""
 
 
 def checked_id(text: str, what: str) -> str:
-    """Return `text` if it is a valid id: letters, digits, '_' and '-'.
+    """Return `text` if it is a valid id: letters, digits, '_' and '-'. Raises BadRequest otherwise.
 
-    Raises BadRequest with `what` as its name.
+    The exception names the value as `what`.
     """
     if not _ID.fullmatch(text):
         raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
@@ -97,7 +97,7 @@ class AgentDir:
         return room.f_bavail * room.f_frsize < ROOM_MIN_BYTES
 
     def fill_disk(self, full: bool) -> None:
-        """Inject a fault: refuse writes from now on; with `full` false, accept them again."""
+        """Inject or end a fault: with `full`, refuse writes from now on; else accept writes again."""
         if full:
             (self.root / FULL_DISK).touch()
         else:

@@ -1,7 +1,7 @@
-"""Access to the files of a node's control groups, by path or by descriptors that the node's owner opened.
+"""Access to the files of a node's control groups, by path or by file descriptors.
 
 An agent uses these files to set limits and to move attempts into groups. Inside a container no path leads to
-the node's groups: a process on the host creates the groups, opens their files as root and passes the
+the node's groups: a process on the host creates the groups, opens their files as root and passes the file
 descriptors. So an attempt, which runs as the same user as the agent, finds no file that it could write.
 """
 
@@ -28,8 +28,8 @@ NODE_GROUP = ""
 def slot_groups(slots: int) -> tuple[str, ...]:
     """Return the names of the control groups for the attempts of a node: `slot-0`, `slot-1`, ...
 
-    There are two groups for each of the `slots` slots: the next attempt waits in one group while the previous
-    attempt dies in the other, so that they share no quota and no memory limit.
+    There are two groups for each of the `slots` slots. The next attempt waits in one group while the previous
+    attempt dies in another, so they share no quota and no memory limit.
     """
     return tuple(f"slot-{index}" for index in range(2 * slots))
 
@@ -37,7 +37,7 @@ def slot_groups(slots: int) -> tuple[str, ...]:
 class Quota(NamedTuple):
     """A CPU limit that a forked process applies to itself just before the attempt's own code.
 
-    `text` is to be written to `descriptor`, an open file of the process's control group.
+    The process writes `text` to `descriptor`, an open file of its control group.
     """
 
     descriptor: int
@@ -85,7 +85,7 @@ class GroupFiles(Protocol):
         ...
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new descriptor of a group's file for reading and writing. Raises OSError."""
+        """Return a new file descriptor of a group's file, for reading and writing. Raises OSError."""
         ...
 
     def move(self, group: str, pid: int) -> None:
@@ -97,7 +97,7 @@ class GroupFiles(Protocol):
 
 
 class DescriptorFiles:
-    """The control groups of a node, accessed by descriptors that another process opened.
+    """The control groups of a node, accessed by file descriptors that another process opened.
 
     An implementation of `GroupFiles`.
     """
@@ -135,7 +135,7 @@ class DescriptorFiles:
         return found.decode().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Return a duplicate of the descriptor of a group's file. Implements `GroupFiles`."""
+        """Return a duplicate of the file descriptor of a group's file. Implements `GroupFiles`."""
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:

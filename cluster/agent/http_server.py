@@ -1,5 +1,7 @@
-"""The agent's HTTP server: authentication, and the endpoints for attempts and reducers. Endpoints for blocks are in
-`datanode`."""
+"""The agent's HTTP server: routes, authentication, and endpoints for attempts and reduces.
+
+The endpoints for blocks are in `datanode`.
+"""
 
 from __future__ import annotations
 

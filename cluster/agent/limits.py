@@ -1,4 +1,4 @@
-"""Enforcement of a node's declared rates: by control groups where the host allows them, else by software budgets."""
+"""Enforcement of a node's declared rates: by control groups if the host allows them, else by software."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ class NodeLimits:
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """Loosen the limits of the group `place`, whose attempt's own code has ended, for the report."""
+        """Loosen the limits of the group `place` after the attempt's own code has ended.
+
+        The attempt can then write its report quickly.
+        """
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
@@ -188,7 +191,10 @@ class NodeLimits:
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
     def declare_memory(self, declared_bytes: int) -> None:
-        """Set the total memory that the node's attempts declare. An excess slows the disk, as by paging."""
+        """Set the total memory in bytes that the node's attempts declare.
+
+        Memory above the node's slows the disk, to model paging.
+        """
         self._declared_bytes = declared_bytes
         if self._node.paging:
             self._set_rates()
@@ -291,7 +297,10 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """Return the files of the node's groups, created here or by the owner of the node. Raises CgroupError."""
+        """Return the files of the node's control groups. Raises CgroupError.
+
+        The groups are created here, or by the owner of the node if `config.groups` is set.
+        """
         if config.groups is not None:
             try:
                 return receive_files(config.groups, config.token)

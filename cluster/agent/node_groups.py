@@ -180,9 +180,9 @@ class NodeGroups:
         self._release_cpu(name)
 
     def rebalance(self) -> None:
-        """Give CPU time that some attempts leave unused to the others. Must be called several times a second.
+        """Divide CPU time that some attempts leave unused among the other attempts.
 
-        Raises CgroupError, OSError.
+        Must be called several times a second. Raises CgroupError, OSError.
         """
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))

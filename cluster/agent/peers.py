@@ -29,7 +29,7 @@ class Peers:
         self._heard = 0  # number of connections that could have been lost
 
     def disturb(self, delays: Mapping[str, float], losses: Mapping[str, float]) -> None:
-        """Set the delays (seconds) and loss shares of connections from and to these nodes."""
+        """Set the delay in seconds, and the fraction lost, of connections from and to each node."""
         self._delays, self._losses = dict(delays), dict(losses)
 
     def meet(self, urls: Mapping[str, str], racks: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ class Peers:
     async def admit(self, request: web.Request) -> str:
         """Return the name of the requesting node; empty for a client outside the cluster.
 
-        Delays the request if a fault says so. Raises HTTP error 503 if a fault blocks the node or loses the
+        Waits for the delay of a network fault. Raises HTTP error 503 if a fault blocks the node or loses the
         connection.
         """
         sender = request.headers.get(HEADER, "")
@@ -60,7 +60,8 @@ class Peers:
     def way_out(self, node: str) -> tuple[str, ...]:
         """Return the names of the budgets that this node charges for bytes that it sends to `node`.
 
-        The result is empty for the same node. The rack's uplink is included if `node` is in another rack.
+        The result is empty if `node` is this node, and includes the rack's uplink if `node` is in another
+        rack.
         """
         if node == self.own:
             return ()
@@ -69,8 +70,8 @@ class Peers:
     def way_in(self, node: str) -> tuple[str, ...]:
         """Return the names of the budgets that this node charges for bytes that `node` sends to it.
 
-        The result is empty for the same node. The core switch and the rack's downlink are included if `node`
-        is in another rack.
+        The result is empty if `node` is this node, and includes the core switch and the rack's downlink if
+        `node` is in another rack.
         """
         if node == self.own:
             return ()

@@ -108,7 +108,7 @@ class Keeper:
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
         """Append the block's bytes up to position `high`, from the first of `nodes` that sends them.
 
-        Raises OSError if no node does.
+        Raises OSError if the bytes cannot be fetched from any node.
         """
         failures: list[str] = []
         for node in nodes:

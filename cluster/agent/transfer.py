@@ -141,7 +141,7 @@ class Relay:
         self._task = asyncio.create_task(self._run(put))
 
     async def send(self, chunk: Chunk) -> None:
-        """Queue a chunk for the next node, and wait while the queue is full."""
+        """Forward a chunk to the next node. Waits while the queue of unsent chunks is full."""
         if self._broken:
             return
         try:

@@ -1,1 +1,1 @@
-"""Sockets between the processes of a live cluster: framed JSON messages, a token, and no pickles."""
+"""Socket connections between the processes of a live cluster: framed JSON messages and a token."""

@@ -32,7 +32,7 @@ class CallCodec:
     def take(self, given: Any) -> dict[str, Any]:
         """Return the arguments of a call, by name, from JSON values.
 
-        Raises WrongValue if one is malformed.
+        Raises WrongValue for a malformed or unknown argument.
         """
         if type(given) is not dict:
             raise WrongValue("expected the arguments by name")

@@ -20,7 +20,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TooLong(Exception):
-    """A frame is longer than the other end accepts."""
+    """A frame is longer than the receiving process accepts."""
 
 
 def frame(value: Any) -> bytes:

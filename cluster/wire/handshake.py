@@ -63,7 +63,7 @@ class Handshake(asyncio.Protocol):
 def handshakes(
     make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
 ) -> Callable[[], asyncio.Protocol]:
-    """Return a factory of connection protocols: `make`, or with TLS one that does the handshake first."""
+    """Return a factory of connection protocols: `make` without TLS, else `Handshake` in front of `make`."""
     if tls is None:
         return make
     context = tls.serving()

@@ -76,7 +76,10 @@ class HttpGate:
         self._others = others
 
     def middleware(self) -> Middleware:
-        """Return a middleware that checks the token of every request. Must be the application's first one."""
+        """Return a middleware that checks the token of every request.
+
+        It must be the application's first middleware.
+        """
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:

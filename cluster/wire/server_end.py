@@ -28,7 +28,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """The state of one client over all its connections: calls, and answers that it may not have received."""
+    """The state of one client over all its connections: running calls, and unconfirmed answers."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
@@ -41,7 +41,10 @@ class _Client:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether a call is new. A repeated call gets its answer again if there is one already."""
+        """Return whether a call is new.
+
+        Send the answer again if the call is repeated and answered already.
+        """
         if number not in self._answers:
             self._answers[number] = None
             return True

@@ -1,4 +1,4 @@
-"""An attempt's process and its descendants: their resource usage from /proc, and signals to all of them."""
+"""An attempt's process and its descendants: their resource usage from /proc, and signals to the processes."""
 
 from __future__ import annotations
 

@@ -107,7 +107,10 @@ class StoppedGroups:
         self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of an attempt whose own code has reported its end, for its report."""
+        """Loosen the CPU limit of an attempt whose own code has reported its end.
+
+        The attempt can then write its report quickly.
+        """
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
         place.share, place.debt_s = max(self._core_speed, END_SHARE), 0.0
@@ -125,7 +128,7 @@ class StoppedGroups:
             os.close(place.withheld)
 
     def rebalance(self) -> None:
-        """Give CPU time that some attempts leave unused to the others.
+        """Divide CPU time that some attempts leave unused among the other attempts.
 
         Must be called several times a second.
         """

@@ -113,7 +113,7 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the next line, empty if the other end has closed, and the descriptors sent with the line."""
+    """Return the next line and the file descriptors sent with it. The line is empty at the end."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)

@@ -1,6 +1,6 @@
-"""The spare processes of a node: each is forked in advance, waits for an attempt, and runs this attempt.
+"""The spare processes of a node: each is forked in advance, waits for an attempt, and runs the attempt.
 
-Each spare has its own group, of which limits are set, and there are two groups per slot.
+Each spare has its own group of processes, to which limits apply. There are two groups per slot.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINE_BYTES = 4096  # maximum length of a message from a fork
 
 @dataclass(eq=False)
 class Spare:
-    """A forked process that waits for an attempt or runs one, in the group with index `place`.
+    """A forked process that waits for an attempt or runs an attempt, in the group with index `place`.
 
     `uid` is the user id of the process if it runs as a separate user.
     """
@@ -139,7 +139,7 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Request a spare for a free group, if there is one and fewer spares wait than the node has slots."""
+        """Request a spare, if a group is free and fewer spares wait than the node has slots."""
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)
@@ -162,7 +162,7 @@ class Spares:
         self._start(self._join(spare))
 
     async def _join(self, spare: Spare) -> None:
-        """Move the spare's process into its group, and add the spare to those that wait for attempts."""
+        """Move the spare's process into its group, and add the spare to the waiting spares."""
         assert spare.pid is not None
         try:
             loop = asyncio.get_running_loop()

@@ -72,7 +72,10 @@ def _status(pid: int, options: int) -> bytes:
 
 
 def _live(descriptors: list[int]) -> int:
-    """Run an agent with these descriptors as its standard streams, and no others. Return the exit code."""
+    """Run an agent with these descriptors as its only open files. Return the exit code.
+
+    The descriptors become standard input, output and error.
+    """
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, OPEN_MAX)

@@ -65,7 +65,7 @@ def load(runner: str) -> Run:
 
 
 class Zygote:
-    """The zygote process: forks, kills and reaps attempts on orders that arrive on the socket `agent`."""
+    """The zygote process, which forks, kills and reaps attempts on orders from the socket `agent`."""
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
@@ -219,7 +219,7 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """Kill (SIGKILL) a child and its process group, if it has one already."""
+    """Kill (SIGKILL) a child, and its process group if the child has its own."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
