@@ -21,7 +21,7 @@ class Strangers:
     """The connected peers of one server that have not sent `token` yet.
 
     A peer is disconnected after `patience_s` seconds. If there are more than `places` peers, the peer that
-    has waited longest is disconnected. A crowd of silent peers thus cannot keep out other peers.
+    has waited longest is disconnected, so that silent peers cannot keep out other peers.
     """
 
     def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:

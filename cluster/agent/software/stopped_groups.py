@@ -205,9 +205,9 @@ class StoppedGroups:
         return used_s
 
     def _pass_time(self, place: _Place) -> None:
-        """Subtract the CPU seconds that the share allows for the time since the last call from the debt.
+        """Reduce the group's debt by the CPU seconds that its share allowed since the last call.
 
-        If the processes are stopped, the time is added to the stopped time for the pacer.
+        While the processes are stopped, also add the elapsed time to the stopped time that the pacer reads.
         """
         now_s = self._clock()
         elapsed_s, place.looked_s = now_s - place.looked_s, now_s
