@@ -110,10 +110,8 @@ class Predictor:
             self.errors.add(self.next, value, last)
         self._history.append(value)
         self._alike = self._alike + 1 if value == last else 1
-        steady = self._alike >= self._window and value in (
-            0.0,
-            1.0,
-        )  # Sums of 0 and 1 are exact, so the fit is not needed.
+        # Sums of 0 and 1 are exact, so that the fit would give the same value.
+        steady = self._alike >= self._window and value in (0.0, 1.0)
         self.next = value if steady else predict(self._history)
 
 

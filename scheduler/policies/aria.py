@@ -73,7 +73,7 @@ class Aria:
     """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class Easy:
     whole seconds, so that ends meant to coincide differ slightly."""
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
         self._backfill = backfill

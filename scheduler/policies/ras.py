@@ -58,7 +58,7 @@ class Ras:
     """
 
     limits = Limits(slots=False)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
