@@ -145,8 +145,7 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the slots of jobs that lack slots, since their tasks may run for
-        long.
+        """Implement `Hooks.tick`: recompute the slots of jobs that lack slots.
 
         If the cluster has grown or shrunk, the slots of all jobs with a deadline are recomputed.
         """

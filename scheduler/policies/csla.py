@@ -25,15 +25,13 @@ class LoadAware(Explained):
     def __init__(self, order: Order, locality: Locality, admission: LoadTags) -> None:
         super().__init__(order, locality, admission)
         self._tags = admission
-        self._passed = dict.fromkeys(
-            TaskKind, False
-        )  # Whether the last offer that only tags refused was left unanswered.
+        # Whether the last offer that only tags refused was left unanswered.
+        self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: answer like `Composed`, except that tags cannot refuse two such offers
-        in a row.
+        """Implement `Policy.decide`: answer like `Composed`, but take a refused job at every second refusal.
 
-        The second offer that only tags refuse gets a task of the first refused job.
+        Only offers count that would start a task without the tags. The first refused job gets the slot.
         """
         tags = self._tags
         tags.skipped = None

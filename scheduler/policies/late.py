@@ -55,9 +55,8 @@ class Late:
         self._copies = dict.fromkeys(TaskKind, 0)  # Numbers of live copies.
         self._copied: dict[str, dict[str, None]] = {}  # tasks, by job
         self._rates: dict[tuple[str, TaskKind], list[float]] = {}  # of attempts that succeeded, sorted
-        self._speeds: dict[
-            NodeId, float
-        ] = {}  # By node, from attempts that run or ended there; 1 is the median.
+        # By node, from attempts that run or ended there; 1 is the median.
+        self._speeds: dict[NodeId, float] = {}
         self._slow: dict[NodeId, None] = {}
         self._candidates: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
 

@@ -86,9 +86,7 @@ class Ras:
         self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
         self._poorest: list[KnownJob] = []  # the jobs of the last cycle, lowest utility first
         self.rest_turn = 0  # grows when a node that rests may get a task again
-        self._least: dict[
-            tuple[float, ...], Amounts
-        ] = {}  # Smallest demand of any of their maps, by kind of node.
+        self._least: dict[tuple[float, ...], Amounts] = {}  # Smallest demand of their maps, by kind of node.
 
     # Events of jobs
 
@@ -126,8 +124,7 @@ class Ras:
             self.rest_turn += 1
 
     def rests(self, node: NodeView) -> bool:
-        """Implement `Resting.rests`: return whether no job could start a task on the node before the next
-        cycle ends.
+        """Implement `Resting.rests`: return whether no job could start a task on the node in this cycle.
 
         Running reduces count with the smallest demand they may have, since their demand changes with their
         job's maps.

@@ -43,8 +43,7 @@ class MeanMap:
 
 @dataclass(slots=True)
 class Share:
-    """The result of a control cycle for one job: its utility, and the number of placed tasks by kind and
-    node.
+    """The result of a control cycle for one job: its utility, and its placed tasks by kind and node.
 
     `required`, `pending`: numbers of map slots needed and of unfinished maps. `since_s`: start of the cycle.
     `reducing`: reduces count with their demand after the shuffle.
