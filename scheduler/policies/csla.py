@@ -29,9 +29,9 @@ class LoadAware(Explained):
         self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: answer like `Composed`, but take a refused job at every second refusal.
+        """Implement `Policy.decide`: answer like `Composed`, but overrule every second refusal by tags.
 
-        Only offers count that would start a task without the tags. The first refused job gets the slot.
+        If tags alone leave an offer without a task, the next such offer gets a task of the first refused job.
         """
         tags = self._tags
         tags.skipped = None

@@ -21,9 +21,9 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Latencies of the masters and their messages, in seconds; those of attempts are in `Latencies`.
+    """Latencies of the masters and their messages, in seconds. The latencies of attempts are in `Latencies`.
 
-    To be calibrated against live runs. Heartbeats do not queue at the JobTracker.
+    The values are to match live runs. Heartbeats do not queue at the JobTracker.
     """
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat
@@ -37,7 +37,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Makes a share of all attempts slow: `factor` times the CPU time (or the whole duration if that is known)."""
+    """Slow attempts: the given share of all attempts takes `factor` times the CPU time (or the whole duration
+    if that is known)."""
 
     share: float = 0.0
     factor: float = 5.0
@@ -54,16 +55,17 @@ class CostModel(Protocol):
     """The costs of tasks. Repeated calls must return the same costs."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of a map."""
+        """Return the cost of the job's map with that index."""
         ...
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of a reduce."""
+        """Return the cost of the job's reduce with that index."""
         ...
 
 
 class Rows(Sink, Protocol):
-    """A receiver of all rows in the order of events: the core's, and those that the driver adds in a live run."""
+    """A receiver of all rows of a simulation, in the order of events: the rows of the core (`Sink`), and rows
+    of heartbeats, blocks and faults."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Take the row of a heartbeat."""
@@ -82,14 +84,15 @@ MakeEmulation = Callable[["Setup", Store], Emulation]
 class Setup:
     """Everything that determines a simulation: equal values give equal rows.
 
-    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a PlannedJob is
-    placed by the NameNode with `files`, as in a live run. `contention`: attempts share the resources of their nodes
-    (fluid), else each takes its own time. `play_all_beats`: simulate also heartbeats that change nothing. Without
-    `skip_rows` there are no decision rows for jobs that were offered a node and did not take it; under delay
-    scheduling these are most rows. `play` distinguishes runs of the same seed that differ only in the phases of the
-    nodes' heartbeats, as live runs do. `sizes`: which costs a user's policy can read. `framework`: costs that a
-    framework adds to tasks. Tasks of a job and kind without `cpu_factors` take the CPU time of their cost.
-    `snapshot_every`: events between snapshots of the JobTracker, if a fault stops the JobTracker.
+    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a
+    PlannedJob is placed by the NameNode with `files`, as in a live run. `contention`: attempts share the
+    resources of their nodes (fluid), else each attempt takes its own time. `play_all_beats`: simulate also
+    heartbeats that change nothing. Without `skip_rows` there are no decision rows for jobs that were offered
+    a node and did not take it; under delay scheduling these are most rows. `play` distinguishes runs of the
+    same seed that differ only in the phases of the nodes' heartbeats, as live runs do. `sizes`: the costs
+    that a user's policy can read. `framework`: costs that a framework adds to tasks. Tasks of a job and kind
+    without `cpu_factors` take the CPU time of their cost. `snapshot_every`: events between snapshots of the
+    JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -116,8 +119,11 @@ class Setup:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a simulation. `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the
-    ends of map stages (Verma et al., 2011)."""
+    """Counts of a simulation.
+
+    `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the ends of map stages
+    (Verma et al., 2011).
+    """
 
     events: int = 0
     jobs: int = 0  # ended
@@ -130,4 +136,5 @@ class Statistics:
 
 
 class Stuck(Exception):
-    """Jobs wait, but no event is left, or no node will ever come back."""
+    """The simulation cannot end: jobs wait, but no event is left, or all nodes are down and none will
+    return."""
