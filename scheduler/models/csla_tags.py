@@ -125,8 +125,8 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s` (all
-        seconds)."""
+        """Add one finished map: its duration, its CPU time on one core, and its I/O time on an idle disk, in
+        seconds."""
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s

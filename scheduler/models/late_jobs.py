@@ -137,8 +137,8 @@ class _Model:
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
         """Add one job to the program (constraints a to d).
 
-        The job's hint continues a simple schedule that serves the jobs in order and fills no gaps. The solver
-        starts from these hints, so that even a small search limit gives a plan.
+        The solver starts from hints: a simple schedule that serves the jobs in the given order and fills no
+        gaps. Even a small search limit therefore gives a plan.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -188,11 +188,11 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, except that jobs which must be late come last (Moore and Hodgson's rule).
+    """Return the jobs by deadline, with the jobs that must be late at the end (Moore and Hodgson's rule).
 
-    The rule treats the whole cluster as one machine. Where a job would end late, the accepted job with the
-    most work moves to the end. The work of a job is the time of its longer stage on all slots; one reduce
-    time is added when the end is compared with the deadline. The solver only starts from this order.
+    The rule treats the whole cluster as one machine. If a job would end late, the accepted job with the most
+    work moves to the end. The work of a job is the time of its longer stage on all slots; one reduce time is
+    added when the end is compared with the deadline. The solver uses this order only as its starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []

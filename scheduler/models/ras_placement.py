@@ -185,8 +185,9 @@ class Placement:
     def _improve(self, node: int) -> None:
         """Move capacity of the node from jobs with high utility to jobs with low utility (lines 11 to 23).
 
-        The job with the highest utility gives up maps while its utility stays at least that of the poorest
-        job that could use the room. Then the jobs with the lowest utilities get maps until none fits.
+        The job with the highest utility gives up maps while its utility stays at least that of the job with
+        the lowest utility that could use the room. Then the jobs with the lowest utilities get maps until
+        none fits.
         """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)

@@ -43,10 +43,8 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of a capacity that is `capacity` percent of the node's CPU and disk.
-
-        Memory is not changed.
-        """
+        """Return the demands relative to `capacity` percent of the node's CPU and disk. Memory is not
+        changed."""
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),

@@ -66,7 +66,8 @@ class BalancedPool:
                 self._used[kind][pool] -= running
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the ready jobs of its pool or remove it."""
+        """Implement `Hooks.changed`: add the job to its pool's ready jobs, or remove it if no task is
+        ready."""
         if job.active:
             self._file(job, kind)
 

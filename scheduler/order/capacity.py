@@ -38,7 +38,7 @@ class Capacity:
 
     With `map_slot_memory_bytes` or `reduce_slot_memory_bytes` (None is off), a task that declares more memory
     takes several slots, at most all slots of a node. A node with too few free slots keeps them for such a
-    task; a job can make at most as many nodes wait as it has unstarted tasks.
+    task, but for each job only on as many nodes as the job has unstarted tasks.
 
     With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks
     whose input is neither on the node nor in its rack. Reduces and maps without input count as such tasks.
@@ -250,7 +250,8 @@ class Capacity:
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return how much the job's queue holds, as text to be added to the reason of a launch."""
+        """Return the held and guaranteed resources of the job's queue as text, to be added to the reason of a
+        launch."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 
     def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
@@ -266,8 +267,10 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return the number of tasks with input off the node's rack that the node's current heartbeat has
-    started."""
+    """Return the number of tasks started by the node's current heartbeat that read from another rack.
+
+    Reduces and maps without input count as well.
+    """
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 

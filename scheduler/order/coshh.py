@@ -86,7 +86,7 @@ class ReadyByClass:
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """Remove the job from its class, if it has one here."""
+        """Remove the job if it is among the ready jobs."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)
@@ -154,7 +154,8 @@ class Coshh:
         self._stale = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the user's ready jobs of its class or remove it."""
+        """Implement `Hooks.changed`: add the job to its user's ready jobs, or remove it if no task is
+        ready."""
         waiting = self._waiting[kind][job.user]
         if job.stage(kind).ready:
             waiting.put(job, self._class_of.get(job.job))
@@ -254,7 +255,8 @@ class Coshh:
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's class and whether it is suggested for the node, to be added to the reason of a launch."""
+        """Return the job's class and whether the class is suggested for the node, as text for the reason of a
+        launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:

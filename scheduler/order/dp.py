@@ -43,8 +43,8 @@ class Account:
 
 
 class Bidder(Pool):
-    """A user with the ready jobs, the remaining budget (`left`), the declared bid (`most`) and the bid of
-    this interval (`bid`), which is the weight of the pool."""
+    """The pool of one user's jobs, with the remaining budget (`left`), the declared bid (`most`) and the bid
+    of this interval (`bid`), which is the pool's weight."""
 
     __slots__ = ("bid", "left", "most")
 

@@ -62,7 +62,7 @@ class Fair(PoolOrder):
         return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
-        """Return the pool's settings, or the default ones."""
+        """Return the settings of the pool with that name, or the default settings."""
         return self._settings.get(pool, self._default)
 
     def preempt(self, view: View) -> Sequence[Kill]:

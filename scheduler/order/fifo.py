@@ -29,7 +29,7 @@ class Fifo:
         return self._ready[kind]
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the ready jobs or remove it."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         ready = self._ready[kind]
         if job.stage(kind).ready:
             if job not in ready:

@@ -112,7 +112,8 @@ class Hod:
             cluster.largest_vcores[kind] = max(cluster.largest_vcores[kind], demand.vcores)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the ready jobs of its cluster or remove it."""
+        """Implement `Hooks.changed`: add the job to its cluster's ready jobs, or remove it if no task is
+        ready."""
         ready = self.cluster_of(job).ready[kind]
         if job.stage(kind).ready:
             if job not in ready:

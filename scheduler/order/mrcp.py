@@ -67,7 +67,8 @@ class Mrcp:
     def ended(self, view: View, attempt: AttemptView) -> None:
         """Implement `Hooks.ended`: add the attempt's time to the mean task times.
 
-        The first success of a task of a user's job name and kind requests a new plan.
+        If the job has a deadline, the first success for its user, job name and kind of task requests a new
+        plan.
         """
         self._times.ended(view, attempt)
         job = attempt.task.job
@@ -86,7 +87,7 @@ class Mrcp:
             self._unstarted.pop((job.job, kind), None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: sort the job among the ready jobs again, or remove it."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, self._key(job, kind))
         else:

@@ -64,7 +64,7 @@ class PerformanceDriven:
         self._times.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: sort the job among the ready jobs again, or remove it."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         due = self._due[kind]
         if not job.stage(kind).ready:
             self._ready[kind].drop(job)

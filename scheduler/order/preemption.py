@@ -1,5 +1,5 @@
-"""Preemption as in HFS: finds pools that have been short of slots for too long, and chooses the tasks to kill
-for them."""
+"""Preemption as in HFS (Hadoop's fair scheduler): the pools that have been short of slots for too long, and
+the tasks to kill for them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def take_back(
 ) -> Iterator[tuple[str, Kill]]:
     """Yield a kill, with the pool it serves, for each slot in `owed` (pool, number of slots, reason).
 
-    Slots that are being freed already count first. Attempts are taken only from pools above their value in
+    Slots that are already being freed need no kill. Attempts are taken only from pools above their value in
     `shares`.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}

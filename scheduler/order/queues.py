@@ -68,12 +68,12 @@ def over_max(held: Held, need: int, most: float) -> bool:
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the amount at which the queue gives one user no more (CapacitySchedulerQueue in Hadoop 0.20).
+    """Return the user limit: a user who holds this amount gets no more of the queue (as in Hadoop 0.20).
 
-    The amount is in slots or in bytes of memory. It is the larger of an equal part for each of the queue's
-    users and the minimum percentage, both of the queue's capacity or of its use if that is larger; at most
-    `factor` times the capacity. A queue without a guaranteed share has no such maximum, and one task may
-    always run.
+    The amount is in slots or in bytes of memory. The limit is the larger of an equal part for each of the
+    queue's users and the minimum percentage, both of the queue's capacity or of its use if that is larger; at
+    most `factor` times the capacity. A queue without a guaranteed share has no such maximum, and one task may
+    always run. Source: CapacitySchedulerQueue.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

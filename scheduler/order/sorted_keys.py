@@ -35,7 +35,7 @@ class SortedKeys(Generic[H]):
         return item in self._key_by_item
 
     def put(self, item: H, key: tuple[Any, ...]) -> None:
-        """Add the item with that key, or change the key of an item that is there."""
+        """Add the item with that key. If the item is already in the list, change its key."""
         old = self._key_by_item.get(item)
         if old == key:
             return

@@ -71,10 +71,10 @@ class Aria:
 
     `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
     all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
-    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: the jobs that get slots which no
-    job with a deadline lacks: all, deadline (jobs with a deadline), others (jobs without a deadline) or none.
-    Excluded jobs without a deadline run when there is no job with a deadline. `profiles`: by kind and name;
-    profiles of kind `aria` are from earlier runs, by `profile_name`.
+    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: the jobs that get the slots left
+    over when no job with a deadline lacks slots: all, deadline (jobs with a deadline), others (jobs without a
+    deadline) or none. Excluded jobs without a deadline run when there is no job with a deadline. `profiles`:
+    by kind and name; profiles of kind `aria` are from earlier runs, by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -190,7 +190,8 @@ class Aria:
     # Offers
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: add the job to the ready jobs of that kind or remove it."""
+        """Implement `Hooks.changed`: add the job to the ready jobs of that kind, or remove it if no task is
+        ready."""
         self._place(job, kind)
         if self._after_maps and kind is MAP:
             self._place(job, REDUCE)
@@ -217,8 +218,8 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide` (lines 4 to 21): serve jobs that lack slots, then give spare slots
-        away."""
+        """Implement `Policy.decide`: offer the slot to jobs that lack slots, then to other jobs (lines 4 to
+        21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:

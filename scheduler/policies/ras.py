@@ -107,7 +107,8 @@ class Ras:
                 placed.remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the duration of a successful map to the means."""
+        """Implement `Hooks.ended`: add the time of a successful map to the job's and the cluster's mean map
+        time."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
@@ -117,8 +118,8 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: nodes may get a task of the job again, if a control cycle has
-        placed the job."""
+        """Implement `Resting.stage_ready`: end the rest of nodes, for a job that the last control cycle
+        placed."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -302,8 +303,8 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job has unstarted maps but no running map. Its reduces must then leave room to
-        the maps."""
+        """Return whether the job has unstarted maps but no running map, so that its reduces must leave
+        room."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod

@@ -203,7 +203,7 @@ def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], 
 
 
 def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
-    """Return the smallest use that the node's running tasks may have before one of them ends.
+    """Return the smallest amounts of resources that the node's running tasks may use until one of them ends.
 
     `know` returns the state of a job, with its demands.
     """

@@ -74,7 +74,7 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def beat(self) -> bool:
-        """Return whether any part needs the next heartbeat, of whichever node."""
+        """Return whether any part needs the next heartbeat of any node."""
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_beat(self, view: View, node: NodeView) -> None:

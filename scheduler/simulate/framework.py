@@ -51,8 +51,7 @@ class Framework:
 
     @property
     def news_after_s(self) -> float:
-        """Return the delay in seconds from a reply that lists map outputs until the node's reduces can fetch
-        these."""
+        """Return the seconds from a reply that lists map outputs until the node's reduces can fetch them."""
         return 0.0 if self.recorded_shuffle else self.fetch_poll_s
 
     def start_s(self, kind: TaskKind, cost: TaskCost) -> float:

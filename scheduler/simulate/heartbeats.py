@@ -254,8 +254,8 @@ class Beats:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
-        """Return whether a fault still delays the heartbeat. The delays of request and reply both count
-        before the service."""
+        """Return whether a fault still delays the heartbeat. The delay of its reply is added to its own
+        delay."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:

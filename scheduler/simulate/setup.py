@@ -23,7 +23,7 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 class Timing:
     """Latencies of the masters and their messages, in seconds. The latencies of attempts are in `Latencies`.
 
-    The values are to match live runs. Heartbeats do not queue at the JobTracker.
+    The values should match live runs. Heartbeats do not wait in a queue at the JobTracker.
     """
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat

@@ -379,7 +379,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Restart the JobTracker from its journal, and carry out the effects that may be unfinished."""
+        """Bring the JobTracker back from its journal, and carry out the effects that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.wakes.follow(self.master.books, self.master.policy)
         self.beats.follow()

@@ -152,7 +152,7 @@ class Storage:
     def write_output(
         self, now_s: float, node: NodeId, attempt: tuple[str, str, int], lengths: Sequence[int]
     ) -> None:
-        """Write the output of an attempt that is sure to be committed, in one step. Raises NoNodes.
+        """Write the output of an attempt that is certain to be committed, in one step. Raises NoNodes.
 
         This replaces `allocate`, `written` and `commit`. `attempt`: its job, id and index. `lengths`: bytes
         of each block.
@@ -207,7 +207,7 @@ class Storage:
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:
-        """Replace the NameNode by a new one with the same journal. Nodes have to register again."""
+        """Replace the NameNode by a new NameNode with the same journal. Nodes have to register again."""
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:

@@ -233,8 +233,8 @@ class Wakes:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Record that the first reduce of a job has started on the node or, with `runs` false, that its last
-        has ended there."""
+        """Record the start of a job's first reduce on the node or, with `runs` false, the end of its last
+        reduce there."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:

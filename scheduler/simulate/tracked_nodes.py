@@ -80,7 +80,7 @@ class SimNode(Tracker):
         self.join_again()
 
     def join_again(self) -> None:
-        """Start the next incarnation, with no heartbeat on the way and no timer scheduled."""
+        """Start the next incarnation, without pending heartbeats or scheduled timers."""
         self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0

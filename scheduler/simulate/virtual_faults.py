@@ -116,7 +116,7 @@ class Faults:
             self.simulation.queue.push(next_s, FAULT, 0)
 
     def inject(self, now_s: float, _: int) -> None:
-        """Begin or end the fault that is due, and schedule the next one."""
+        """Begin or end the fault that is due, and schedule the next begin or end."""
         row = self._plan.step(now_s)
         if row is not None:
             self.simulation.rows.fault(row)
@@ -273,7 +273,7 @@ def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set the delays and loss shares of the nodes' connections to the sums over all faults in force."""
+    """Delay and lose messages of the nodes: apply the sums of all delays and loss shares in force."""
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
@@ -307,9 +307,10 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Corrupt or delete one replica that matches the fault. Return its block and node; "" if there is none.
+    """Lose one replica that matches the fault. Return its block and node as text; "" if there is none.
 
-    The NameNode learns of a corrupt replica immediately; in a live run only when it is read.
+    The replica is marked corrupt or removed. The NameNode learns of a corrupt replica immediately; in a live
+    run only when the replica is read.
     """
     simulation = faults.simulation
     names = simulation.storage.names
@@ -352,11 +353,11 @@ def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of a kind of fault: the functions that begin it and end it.
+    """The effect of a kind of fault: the functions that begin and end the fault.
 
-    `begin` returns the target if it was chosen. `touches_heartbeats`: messages to the JobTracker may be late
-    or lost, so that no heartbeat is skipped. `silences`: the nodes send no heartbeats, and none of their
-    heartbeats is skipped.
+    `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
+    JobTracker may be late or lost, so that no heartbeat is skipped. `silences`: the nodes send no heartbeats,
+    and none of their heartbeats is skipped.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]
