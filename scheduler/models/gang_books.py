@@ -32,7 +32,7 @@ class GangBooks:
         return view.slots(MAP) - sum(self.held.values())
 
     def start(self, view: View, job: JobView) -> None:
-        """Add a job as a gang that holds its slots from now on."""
+        """Start a job as a gang. The job holds its slots from now on."""
         self.held[job.job] = gang_size(view, job)
         self.started[job.job] = self.starting[job.job] = job
 

@@ -90,7 +90,7 @@ class JobProfile:
         return JobProfile(**phases, **figures, runs=runs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON values."""
+        """Return the profile as JSON values, which `from_json` converts back."""
         phases = {name: list(getattr(self, name)) for name in PHASES}
         return {**phases, **{name: getattr(self, name) for name in FIGURES}, "runs": self.runs}
 

@@ -188,11 +188,12 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, with the jobs that must be late at the end (Moore and Hodgson's rule).
+    """Return the jobs by deadline, with jobs that cannot end in time moved to the end.
 
-    The rule treats the whole cluster as one machine. If a job would end late, the accepted job with the most
-    work moves to the end. The work of a job is the time of its longer stage on all slots; one reduce time is
-    added when the end is compared with the deadline. The solver uses this order only as its starting point.
+    This is Moore and Hodgson's rule, with the whole cluster as one machine. If a job would end late, the
+    accepted job with the most work moves to the end. The work of a job is the time of its longer stage on all
+    slots; one reduce time is added when the end is compared with the deadline. The solver uses this order
+    only as its starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []

@@ -139,8 +139,8 @@ class Placement:
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the demand of one reduce of the job in its current phase. A shuffle counts with all parallel
-        fetches."""
+        """Return the demand of one reduce of the job in its current phase, with all parallel fetches
+        active."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 

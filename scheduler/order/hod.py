@@ -38,7 +38,7 @@ class PrivateCluster:
         self.nodes: list[NodeId] = []
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.suspects: dict[str, None] = {}  # jobs with a failure, which may avoid nodes
-        self.largest_bytes = dict.fromkeys(TaskKind, 0)  # of any task that was ever submitted
+        self.largest_bytes = dict.fromkeys(TaskKind, 0)  # The largest demand of all tasks submitted so far.
         self.largest_vcores = dict.fromkeys(TaskKind, 0)
 
 

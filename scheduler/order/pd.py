@@ -44,7 +44,7 @@ class PerformanceDriven:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self._due: dict[TaskKind, dict[str, JobView]] = {
             kind: {} for kind in TaskKind
-        }  # ready, with a deadline
+        }  # Ready jobs with a deadline.
 
     # Groups of jobs
 

@@ -22,7 +22,7 @@ class PoolOrder(ABC):
         self.pools: dict[str, Pool] = {}
         self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
             kind: SortedKeys() for kind in TaskKind
-        }  # the ready jobs of each pool that has some
+        }  # The ready jobs of each pool that has any.
 
     @abstractmethod
     def new_pool(self, name: str) -> Pool:

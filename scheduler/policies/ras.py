@@ -118,8 +118,8 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: end the rest of nodes, for a job that the last control cycle
-        placed."""
+        """Implement `Resting.stage_ready`: let resting nodes be checked again if the last cycle placed the
+        job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -319,8 +319,8 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """Return which resource is too small for another task next to the running tasks (equation 6); None if
-        it fits."""
+        """Return why another task does not fit next to the running tasks (equation 6); None if the task
+        fits."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)

@@ -156,7 +156,7 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job as input of the next control cycle, placed where its tasks run.
+        """Return the job as input of the next control cycle, placed on the nodes where its tasks run.
 
         `numbers`: numbers of the nodes by name. `kinds`: the job's demands by kind of node. Until one of its
         maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no tasks from

@@ -33,19 +33,22 @@ def watch_of(policy: Policy) -> BeatWatch | None:
 
 
 def acts_on_ticks(policy: Policy) -> bool:
-    """Return whether the policy does anything on a tick: its attribute `acts_on_ticks`, else whether it has `tick` or
-    `preempt`."""
+    """Return whether the policy acts on ticks.
+
+    The policy's attribute `acts_on_ticks` decides. Without this attribute, the methods `tick` and `preempt`
+    count as acting.
+    """
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 
 
 class Resting(Protocol):
-    """The interface of a shipped policy or admission that predicts on which nodes it starts nothing.
+    """The interface of a shipped policy or admission that can tell which nodes would get no task for now.
 
-    Such nodes rest: their heartbeats can be skipped even if they have free slots, since an offer would not
-    even write a row. `rest_turn` is a counter that grows when a resting node may get a task without having
-    reported anything. A policy may also have `stage_ready(job, kind)`, which is called as soon as tasks may
-    start; `changed` is called later.
+    Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
+    have no effect, not even a decision row. `rest_turn` is a counter that grows when a resting node may get a
+    task without having reported anything. A policy may also have `stage_ready(job, kind)`, which is called as
+    soon as tasks may start; `changed` is called later.
     """
 
     rest_turn: int

@@ -36,11 +36,11 @@ class Framework:
     init_poll_s: float = 0.0  # between polls for jobs to initialize; 0: each job at once
     init_s: float = 0.0  # from a poll, or the submission, until the job is initialized
     init_jobs: int = 0
-    setup_s: float = 0.0  # the set-up task of a job, before any other
-    cleanup_s: float = 0.0  # the clean-up task, after all others
+    setup_s: float = 0.0  # the set-up task of a job, before all other tasks
+    cleanup_s: float = 0.0  # the clean-up task, after all other tasks
     localize_s: float = 0.0  # before a node's first task of a job: fetching the job's files
     jvm_s: float = 0.0  # from the start of an attempt to its first line
-    fetch_poll_s: float = 0.0  # until a reduce has heard of map outputs and fetched the last one
+    fetch_poll_s: float = 0.0  # until a reduce has learned of map outputs and fetched the last one
     recorded_shuffle: bool = False
     fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
 

@@ -27,9 +27,9 @@ class Timing:
     """
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat
-    decision_s: float = 0.0005  # the service of one heartbeat
-    reply_s: float = 0.002  # from there to the node
-    commit_s: float = 0.008  # from an attempt's report to its output in place
+    decision_s: float = 0.0005  # the JobTracker's service of one heartbeat
+    reply_s: float = 0.002  # from the end of the service to the node
+    commit_s: float = 0.008  # from an attempt's report until its output is in place
     resend_s: float = 0.1  # until a lost heartbeat is sent again
     boot_s: float = 1.0  # from a node's restart to its registration
     begin_s: float = 0.0  # from the run's start, with the nodes up, until they find the JobTracker at work
@@ -126,13 +126,13 @@ class Statistics:
     """
 
     events: int = 0
-    jobs: int = 0  # ended
+    jobs: int = 0  # ended jobs
     launches: int = 0
-    ends: int = 0  # of attempts, as far as they were reported
+    ends: int = 0  # reported ends of attempts
     beats: int = 0  # simulated heartbeats
     beats_elided: int = 0
-    steps: int = 0  # of the driver's own queue and of the emulation's
-    solved: Solved = field(default_factory=Solved)  # rates of attempts that contend
+    steps: int = 0  # events of the driver's queue and of the emulation's queue
+    solved: Solved = field(default_factory=Solved)  # statistics of the rates of attempts under contention
 
 
 class Stuck(Exception):

@@ -198,7 +198,7 @@ class Simulation:
 
     @property
     def jobs(self) -> Sequence[JobSpec]:
-        """Return all jobs, by submit time."""
+        """Return all jobs of the run, sorted by submit time."""
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:

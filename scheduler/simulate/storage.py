@@ -46,7 +46,7 @@ class Storage:
         self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # Allocated blocks by path.
         self._wrote: dict[str, dict[str, None]] = {}  # By job: attempts that have begun a file.
         self._dropped: dict[str, dict[str, None]] = {}  # By running job: attempts that were given up.
-        self._ended: dict[str, None] = {}  # jobs
+        self._ended: dict[str, None] = {}  # ended jobs
 
     def _name_node(self) -> NameNode:
         order = [node.node for node in self._cluster.nodes]

@@ -54,7 +54,7 @@ class Chain:
 
 
 class Wakes:
-    """The schedule of heartbeat timers.
+    """The schedule of heartbeat timers, with rings: sets of nodes in the order of their timers.
 
     `elides`: skip heartbeats that change nothing. If false, all timers are simulated and the rings and chains
     are not used.
@@ -125,7 +125,7 @@ class Wakes:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the node's next timer if it fires by `until_s`, when the node will have something to
+        """Schedule the node's next timer if it fires at or before `until_s`, the time of the node's next
         report."""
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
@@ -172,9 +172,9 @@ class Wakes:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Update the node's membership in the rings of free slots, and schedule its next timer if needed.
+        """Add the node to the rings of nodes with free slots, or remove it, and schedule its timer if needed.
 
-        A resting node is in no ring.
+        A resting node (see `elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(held)
         if rests:
@@ -192,7 +192,7 @@ class Wakes:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Check all resting nodes again if the policy's `rest_turn` has grown."""
+        """Check again whether resting nodes still rest, if the policy's counter `rest_turn` has grown."""
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn
             resting, self._resting = self._resting, {}

@@ -385,4 +385,4 @@ EFFECTS: dict[str, Effect] = {
     "crash_jobtracker": Effect(crash_jobtracker, recover_jobtracker, touches_heartbeats=True),
     "restart_namenode": Effect(restart_namenode),
 }
-"""By kind."""
+"""The effects by kind of fault."""
