@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 def tag(cpu: bool, io: bool) -> int:
-    """Return the tag with these two bits as a number from 0 to 3."""
+    """Return the tag with the CPU bit and the I/O bit as given, a number from 0 to 3."""
     return (CPU if cpu else 0) + (IO if io else 0)
 
 

@@ -49,7 +49,7 @@ class Fair(PoolOrder):
 
     @property
     def preempts(self) -> bool:
-        """Return whether the order kills attempts, which it does if a timeout is set."""
+        """Return whether the order kills attempts: true if a timeout is set."""
         return self._preemption is not None
 
     @property

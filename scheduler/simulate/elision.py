@@ -35,8 +35,8 @@ def watch_of(policy: Policy) -> BeatWatch | None:
 def acts_on_ticks(policy: Policy) -> bool:
     """Return whether the policy acts on ticks.
 
-    The policy's attribute `acts_on_ticks` decides. Without this attribute, the methods `tick` and `preempt`
-    count as acting.
+    The result is the policy's attribute `acts_on_ticks`; without this attribute, whether the policy has
+    `tick` or `preempt`.
     """
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
