@@ -181,7 +181,7 @@ def _tell_what_differed(record: RunFile) -> None:
                 print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
-def finish(folder: Path, *, report: bool = True, plots: bool = True, beside: Beside | None = None) -> None:
+def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None) -> None:
     """Make the tables, the summary, the timeline and the report from the measurements, and print the
     comparison.
     """

@@ -287,7 +287,7 @@ class JobTracker:
         for task in list(self._tasks):
             task.cancel()
         self._journal.close()
-        if TIME_BOUND.on_tick == self._look_at_files:
+        if TIME_BOUND.on_tick == self._tick:
             TIME_BOUND.on_tick = look_at_nothing
         self._kept_open.close()
 

@@ -41,7 +41,7 @@ class OutputBound:
             if CALL_MARK.inside and get_ident() == CALL_MARK.thread:
                 self._written += len(text)
                 if self._written > self._most:
-                    raise PermissionError(f"the policy wrote more than {self._most:,} bytes of output")
+                    raise PermissionError(f"the policy wrote more than {self._most:,} characters of output")
             return write(text)
 
         stream.write = write_bounded
