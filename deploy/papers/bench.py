@@ -107,10 +107,10 @@ class Bench:
     ) -> Played:
         """Run a scenario, given as in a file or resolved, in the subfolder `name` of the bench's folder.
 
-        A `seed` in the scenario overrides the bench's seed, and `repeats` its number of repeats. `slowdowns` are
-        measured on request only, since each job is then also simulated alone. A name that was run before is
-        not run again, so that experiments share runs. Raises RunFailed under the same conditions as `schedbed
-        run`.
+        A `seed` in the scenario overrides the seed of the bench; `repeats` overrides its number of repeats.
+        `slowdowns` are measured on request only, since each job is then also simulated alone. A name that was
+        run before is not run again, so that experiments share runs. Raises RunFailed under the same
+        conditions as `schedbed run`.
         """
         folder = self.folder / name
         self.used.append(folder)
