@@ -44,9 +44,7 @@ def _orders(bench: Bench) -> Found:
 
 
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
-    """Return the reduction of the mean job completion time under `mine` against `than`, in percent, by
-    repeat.
-    """
+    """Return the reduction of mean job completion under `mine` against `than`, in percent, by repeat."""
     found = []
     for seed in _seeds(bench):
         mine_s, than_s = (

@@ -1,13 +1,14 @@
-"""The nine jobs of Tables 1 and 2 as synthetic ones, and the policies that they run under.
+"""The nine jobs of Tables 1 and 2 as synthetic jobs, and the policies that run them.
 
-There is a map per 64 MB. A map of sort reads and writes its block. Durations that the paper does not give (maps of
-combine and select, and the reduces) are such that the jobs alone, under Fair with 4 map slots, take about the times
-of Table 1. The CPU and disk use of a task are Table 2's shares for that time; if this is more bytes than a block has,
-a map reads that many (seeks count as use there). Table 2 counts what a node uses while maps run, divided by the maps
-(3.6), so the shuffle is included. Memory is declared as in Table 2.
+There is a map per 64 MB. A map of sort reads and writes its block. Durations that the paper does not give
+(maps of combine and select, and the reduces) are such that the jobs alone, under Fair with 4 map slots, take
+about the times of Table 1. A task uses Table 2's shares of CPU and disk for its duration; if this is more
+data than a block has, a map reads more than its block (seeks count as disk use). Table 2 gives the use of a
+node while maps run, divided by the number of maps (3.6), so the shuffle is included. Declared memory is that
+of Table 2.
 
-Table 1 prints 10 GB for J3 and 25 GB for J4, but J3 as the longer one alone, and as the one that ends later: here J3
-has 25 GB. `printed=True` takes the sizes as printed.
+Table 1 prints 10 GB for J3 and 25 GB for J4, although J3 takes longer alone and ends later. Here J3 has 25
+GB; `printed=True` uses the sizes as printed.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ APPS = {
 
 
 def said() -> Values:
-    """Return the values of Tables 1 and 2."""
+    """Return the values of Tables 1 and 2 in paper.yaml."""
     return paper_file.load("polo2011").experiments["table1"].values
 
 
 def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
-    """Return each job's input, with those of J3 and J4 exchanged unless `printed`."""
+    """Return the input size of each job in GB. The sizes of J3 and J4 are exchanged unless `printed`."""
     sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
     return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
 
@@ -70,7 +71,7 @@ def job(
     printed: bool = False,
     sort_reduce: float = 1.0,
 ) -> dict[str, Any]:
-    """Return a job as in a scenario file. `sort_reduce` is a factor for the length of a sort's reduce phase."""
+    """Return a job as in a scenario file; `sort_reduce` multiplies the duration of sort's reduce phase."""
     app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
         "name": name,
@@ -96,7 +97,10 @@ def job(
 
 
 def _map(app: str) -> dict[str, str]:
-    """Return the costs of a map by Table 2's shares. It computes in one thread, so alone on a node it is faster."""
+    """Return the costs of a map from Table 2's shares of CPU and disk.
+
+    A map computes in one thread, so it takes less time alone on a node.
+    """
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
     if app == "sort":
@@ -109,9 +113,10 @@ def _map(app: str) -> dict[str, str]:
 
 
 def _sort_reduce(took_s: float) -> dict[str, str]:
-    """Return the costs of a sort's reduce phase: a core for the whole time, and Table 2's share of the disk.
+    """Return the costs of sort's reduce phase: one core for the whole time, and Table 2's share of the disk.
 
-    Only CPU or disk use can make a synthetic task last, so it uses 33% of a node's CPU, where Table 2 says 20%.
+    Only CPU or disk use can make a synthetic task last, so it uses 33% of a node's CPU, where Table 2 says
+    20%.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -122,7 +127,7 @@ def _memory(percent: float) -> str:
 
 
 def goals(*, tight: bool) -> Mapping[str, float]:
-    """Return goals in s since the submission: Table 1's, or ones that are always met."""
+    """Return each job's goal in s after its submission: Table 1's, or one that is always met."""
     if not tight:
         return dict.fromkeys(JOBS, RELAXED_S)
     since = zip(JOBS, said()["goals"].numbers, said()["submits"].numbers, strict=True)
@@ -130,7 +135,7 @@ def goals(*, tight: bool) -> Mapping[str, float]:
 
 
 def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce: float = 1.0) -> list[Any]:
-    """Return Table 1's jobs, with its goals (`tight`, Experiment 2) or with relaxed ones."""
+    """Return Table 1's jobs with Table 1's goals (`tight`, Experiment 2), or with goals always met."""
     due = goals(tight=tight)
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
     return [
@@ -140,7 +145,10 @@ def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce:
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return RAS with Table 2's profiles (3.6), which apply to the paper's node and in proportion to others."""
+    """Return the policy RAS with Table 2's profiles (3.6).
+
+    In simulations the profiles are scaled from the paper's node to the nodes used.
+    """
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
 
@@ -157,25 +165,25 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of Fair's map slots per node to try."""
+    """Return the numbers of map slots per node to try with Fair."""
     return LIVE_SLOTS if size.live else SLOTS
 
 
 def experiment1(size: Size) -> dict[str, Any]:
-    """Return a scenario of Fair with each number of map slots, then RAS."""
+    """Return the scenario of Experiment 1: Fair with each number of map slots, then RAS, without goals."""
     return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
 
 
 def experiment2(size: Size) -> dict[str, Any]:
-    """Return a scenario of RAS with Table 1's goals."""
+    """Return the scenario of Experiment 2: RAS with Table 1's goals."""
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return Experiment 1 on other nodes, under Fair with some numbers of map slots, then under RAS."""
+    """Return the scenario of Experiment 1 on other nodes: Fair with each of `fair_slots`, then RAS."""
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent `mine_s` is longer, repeat by repeat."""
+    """Return by how many percent `mine_s` is longer than `than_s`, by repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

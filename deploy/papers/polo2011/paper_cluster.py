@@ -1,7 +1,8 @@
-"""The paper's cluster: 20 nodes whose disks seek and whose memory pages, or a quarter of them.
+"""The paper's cluster: 20 nodes, or a quarter of them, with disks that seek and memory that pages.
 
-The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node; CORES,
-SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with more).
+The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node;
+CORES, SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with
+more).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LIVE_SCALE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The number of nodes of the cluster, and the share of each job's tasks that they run."""
+    """The size of an experiment: the number of nodes, and the share of each job's tasks that they run."""
 
     nodes: int
     part: float
@@ -40,7 +41,10 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size of an experiment: a quarter, or the full size under `reproduce --full`."""
+    """Return the size of an experiment: a quarter of the paper's, or all of it under `reproduce --full`.
+
+    Live runs have a size for themselves.
+    """
     if bench.live:
         return LIVE
     return FULL if bench.full else QUARTER
@@ -48,7 +52,7 @@ def size_of(bench: Bench) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class NodeHardware:
-    """A node's cores and disk, and the disk's losses by concurrent streams and by paging."""
+    """A node's cores and disk rate, and the disk's slowdown by concurrent streams and by paging."""
 
     cores: int = CORES
     disk_bps: float = DISK_BPS

@@ -20,7 +20,7 @@ SHOWN = (QUARTER, MOST, LEARNT, COPIES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' mean gain over delay scheduling, and locality, in the runs of Figure 12."""
+    """Measure the users' mean gains over delay scheduling, and locality, in the runs of Figure 12."""
     runs = play(bench)
     mean = {policy: [fmean(gains(played, policy)) for played in runs] for policy in SHOWN}
     local = {
