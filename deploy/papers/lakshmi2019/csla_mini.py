@@ -1,4 +1,4 @@
-"""CSLA on hosts whose machines give the jobs the paper's tags: the pairs of 3 GB, once each."""
+"""CSLA on random hosts that give jobs the paper's tags, with the pairs of jobs of 3 GB."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the tags of jobs that ran alone."""
+    """Yield the values to match: CSLA's tags of jobs that ran alone."""
     tags = _tags(bench, drawn)
     for app in TAGGED:
         yield f"tag_{app}", float(tags[app])
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the gains of unlike pairs and of like pairs, and their difference."""
+    """Return the values of the claims: the mean gains of CSLA for pairs of different tags and of equal tags.
+
+    The difference of the two means is the third value.
+    """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)
     capacity_s, csla_s = (
@@ -86,7 +89,10 @@ def _scenario(
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn, slower: float) -> dict[str, Any]:
-    """Return a job that is submitted later by a factor, RandomTextWriter with the drawn CPU time of a map."""
+    """Return the job with its submission multiplied by `slower`.
+
+    Maps of RandomTextWriter get the drawn CPU time.
+    """
     made = {**job, "submit": f"{slower * float(job['submit'].removesuffix('s'))}s"}
     if job["name"] == "rtw":
         made["map"] = {**job["map"], "cpu": f"{drawn['writer_cpu_s']}s"}

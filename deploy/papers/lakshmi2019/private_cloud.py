@@ -1,5 +1,4 @@
-"""The paper's private cloud: four virtual machines of one host, the jobs that ran there, and two queues of half
-each."""
+"""The paper's private cloud: four virtual machines on one host, its five jobs, and two equal queues."""
 
 from __future__ import annotations
 
@@ -33,9 +32,10 @@ BETWEEN_S = 60.0  # for each queue: with two, a job may have half of the cluster
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return four nodes with cores as slow as Hadoop's Java made them: a block of WordCount takes 20 s.
+    """Return four nodes with slow cores, as with Hadoop's Java: a block of WordCount takes 20 s.
 
-    With `disk_mbps` they are virtual machines of a host with one disk of that rate; else each has a disk of 100 MB/s.
+    With `disk_mbps` the nodes are virtual machines that share one disk of that rate; otherwise each node has
+    a disk of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -52,9 +52,9 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks.
+    """Return one of the five jobs. A job without input gets as many maps as an input of that size has blocks.
 
-    With `finer` the job is cut into that many times as many maps, each with a smaller part of the work.
+    `finer` multiplies the number of maps and divides the work of each map.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer
@@ -82,8 +82,10 @@ def groups_of(
     disk_mbps: int = HOST_DISK_MBPS,
     finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group, submitted together. A group is submitted when the previous one must have
-    ended."""
+    """Return the jobs of each group, which are submitted at the same time.
+
+    A group is submitted when the previous group must have ended.
+    """
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
     for group in groups:
@@ -104,11 +106,11 @@ def scenario(
     host_disk: bool = True,
     finer: int = 1,
 ) -> dict[str, Any]:
-    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues and one off-switch
-    container per heartbeat.
+    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues.
 
-    With a `user_limit_factor` of 1, Hadoop's default, a user never holds more of a queue than its own half.
-    `host_disk` as in csla: whether a node that uses its host's disk is as busy as that. `finer` as in `job`.
+    Each heartbeat starts at most one off-switch container. With a `user_limit_factor` of 1, Hadoop's default,
+    one user never holds more than a queue's own half of the cluster. `host_disk` is a parameter of csla: a
+    node that uses its host's disk counts as busy as the disk. `finer` is that of `job`.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -123,9 +125,10 @@ def scenario(
 
 
 def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
-    """Return by policy, for each group of jobs, one makespan in seconds per repeat.
+    """Return, by policy and group of jobs, one makespan in s per repeat.
 
-    Raises ValueError if a group still ran when the next one was submitted, since they would have shared the cluster.
+    Raises ValueError if a group still ran when the next group was submitted, since they would have shared the
+    cluster.
     """
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, played.policies, strict=True):
@@ -142,8 +145,7 @@ def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
 
 
 def shares(played: Played) -> dict[str, tuple[float, float]]:
-    """Return for each job name the share of a core that its maps used, and the MB/s that they moved, under the first
-    policy."""
+    """Return, by job name, the mean share of a core and the MB/s that maps used under the first policy."""
     run = played.of(played.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
@@ -157,6 +159,6 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return how much earlier CSLA ends each group than Capacity, in %, one number per repeat."""
+    """Return, for each group, CSLA's reduction of the makespan against Capacity in percent, by repeat."""
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

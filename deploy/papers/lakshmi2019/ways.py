@@ -1,4 +1,4 @@
-"""Beyond Figure 4: what the gain of pairs of 3 GB depends on: queues, the host's disk, and the order of the jobs."""
+"""Beyond Figure 4: the effects of queues, of the host's disk and of the jobs' order on CSLA's gain."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return the mean gain of unlike pairs with the CPU-heavy job first, and with it last."""
+    """Return the mean gain of pairs with different tags, with the CPU-heavy job first and with it last."""
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
@@ -68,7 +68,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw unlike and like pairs for each way."""
+    """Draw the gains of pairs with different tags and with equal tags, for each setting."""
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):

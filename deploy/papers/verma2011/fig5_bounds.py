@@ -1,4 +1,4 @@
-"""Figure 5: the slots that each bound allocates, and the resulting end of the job."""
+"""Figure 5: the slots that each bound allocates for a deadline, and the job's completion with them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
-    """Return the numbers of waves of maps and of reduces with the average bound's slots, by deadline."""
+    """Return, by deadline, the numbers of waves of maps and of reduces with the average bound's slots."""
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least possible |completion / SLO - 1| of the worst deadline on tasks of equal length, however long.
+    """Return a lower limit of the largest |completion / deadline - 1|, if all tasks have the same length.
 
     Jobs with equal numbers of waves end after the same time T, and T cannot be near two deadlines at once.
     """
@@ -95,7 +95,7 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return the completion time over the deadline as expected by the model in whole waves, by deadline."""
+    """Return, by deadline, the completion time that the wave model expects, divided by the deadline."""
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
     return [
@@ -105,7 +105,10 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job with about the paper's profile; a live one has half the tasks and a tenth of the shuffle data."""
+    """Return a job with about the paper's profile.
+
+    A live job has half the tasks and a tenth of the shuffle data.
+    """
     size = 2 if live else 1
     return {
         "name": "wikitrends",
@@ -131,8 +134,10 @@ def jobs_by_bound(
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of 64 machines with a map and a reduce slot each; for a live run, of eight nodes with half as
-    many slots in total."""
+    """Return a scenario of 64 machines with one map slot and one reduce slot each.
+
+    A live scenario has eight nodes with half as many slots in total.
+    """
     cluster: dict[str, Any] = {
         "nodes": SLOTS,
         "racks": 2,
@@ -160,13 +165,13 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
 
 
 def completion_ratios(run: RunTables) -> list[float]:
-    """Return completion time over deadline, in the order of the jobs."""
+    """Return the completion time divided by the deadline for each job, in order of submission."""
     jobs = run.jobs.sort_values("submit")
     return ((jobs["finish"] - jobs["submit"]) / (jobs["deadline"] - jobs["submit"])).tolist()
 
 
 def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
-    """Return the parts of the profiles that Figure 5's table follows from, one number per profile, in s."""
+    """Return the parts of the profiles that determine Figure 5's table, in s, one number per profile."""
     return {
         "map_avg": [one.map.avg_s for one in profiles],
         "shuffle_avg": [one.first_shuffle.avg_s for one in profiles],
@@ -190,7 +195,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion time by deadline and bound, with the deadlines and the paper's 7% around them in gray."""
+    """Draw the completion time by deadline and bound, with the deadlines and the paper's 7% range in gray."""
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []

@@ -1,4 +1,4 @@
-"""WikiTrends over two months of logs, with two allocations of slots: the runs behind Table 1 and Figure 3."""
+"""WikiTrends on the logs of two months with two numbers of slots: the runs for Table 1 and Figure 3."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ FETCH_RATE = "11MB/s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """A job of Table 1 in one repeat. Times are before the scenario's scale, in s."""
+    """A job of Table 1 in one repeat: its profile, completion time, tasks and slots.
+
+    Times are in s before scale.
+    """
 
     profile: JobProfile
     took_s: float
@@ -41,19 +44,19 @@ class Month:
 
 
 def play(bench: Bench) -> dict[str, list[Month]]:
-    """Return the four jobs (`sept_256`, `oct_64`, ...), each with its repeats."""
+    """Run the four jobs (`sept_256`, `oct_64`, ...) and return the repeats of each."""
     return _months(bench, "", scenario)
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs, at most three repeats, with a reduce's fetches limited by disks and NICs only."""
+    """Run the four jobs, with fetches limited by disks and NICs only, and at most three repeats."""
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 
 def play_changed(
     bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
 ) -> dict[str, list[Month]]:
-    """Run the four jobs with a changed scenario, for which `change` edits the usual one."""
+    """Run the four jobs with a changed scenario; `change` edits the usual scenario in place."""
 
     def changed(slots: str, *, live: bool) -> dict[str, Any]:
         plan = scenario(slots, live=live)
@@ -89,10 +92,10 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return a scenario of both months one after the other on a part of the testbed.
+    """Return a scenario of both months' jobs, one after the other, on a part of the testbed.
 
-    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither, and
-    shuffle a tenth of the data.
+    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`. Live runs have
+    neither, and shuffle a tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

@@ -34,7 +34,7 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate W1 with different jobs in each repeat, and measure rounds of scheduling."""
+    """Measure the CPU time of one round of scheduling for W1, with other jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):
@@ -54,10 +54,10 @@ def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
-    """Return the CPU seconds of one round of scheduling, and the number of tasks it assigned.
+    """Return the CPU time in s of one round of scheduling, and the number of tasks that the round assigns.
 
-    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat of
-    every node is answered with tasks for all of its slots.
+    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat
+    of every node is answered with tasks for all of its slots.
     """
     simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
@@ -66,7 +66,7 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that measures the CPU time of the core's answers."""
+    """A simulation that measures the CPU time that the core spends on its answers."""
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0
@@ -86,7 +86,7 @@ class _OneRound(Simulation):
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the paper's second beside our time."""
+    """Draw the paper's limit of one second and our CPU time."""
     rounds = measured.series["rounds"]
     ax = figure.subplots()
     bars = [("paper: less than", PAPER, [said["round_s"].number]), ("ours", OURS, [fmean(rounds)])]

@@ -1,4 +1,4 @@
-"""The causes of Table 1's shuffles and reduces, of Figure 2's fourth wave, and of Table 3's loads."""
+"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave in Figure 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower news of map outputs and on disks that seek, and Figure 2's with equal tasks."""
+    """Run Table 1's jobs with slower polls for map outputs and with seeking disks, and Figure 2 with equal
+    tasks.
+    """
     polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
@@ -46,7 +48,7 @@ def _seek(plan: dict[str, Any]) -> None:
 
 
 def _equal() -> dict[str, Any]:
-    """Return Figure 2's scenario with a synthetic job instead of sort, whose tasks are all equal."""
+    """Return Figure 2's scenario with a synthetic job instead of sort, so that all tasks are equal."""
     task = {"cpu": "1s", "write": "128MiB"}
     job = {
         "app": "synthetic",
@@ -59,7 +61,7 @@ def _equal() -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the first shuffles with slower news of map outputs beside the paper's."""
+    """Draw the first shuffles with slower polls for map outputs, next to the paper's."""
     keys = [f"first_shuffle_{job}_poll" for job in JOBS]
     ours = [measured.samples(key) for key in keys]
     bars = [
