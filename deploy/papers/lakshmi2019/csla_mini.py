@@ -72,7 +72,7 @@ def _tags(bench: Bench, drawn: Drawn) -> Mapping[str, int]:
 def _scenario(
     drawn: Drawn, groups: Sequence[Sequence[str]], size_gb: float, queues: Sequence[str], factor: int
 ) -> dict[str, Any]:
-    """Return groups of jobs one after the other, so far apart that the slowest drawn machine has ended each."""
+    """Return a scenario of groups of jobs that do not overlap even on the slowest possible machine."""
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]
     slower = (1 + drawn["seek"] * 4 * node["map_slots"]) * max(1.0, node["core_speed"] / drawn["core_speed"])

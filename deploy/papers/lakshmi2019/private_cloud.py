@@ -82,7 +82,7 @@ def groups_of(
     disk_mbps: int = HOST_DISK_MBPS,
     finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group, which are submitted at the same time.
+    """Return the jobs of all groups. The jobs of a group are submitted at the same time.
 
     A group is submitted when the previous group must have ended.
     """

@@ -97,7 +97,7 @@ def run_alone(bench: Bench) -> Played:
 
 
 def tags_of(alone: Played) -> dict[str, int]:
-    """Return the tag of each job by CSLA's bounds, from the resources its maps used under Capacity."""
+    """Return the tag of each job by CSLA's limits, from its maps' use of CPU and disk under Capacity."""
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 

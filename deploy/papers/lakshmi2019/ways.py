@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the pairs of 3 GB in other queues and on other disks, then the unlike pairs in both orders."""
+    """Run the pairs of 3 GB with other queues, on other disks, and with the jobs in both orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

@@ -1,4 +1,4 @@
-"""Section 7.2: jobs of W1 and W2 that miss their deadline even alone on the whole cluster, by bound."""
+"""Section 7.2: jobs that miss their deadlines even alone on the cluster, for each bound of ARIA's model."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ def plan(profile: JobProfile) -> Mapping[str, Any]:
 
 
 def left(played: Played) -> Sequence[float]:
-    """Return, for each repeat, the percentage of the deadline left at the job's end, as a mean of all
-    deadlines.
-    """
+    """Return the mean percentage of the deadline that is left at the job's end, one number per repeat."""
     return [100 * (1 - fmean(completion_ratios(run))) for run in played.each(played.policies[0])]
 
 

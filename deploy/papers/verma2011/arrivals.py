@@ -1,4 +1,4 @@
-"""Simulation of jobs that arrive by load (7.2): a job is submitted as soon as its least slots are free."""
+"""Simulation of jobs that arrive by load (7.2): a job is submitted when the slots it needs are free."""
 
 from __future__ import annotations
 
@@ -127,9 +127,7 @@ def under_aria(
 
 
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
-    """Return the template `model` with the job's name, numbers of tasks, submission and deadline, without
-    costs.
-    """
+    """Return a copy of `model` with the job's name, numbers of tasks, submission and deadline."""
     return replace(
         model,
         job=f"job_{number:04d}",
@@ -144,8 +142,7 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def play(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Simulate the jobs in order; each is submitted when its load and the current load are within
-    `threshold`.
+    """Simulate the jobs in order. A job is submitted when its load and the current load fit `threshold`.
 
     Only the rows of jobs and attempts are used and nothing is written, so hundreds of runs take minutes.
     """
@@ -160,8 +157,9 @@ def play(
 
 
 class _ByLoad(Simulation):
-    """A simulation that submits the next job when its least slots are free, checked once per heartbeat
-    interval.
+    """A simulation that submits the next job when the slots it needs at least are free.
+
+    The condition is checked once per heartbeat interval.
     """
 
     def __init__(self, setup: Setup, rows: RowsKept, jobs: Sequence[DueJob], threshold: float) -> None:

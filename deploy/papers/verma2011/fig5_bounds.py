@@ -32,7 +32,7 @@ APART_S = 600  # from one job's submission to the next: each runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the model's table, profile the job, and run it with the slots by its own profile."""
+    """Compute the model's table, profile the job, and run it with the slots that its profile gives."""
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
         f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
@@ -123,7 +123,7 @@ def job(*, live: bool) -> dict[str, Any]:
 def jobs_by_bound(
     profile: JobProfile, plain: Mapping[str, Any], slots: int, tried: Sequence[str] = TRIED
 ) -> list[dict[str, Any]]:
-    """Return the job once for each bound and deadline, named after its slots and submitted `APART_S` apart."""
+    """Return the job once for each bound and deadline, named after its slots, `APART_S` apart."""
     made: list[dict[str, Any]] = []
     for bound in tried:
         for slo_s in SLOS_S:

@@ -47,7 +47,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
-    """Return the simulation of these jobs on that number of the testbed's nodes, all submitted at once."""
+    """Return the setup for simulating these jobs, all submitted at once, on `nodes` testbed nodes."""
     resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     return replace(setup, heartbeat_rows=False, skip_rows=False)

@@ -25,9 +25,7 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower polls for map outputs and with seeking disks, and Figure 2 with equal
-    tasks.
-    """
+    """Run Table 1's jobs with slower polls and with seeking disks, and Figure 2's with equal tasks."""
     polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}

@@ -46,9 +46,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the drawn numbers of maps in the paper's order, followed by numbers that the paper does not
-    have.
-    """
+    """Return the drawn numbers of maps: first those in the paper, in its order, then all others."""
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 

@@ -30,8 +30,9 @@ LEAST_S = 1.0  # no task is shorter, whatever the normal distribution says
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A drawn job with a deadline: the seconds that each task holds a slot, and the deadline in s after
-    submission.
+    """A drawn job: the seconds that each task holds a slot, and the deadline in s after the submission.
+
+    `asks` are the least numbers of map and reduce slots with which the job meets its deadline.
     """
 
     name: str
@@ -115,9 +116,7 @@ def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], t
 
 
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
-    """Return the profile of a job without a shuffle phase, since Table 2's reduce durations include the
-    shuffle.
-    """
+    """Return the job's profile without a shuffle phase, which Table 2's reduce durations include."""
     return JobProfile(
         map=Times(mean(maps_s), max(maps_s)),
         map_min_s=min(maps_s),

@@ -74,8 +74,9 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the largest number of tasks that one machine ran, one after the other in its only slot of the
-    kind.
+    """Return the largest number of tasks of the kind that one machine ran.
+
+    A machine has at most one slot of a kind, so the number is that of waves.
     """
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
@@ -89,8 +90,7 @@ def _busier(run: RunTables) -> list[str]:
 
 
 def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
-    """Return a text that compares reduce durations on busier machines and on others; empty without busier
-    ones.
+    """Return a note that compares reduce durations on busier machines and on others, or no note.
 
     Durations count from the end of the last map.
     """
