@@ -61,7 +61,7 @@ class Played:
 
 
 class Bench:
-    """The means by which one experiment runs scenarios: `play` with tables in a folder, `times` without.
+    """The runner of an experiment's scenarios: `play` keeps a run's tables, `times` only job times.
 
     `folder` keeps the runs of the paper. `seed` determines all random choices. `played` has the runs of this
     command so far, by folder. `full` requests the paper's own size, whatever time it takes. `jobs` is the
@@ -83,8 +83,8 @@ class Bench:
         self._played = {} if played is None else played
         self.full = full
         self._jobs = jobs
-        self.used: list[Path] = []  # folders of the runs that the experiment looked at
-        self.simulations = 0  # those that the experiment simulates itself, without a folder
+        self.used: list[Path] = []  # folders of the runs that the experiment used
+        self.simulations = 0  # number of simulations without a folder
         self._times: dict[str, list[JobTime]] = {}
 
     @property
@@ -138,7 +138,7 @@ class Bench:
         if isinstance(scenario, ResolvedScenario):
             return replace(scenario, repeats=repeats)
         own: dict[str, Any] = {"name": name, "seed": self.seed, "repeats": repeats}
-        own["profiles"] = {"store": "none"}  # what the user's earlier runs were like must not matter
+        own["profiles"] = {"store": "none"}  # The user's earlier runs must have no influence.
         return resolve({**own, **scenario})
 
     def _play(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
@@ -156,5 +156,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return how much less each value of `mine` is than that of `first`, as a share: 0.2 is 20% less."""
+    """Return the relative reduction from `first` to `mine` for each repeat: 0.2 means 20% less."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

@@ -13,7 +13,7 @@ from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.tasks.errors import BadInput
 
 PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011", "chapter3")
-"""Each a folder beside this file with paper.yaml and a list EXPERIMENTS in its __init__.py."""
+"""The papers. Each is a subfolder with a paper.yaml and with EXPERIMENTS in its __init__.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class CatalogueEntry:
 
     @property
     def label(self) -> str:
-        """Return the label PAPER/EXPERIMENT."""
+        """Return the label of the experiment, PAPER/EXPERIMENT."""
         return f"{self.paper}/{self.experiment.name}"
 
     @property

@@ -12,7 +12,7 @@ from schedbed.deploy.papers.paper_file import KINDS, Kind
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 VERDICTS = (HOLDS, FAILS, OPEN)
-"""In the order in which counts are shown."""
+"""The verdicts in the order in which counts are shown."""
 
 Rows = Iterable[Mapping[str, Any]]
 Counts = Mapping[Kind, Sequence[int]]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Values = Mapping[str, Value]
 
 SIM_REPEATS = 10
-"""The least number of repeats that is simulated by default, where there is chance in an experiment."""
+"""The least default number of simulated repeats of an experiment with randomness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Experiment:
     sim_repeats: int = SIM_REPEATS
     full_repeats: int | None = None
     quick: bool = False
-    size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
+    size: tuple[float, float] = (6.4, 3.2)  # size of the figure in inches
 
     def runs_on(self, machines: str) -> bool:
         """Return whether the experiment can run on these machines."""

@@ -29,7 +29,7 @@ class ExperimentResult:
     rows: Sequence[Row] = ()
     notes: Sequence[str] = ()
     figure: str = ""
-    runs: Sequence[str] = ()  # folders
+    runs: Sequence[str] = ()  # folders of runs
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON values, as stored in results.json."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 
 PAPER, OURS = "#999999", OKABE[0]
-"""The paper's numbers are gray in all figures; ours take the colors that the color-blind can tell apart."""
+"""Colors of the paper's values (gray) and of ours (from a palette for color-blind readers)."""
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:

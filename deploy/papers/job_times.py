@@ -24,7 +24,7 @@ class JobTime:
 
     @property
     def took_s(self) -> float:
-        """Return the seconds from the submission to the end."""
+        """Return the seconds from the job's submission to its end."""
         return self.finish_s - self.submit_s
 
 
@@ -45,5 +45,5 @@ def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]
 
 
 def makespan_s(jobs: Sequence[JobTime]) -> float:
-    """Return the seconds from the first submission to the last end."""
+    """Return the makespan of the jobs in s, from the first submission to the last end."""
     return max(job.finish_s for job in jobs) - min(job.submit_s for job in jobs)

@@ -20,7 +20,7 @@ LIVE_REPEATS = 5
 SIMULATED = "simulated"
 
 Measure = Callable[[Played], Sequence[float]]
-"""Returns the main result's value, one number per repeat."""
+"""A function that returns the main result of a run, one number per repeat."""
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:

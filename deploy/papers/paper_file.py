@@ -15,13 +15,13 @@ from schedbed.deploy.papers.posterior.prior import Posterior
 Shown = Number | list[Number] | str | None
 
 Kind = Literal["outcome", "consistency", "input", "ours"]
-"""What a claim tells. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
+"""The kind of a claim. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
 formula, a model or a constructed input gives what the paper prints. `input`: the paper's own inputs, read back. `ours`:
 measured, but the paper prints no value and no bound, so that the criterion or the measure is ours.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""In the order in which they are shown."""
+"""The kinds in the order in which they are shown."""
 
 
 class Value(PaperPart):
@@ -33,9 +33,9 @@ class Value(PaperPart):
     """
 
     what: Text
-    value: Shown = None  # None: the paper shows it without a number
+    value: Shown = None  # None: the paper shows the value without a number
     unit: str = ""
-    where: str | None = None  # when it is not where the experiment is
+    where: str | None = None  # if the place differs from that of the experiment
     read_off: bool = False
     holds: Criterion | None = None
     kind: Kind | None = None
@@ -85,7 +85,7 @@ class Value(PaperPart):
 
 
 class About(PaperPart):
-    """One experiment of a paper. `setup` describes the paper's setup and the differences of ours."""
+    """One experiment of a paper. `setup` describes the setup of the paper and how our setup differs."""
 
     title: str
     where: str

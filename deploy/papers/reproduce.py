@@ -71,7 +71,8 @@ def reproduce(
 ) -> Path:
     """Run the experiments into the folder `out` (`runs/reproduce-<time>` by default) and return this folder.
 
-    `jobs` simulations run at a time: one per paper or, for a single paper, those of each run.
+    `jobs` is the number of simulations at a time, of several papers or, for one paper, of the runs in a
+    scenario.
 
     A claim that does not hold is no error. Raises RunFailed, after all experiments have been tried, if an
     experiment itself failed, and BadInput if the folder already has results. After Ctrl-C the finished

@@ -11,7 +11,7 @@ from schedbed.deploy.papers.paper_file import Kind, Shown, Value
 from schedbed.deploy.results import stats
 
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
-"""`open`: the interval reaches over the criterion's edge, or there is none: fewer than three repeats."""
+"""Verdicts. `open`: the interval includes a bound of the criterion, or there are too few repeats for an interval."""
 
 Ours = float | Sequence[float] | tuple[float, ...]
 
@@ -36,18 +36,18 @@ class Row:
     where: str
     paper: Shown
     read_off: bool
-    wanted: str  # the criterion in words, empty without one
+    wanted: str  # the criterion as text, empty if there is none
     kind: Kind | None
-    chosen: str  # with results in view, empty if nothing was
+    chosen: str  # choices made when results were known, or empty
     no_task: bool
-    constant: str  # why all repeats agree, empty if not said
+    constant: str  # why all repeats are equal, or empty
     mean: float | tuple[float, ...] | None
     ci95: tuple[float, float] | None
     repeats: tuple[float | None, ...]
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the row as plain JSON values, as stored in results.json."""
         return asdict(self)
 
 

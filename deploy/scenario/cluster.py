@@ -26,7 +26,7 @@ NODES_MAX = 20_000
 
 HEARTBEAT_MIN_S = 0.001
 
-RATE_LIKELY_BPS = 1000.0  # a disk or NIC below it was probably given without a unit
+RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given without a unit
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:

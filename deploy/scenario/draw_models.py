@@ -85,4 +85,4 @@ class Generated(Section):
 
 
 GOES_WITH = ("block", "cpu_rate", "reduce_bytes", "limit_bytes")
-"""Keys of `workload` that may stand beside `generate`."""
+"""Keys of `workload` that can be combined with `generate`."""

@@ -29,7 +29,7 @@ KEYS = entry_keys()
 PARAMETERS: dict[str, FaultParameter] = {
     parameter.name: parameter for kind in KINDS.values() for parameter in kind.parameters
 }
-_one_of: Any = Literal  # the words come from the rows, which a type checker cannot follow
+_one_of: Any = Literal  # the values come from a table, which a type checker cannot follow
 
 
 def _keys(kinds: Iterable[FaultKind]) -> list[str]:
@@ -45,7 +45,7 @@ GOES_WITH = {
     "from_": [key for key, kinds in KEYS.items() if any("from" in s for k in kinds for s in k.spellings)],
     "node": _keys(kind for kind in KINDS.values() if kind.target in ("attempt", "replica")),
 }
-"""The keys with which each further key may stand."""
+"""The fault keys that each additional key can be combined with."""
 
 
 def _value_of(key: str) -> Any:
@@ -220,7 +220,7 @@ def _faults_form(value: object) -> str:
     return "fault sources" if isinstance(value, dict | FaultSources) else "fault list"
 
 
-# A tag with a space is no key of the file: it does not show in messages.
+# Tags contain a space so that they differ from all keys; error messages leave them out.
 Entry = Annotated[
     Annotated[Fault, Tag("one fault")] | Annotated[RandomEntry, Tag("many faults")],
     Discriminator(_entry_form),
@@ -229,7 +229,7 @@ Faults = Annotated[
     Annotated[list[Entry], Tag("fault list")] | Annotated[FaultSources, Tag("fault sources")],
     Discriminator(_faults_form),
 ]
-"""What the key `faults` may hold."""
+"""The type of the key `faults`."""
 
 Given = tuple[tuple[str | int, ...], Any]
 

@@ -17,7 +17,7 @@ from schedbed.tasks.workloads.planned import PlannedJob, vary
 TASKS_MAX = 2_000_000
 SYNTHETIC = "synthetic"
 REQUESTED = "requested_s"
-"""The parameter of a job that says how long its user expects it to run."""
+"""The parameter of a job with the run time that its user expects, in s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return the resources of one task. The default memory is the least memory per slot of all nodes."""
+    """Return the memory and vcores of one task; the default is the least memory per slot of any node."""
     memory_bytes = inputs.memory_share_bytes if phase.memory is None else phase.memory
     return Demand(memory_bytes=memory_bytes, vcores=phase.vcores)
 

@@ -110,7 +110,7 @@ def _parameters(policy: Any) -> dict[str, Any] | None:
 
 
 def _spec_or_label(policy: Any) -> Any:
-    """Return the SPEC for live runs if there is one, else the class's full name, a label for run.json."""
+    """Return the SPEC for live runs if there is one, else the full name of the class, for run.json."""
     try:
         return live_spec(policy)
     except BadInput:

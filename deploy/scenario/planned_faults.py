@@ -21,7 +21,7 @@ ANY = "any"
 def resolve_faults(
     scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
 ) -> tuple[PlannedFault, ...]:
-    """Return the scenario's faults in order of time, also the random ones, with times times `scale`."""
+    """Return the scenario's fixed and random faults in order of time, with times multiplied by `scale`."""
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)
     for place, (below, fault) in enumerate(given):

@@ -155,7 +155,7 @@ def _is_there(named: Path) -> bool:
     """Return whether the file of `path/to/file.py:ClassName` exists."""
     try:
         return Path(str(named).rpartition(":")[0]).is_file()
-    except OSError:  # such as a name that is too long
+    except OSError:  # The name may be too long, for example.
         return False
 
 

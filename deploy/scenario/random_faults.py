@@ -16,7 +16,7 @@ from schedbed.deploy.scenario.fault_models import RandomFaults
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import NodeId
 
-# How long until a node that was hit serves its blocks again, or others have copies of them; not scaled.
+# Time after a fault until the node serves its blocks again or other nodes have copies of them; not scaled.
 SETTLE_S = 10.0
 FAULTS_MAX = 10_000
 
@@ -25,7 +25,7 @@ FAULTS_MAX = 10_000
 class _Wounded:
     """The periods in which the replicas on nodes are unavailable because of faults."""
 
-    spared: int  # nodes that may be so at a time
+    spared: int  # the most nodes that may be affected at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:

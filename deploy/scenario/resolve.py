@@ -34,7 +34,7 @@ from schedbed.deploy.shipped import scenario_file
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import PlannedJob
 
-WORK = ("workload", "faults")  # the keys of a scenario that a cluster without jobs does not look at
+WORK = ("workload", "faults")  # keys that a cluster without jobs ignores
 Source = str | Path | Mapping[str, Any] | Scenario | ResolvedScenario
 """A path, a shipped scenario's name, the values of a scenario file or of run.json's `scenario`, or such an object."""
 
@@ -138,7 +138,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         auto_stretch=scenario.stretch in AUTO,
         adaptive_stretch=scenario.stretch == "adaptive",
         jobs=jobs,
-        # Programs come last, so that the inputs of jobs are placed as without them.
+        # Programs come last, so that they do not change the placement of the jobs' inputs.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),
         policies=policies,
         faults=faults,

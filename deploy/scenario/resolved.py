@@ -66,8 +66,8 @@ class SimulateChoice:
     costs: str = "specification"
     contention: bool = True
     seek: float = 0.0
-    straggler_share: float = 0.0  # of all attempts
-    straggler_factor: float = 5.0  # on their CPU
+    straggler_share: float = 0.0  # share of all attempts
+    straggler_factor: float = 5.0  # factor on their CPU time
     engine: str = "auto"
 
 
@@ -84,7 +84,7 @@ class ResolvedScenario:
     scale: float
     repeats: int
     cluster: ClusterSpec
-    jobs: tuple[PlannedJob, ...]  # by submit time
+    jobs: tuple[PlannedJob, ...]  # in order of submission
     inputs: tuple[InputFile, ...]
     policies: tuple[PolicyChoice, ...]
     faults: tuple[PlannedFault, ...] = ()
@@ -93,13 +93,13 @@ class ResolvedScenario:
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()
-    framework: Framework = NONE  # simulated only
-    measure: Mapping[str, float | None] | None = None  # from_s and until_s of the submissions that count
-    auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
-    adaptive_stretch: bool = False  # it rises in mid-run while something else takes the host's CPU
-    warnings: tuple[str, ...] = ()  # gaps of a trace and assumptions
+    framework: Framework = NONE  # used in simulated runs only
+    measure: Mapping[str, float | None] | None = None  # from_s and until_s of the jobs that count
+    auto_stretch: bool = False  # `cluster.stretch` is computed for this host
+    adaptive_stretch: bool = False  # the stretch rises while other work takes the host's CPU
+    warnings: tuple[str, ...] = ()  # missing data of a trace, and assumptions
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
-    base: str = "."  # the folder that relative paths in `given` start from
+    base: str = "."  # the folder of relative paths in `given`
 
     def input(self, path: str) -> InputFile:
         """Return the input file at a block-store path. Raises KeyError if there is none."""
@@ -115,10 +115,11 @@ class ResolvedScenario:
     def to_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values, as stored in run.json; `packed` shortens long lists."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
-        for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
+        # run.json has these keys only if the cluster limits the links, or a node sets a value.
+        for link in ("downlink_bps", "core_switch_bps"):
             if rest["cluster"][link] is None:
                 del rest["cluster"][link]
-        for node in rest["cluster"]["nodes"]:  # nor has one with nodes that lose no speed
+        for node in rest["cluster"]["nodes"]:
             for key in [key for key in SUFFERING if not node[key]]:
                 del node[key]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]

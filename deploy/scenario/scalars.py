@@ -11,7 +11,7 @@ from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
 STRETCH_MAX = 1000
 AUTO = ("auto", "adaptive")
-"""What `stretch` may be where this host decides."""
+"""Values of `stretch` that let this host decide."""
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:

@@ -18,7 +18,7 @@ import yaml
 from schedbed.tasks.errors import BadInput
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands, such as `("workload", "jobs", 1, "map", "cpu")`."""
+"""The path of a value in a document, such as `("workload", "jobs", 1, "map", "cpu")`."""
 
 _VALUES_MAX = 200_000
 _BYTES_MAX = 8 << 20
@@ -54,7 +54,7 @@ class Document:
     value: Any
     name: str
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    sets: dict[KeyPath, str] = field(default_factory=dict)  # what set it: an option of the command
+    sets: dict[KeyPath, str] = field(default_factory=dict)  # the command option that set a value
 
     def line(self, path: KeyPath) -> int:
         """Return the line number of the nearest key at or above the path; 0 if the file has no such key."""

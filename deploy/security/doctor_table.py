@@ -105,7 +105,7 @@ def _modes(path: Path) -> str:
 
 
 class _TriedRuns(LiveRuns):
-    """A live run of a cluster that is shut down as soon as its listeners have been tested."""
+    """A live run whose cluster is shut down as soon as its listeners have been tested."""
 
     tried: Sequence[TriedListener] = ()
 
@@ -125,7 +125,8 @@ def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
     ports = {listener.port for listener in found}
     for node, url in agents.items():
         place = urlsplit(url)
-        if place.port and place.port not in ports:  # in a container, whose sockets this host does not list
+        # Agents in containers have sockets that this host does not list.
+        if place.port and place.port not in ports:
             found.append(Listener(place.hostname or "", place.port, f"agent {node}", 0))
     own = try_all(found)
     other = try_all(found, NOBODY) if os.getuid() == 0 else [None] * len(found)

@@ -97,7 +97,7 @@ def _listening() -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def _rows(name: str) -> Iterator[list[str]]:
-    with suppress(FileNotFoundError):  # a kernel without IPv6
+    with suppress(FileNotFoundError):  # The kernel may lack IPv6.
         for line in Path(f"/proc/net/{name}").read_text(errors="replace").splitlines()[1:]:
             yield line.split(maxsplit=7 if name == "unix" else -1)
 

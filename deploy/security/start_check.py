@@ -20,9 +20,10 @@ def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) 
 
 
 def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
-    """Return the listeners without Ray's listeners on other addresses that refuse calls without a token.
+    """Return the listeners to check: all except Ray's that refuse calls without a token.
 
     Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
+    Listeners on loopback are always returned.
     """
     return [listener for listener in found if listener.is_loopback or not _is_guarded_ray(listener)]
 

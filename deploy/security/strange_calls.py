@@ -11,7 +11,7 @@ from contextlib import suppress
 from schedbed.deploy.security.listeners import Listener
 
 ANSWER_S = 8.0
-"""How long a listener may take: our own end a connection without token after some seconds."""
+"""The longest wait for an answer: schedbed's listeners close a connection without a token after some seconds."""
 ANSWER_BYTES = 8192
 
 ANY_IPV4, ANY_IPV6 = "0.0.0.0", "::"
@@ -35,7 +35,7 @@ RAY_METHODS = (
     "CoreWorkerService/GetCoreWorkerStats",
     "ObjectManagerService/Pull",
 )
-"""A call of each of Ray's servers: of GCS, raylet, worker and object manager."""
+"""One method of each Ray server: GCS, raylet, worker and object manager."""
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:
@@ -119,7 +119,7 @@ def connect(listener: Listener) -> socket.socket:
             raise
         return line
     if listener.address == ANY_IPV6:
-        with suppress(OSError):  # where it takes IPv4 only
+        with suppress(OSError):  # The listener may accept IPv4 only.
             return socket.create_connection(("::1", listener.port), ANSWER_S)
     address = "127.0.0.1" if listener.address in (ANY_IPV4, ANY_IPV6) else listener.address
     return socket.create_connection((address, listener.port), ANSWER_S)
@@ -131,7 +131,7 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
     Reading ends when the answer matches `enough`, or after a timeout.
     """
     with connect(listener) as line:
-        with suppress(ConnectionError):  # the server may have answered and closed already
+        with suppress(ConnectionError):  # The server may have answered and closed already.
             line.sendall(said)
         return _heard_on(line, enough)
 

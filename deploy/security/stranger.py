@@ -31,7 +31,7 @@ from schedbed.deploy.security.strange_calls import (
 NOBODY = 65534
 UNREACHABLE = "cannot be reached"
 SAME_USER = "same user only"
-"""The answer of a unix socket of Ray to the user whose it is."""
+"""The answer of a unix socket of Ray to its owner."""
 FRAMES = "frames"
 TLS = "TLS"
 CALLS: Mapping[str, Callable[[Listener], str]] = {

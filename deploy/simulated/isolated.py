@@ -16,7 +16,7 @@ from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.workloads.planned import PlannedJob
 
 TASKS_MAX = 20_000
-"""Tasks of all jobs that differ: with more nothing is simulated, since a mean over the first ones would mislead."""
+"""The most tasks of all different jobs. With more, no job is simulated: a mean over some would be misleading."""
 ALONE = PolicyChoice(spec="fifo", given="fifo")
 
 

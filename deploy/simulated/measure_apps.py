@@ -32,9 +32,9 @@ from schedbed.tasks.own.program import FILES
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
-SAMPLE_BYTES = 8 * 2**20  # at most, of a job's input
-PIECES = 4  # maps that the sample is cut into for the reduce
-TRIES = 3  # of each measurement, of which the fastest counts
+SAMPLE_BYTES = 8 * 2**20  # the most that is sampled of a job's input
+PIECES = 4  # number of maps of the sample for the reduce
+TRIES = 3  # repetitions of a measurement; the fastest counts
 PIECE_BYTES = 256 * 1024
 MEMORY_BYTES = 2**30
 
@@ -83,7 +83,7 @@ class _Measured:
     that.
     """
 
-    work: float  # a reduce: bytes fetched
+    work: float  # for a reduce, the bytes fetched
     first_s: float
     then_s: float
     output_bytes: int
@@ -129,7 +129,7 @@ class _Bench:
         app = app_of(self._job)
         if app.work is not None and not app.work.shared:
             params[app.work.parameter] = max(1, app.work_of(params, 0, parts) // parts)
-        # Without a known amount of work one of the job's own maps is measured, whatever the part.
+        # If the amount of work is unknown, one of the job's own maps is measured for any part.
         maps = parts if self._sample or app.work is not None else self._job.maps
         spec = self._spec(f"map-{parts}-{index}", TaskKind.MAP, index % maps, maps, params)
         spec |= {"file": "sample", "offset": index * length, "length": length}
@@ -137,7 +137,7 @@ class _Bench:
         node = _MemoryNode(self._root, self._sample, [], self._programs)
         report, total_s = self._run(AttemptSpec(**spec), node)
         work = app.work_of(params, length, parts)
-        # A command computes on after it has been fed, and its CPU time is known when it has ended.
+        # A command goes on computing after its input ends, and its CPU time is known only at its end.
         apart = node.read_until_s is None or FILES in self._params
         first_s = total_s if apart else node.read_until_s or 0.0
         counters = report["counters"]
@@ -285,7 +285,7 @@ def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Meas
         grown = _law(PIECES, all_.output_bytes, 1, few.output_bytes)
         exponent = grown.exponent
         fetched = max(1.0, few.work)
-        # A part is the same share of all output as its fetched bytes are of what the map wrote.
+        # One reduce's share of all output equals its share of the bytes that maps wrote.
         output = few.output_bytes * (piece.output_bytes / fetched) / max(1.0, piece.work) ** exponent
     else:
         output, exponent = map_output.factor, map_output.exponent

@@ -40,7 +40,7 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
 ) -> CpuFactors:
-    """Return each attempt's CPU time divided by that of its job's law: a tuple per run, by job and task kind.
+    """Return each attempt's CPU time divided by that of its job's law, by job and task kind, for each run.
 
     The mean over all runs is about 1. With equal costs, the maps of a node would all read at the same time
     and then all compute at the same time. Live tasks differ by about a tenth, which prevents this. Runs also
@@ -86,7 +86,7 @@ def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
 
 
 def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
-    """Return the core-seconds of the host that the law gives for maps with these amounts of work."""
+    """Return the core-seconds of the host that the law gives for maps, one number per amount of work."""
     return [
         law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
     ]
@@ -131,5 +131,5 @@ def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -
 
 def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
     known = app_of(job).costs
-    own = FILES in job.params  # measured or declared with these very parameters
+    own = FILES in job.params  # costs measured or declared with the same parameters
     return known if known is not None and (own or not job.params) else measured_law(scenario, job)

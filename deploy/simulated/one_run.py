@@ -22,10 +22,10 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 if TYPE_CHECKING:
     import pandas as pd
 
-PART_ROWS = 100_000  # of a table are held in memory before they are written
+PART_ROWS = 100_000  # rows of a table held in memory before a part file is written
 SHOW_S = 0.2
 BATCH_ROWS = 2_000
-"""Rows are handed to the history in batches of this size: a call for each row would cost more than the row."""
+"""The number of rows passed to the history at a time, since one call per row would be slow."""
 
 
 class RowTarget(Protocol):
@@ -182,7 +182,7 @@ class OneRun:
                     self.ended = HowItEnded(**said)
                 case _:
                     raise ValueError("unknown")
-        except (KeyError, TypeError, ValueError) as error:  # A user's code has written to the pipe.
+        except (KeyError, TypeError, ValueError) as error:  # A user's code may have written to the pipe.
             raise CutOff(f"the policy's process sent what is no message: {error}") from None
 
     def show(self, now_s: float, ends: int) -> None:

@@ -31,9 +31,9 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 KIND = "app-costs"
 """The kind under which the profile store keeps the costs."""
-SAMPLE_BYTES = 2 * 2**20  # at most, of a job's input
+SAMPLE_BYTES = 2 * 2**20  # the most that is sampled of a job's input
 LIMIT_S = 180.0
-_known: dict[str, AppCosts] = {}  # of this process, for jobs that run the same on the same input
+_known: dict[str, AppCosts] = {}  # costs by digest, shared by equal jobs
 
 
 def law_of_own(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
@@ -84,9 +84,8 @@ def _measured(scenario: ResolvedScenario, job: PlannedJob, sample: bytes, name: 
     kept = "not kept (profiles.store: none)" if store == "none" else f"kept in {named_store(store)}"
     print(f"{job.app}: costs measured on {size} of its input in {took}, {kept}")
     if store != "none":
-        with contextlib.suppress(
-            OSError
-        ):  # of a user without a folder to write in: measured again the next time
+        # Without a folder to write in, costs are measured again the next time.
+        with contextlib.suppress(OSError):
             ProfileStore(named_store(store)).save(KIND, name, values)
     return _law_of(values)
 

@@ -30,11 +30,11 @@ from schedbed.tasks.chance import chance
 
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
-"""As measured of live runs: all nodes' first heartbeats are answered some 16 ms after the clock's start."""
+"""The timing measured in live runs: first heartbeats are answered about 16 ms after the clock starts."""
 COMPILED_TASKS = 100_000
-"""From this number of tasks on, the compiled loop is asked whether it can play them: it takes seconds to load."""
+"""The least number of tasks for which the compiled loop is tried, since it takes seconds to load."""
 NEEDS_BYTES, NEEDS_A_TASK_BYTES = 150 << 20, 3 << 10
-"""Memory that a simulation is expected to use until one has shown it."""
+"""The expected memory of a simulation (fixed, and per task) until one has been measured."""
 Show = Callable[[float, int], None]
 """Takes the virtual time and the number of attempts that have ended."""
 
@@ -223,7 +223,7 @@ class SimRuns:
         except Exception as error:
             if not (choice.make or is_policy_file(choice.spec)):
                 raise
-            ended.state, ended.note = "failed", _where(error)  # most likely the user's policy's own fault
+            ended.state, ended.note = "failed", _where(error)  # most likely an error in the user's policy
             line_of = getattr(None if simulation is None else simulation.master.policy, "line_of", None)
             if line_of is not None and not isinstance(error, PolicyFailed):
                 ended.note += f", under the policy of {line_of('decide')}"

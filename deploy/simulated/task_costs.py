@@ -26,11 +26,11 @@ class Handling:
     (`tasks.apps.synthetic`), so it includes these costs.
     """
 
-    attempt_s: float = 0.0033  # from the fork to the first line
+    attempt_s: float = 0.0033  # from the fork to the first line of code
     read_byte_s: float = 1.0e-9
-    written_byte_s: float = 0.7e-9  # of a file
-    spilled_byte_s: float = 3.3e-9  # of a map's output for reduces
-    fetch_s: float = 0.001  # a map's output, and the waiting for it
+    written_byte_s: float = 0.7e-9  # of an output file
+    spilled_byte_s: float = 3.3e-9  # of a map output that reduces fetch
+    fetch_s: float = 0.001  # per map output, including the wait for it
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
@@ -123,7 +123,7 @@ class ScenarioCosts:
         self._apps, self._core_speed, self._timed = apps, core_speed, timed
         self._shuffles = shuffles
         self._specified: dict[tuple[Cost, int, int], TaskCost] = {}
-        # The same by identity, which is faster to look up. The costs are kept, so that no other gets their identity.
+        # The same costs by `id`, which is a faster key. The objects are kept, so that no `id` is used again.
         self._seen: dict[tuple[int, int, int], tuple[Cost, TaskCost]] = {}
         self._maps: dict[tuple[str, int], TaskCost] = {}
         self._shuffled: dict[str, int] = {}
@@ -204,7 +204,8 @@ class ScenarioCosts:
         work, rate = app_of(job).work_of(job.params, length, job.maps), self._core_speed
         output = law.map_output.of(work)
         buffer = buffer_bytes(job.params.get("sort_buffer", SORT_BUFFER_BYTES), job.map_demand.memory_bytes)
-        spills = 2 if job.reduces and output > buffer else 1  # spilled, then merged into the map's output
+        # Output beyond the buffer is written twice: as spills, and as the merged output.
+        spills = 2 if job.reduces and output > buffer else 1
         return TaskCost(
             cpu_s=(law.map_start_s + law.map_cpu_s * work) / rate,
             sort_cpu_s=law.map_sort_s * output / rate,
@@ -230,4 +231,4 @@ class ScenarioCosts:
 
 
 FREE = TaskCost()
-"""Of a synthetic job that says nothing about its tasks."""
+"""The cost of the tasks of a synthetic job that declares none."""

@@ -15,8 +15,8 @@ from schedbed.tasks.chance import Coin, chance
 
 FIFO, JOHNSON, POOLS = "fifo", "balancedpool:steps=0", "balancedpool"
 USER = "batch"
-SLOTS = 16  # of either kind, one a node
-BATCH_S = 1000.0  # when the batch comes, after one small run of each job has taught how long its tasks take
+SLOTS = 16  # of each kind, one per node
+BATCH_S = 1000.0  # submission of the batch, after a small run of each job for its task times
 
 
 def even(coin: Coin) -> list[Job]:
@@ -99,7 +99,7 @@ def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] 
 
 
 def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) -> list[float]:
-    """Return by how many percent the lower bound is below the makespan in Johnson's order, by repeat."""
+    """Return the distance of the lower bound below the makespan in Johnson's order, in percent, by repeat."""
     found = []
     for repeat, played in enumerate(runs):
         batch = jobs(chance(bench.seed + repeat, "chapter3 balancedpool", jobs.__name__))
@@ -108,7 +108,7 @@ def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) ->
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the reductions of the batch's makespan, for pairs of policies in each repeat."""
+    """Measure the reductions of the batch's makespan under Johnson's order and BalancedPool, by repeat."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

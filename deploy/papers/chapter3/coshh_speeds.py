@@ -18,9 +18,9 @@ from schedbed.tasks.chance import chance
 
 JOBS, APART_S = 20, 25.0
 USERS = 4
-MAPS = (4, 24)  # of a job
-FEW_MAPS, MANY_MAPS = 4, 44  # of unequal jobs, which have the same mean
-OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk of the others
+MAPS = (4, 24)  # range of the number of maps of a job
+FEW_MAPS, MANY_MAPS = 4, 44  # maps of unequal jobs, with the same mean
+OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk rate of new nodes
 FIFO, FAIR, FAIR_FIFO, COSHH = "fifo", "fair", "fair:inside=fifo", "coshh"
 MEAN = ("completion_s", "mean")
 
@@ -67,7 +67,7 @@ def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mappin
 
 
 def on_fast(played: Played, policy: str, kind: str) -> float:
-    """Return the percentage of maps that ran on a fast node, for jobs whose names start with `kind`."""
+    """Return the percentage of maps of one kind of job (a prefix of its name) that ran on a fast node."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     fast = {f"n{number + 1}" for number in range(len(played.run.scenario["cluster"]["nodes"]) // 2)}

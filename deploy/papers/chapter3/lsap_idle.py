@@ -12,7 +12,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 
 FIFO, DELAY, LSAP, LSAP_FAIR = "fifo", "delay", "lsap", "lsap-fair"
-LOADS = {"idle": 0.3, "full": 1.2}  # what the jobs ask of the slots
+LOADS = {"idle": 0.3, "full": 1.2}  # the share of the slots that the jobs keep busy
 MEAN = ("completion_s", "mean")
 
 

@@ -15,11 +15,11 @@ from schedbed.tasks.chance import chance
 MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
 JOBS = 12
 APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
-FACTORS = (1.5, 4.0)  # a deadline, of the time that the job takes alone on the whole cluster
+FACTORS = (1.5, 4.0)  # deadlines as multiples of a job's time alone on the cluster
 SHARED = [
     {"at": "0s", "cpu": 0.7},
     {"at": "300s", "cpu": 0.4},
-]  # what the foreground takes of a shared node's CPU
+]  # the share of a shared node's CPU that foreground work takes
 
 
 def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> list[Job]:
@@ -87,7 +87,7 @@ def on_shared(played: Played, policy: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure total task times and numbers of late jobs, by repeat and at two loads."""
+    """Measure total task times and numbers of late jobs under each policy and two loads, by repeat."""
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))

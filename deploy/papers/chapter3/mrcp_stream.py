@@ -17,13 +17,11 @@ MRCP, FIFO = "mrcp", "fifo"
 JOBS = 20
 LOADS = (0.7, 0.9)  # busy share of the map slots
 NODES, MAP_SLOTS, REDUCE_SLOTS = 10, 20, 10
-MAPS_S = (5.0, 10.0, 20.0, 30.0, 40.0)  # a class of jobs each
+MAPS_S = (5.0, 10.0, 20.0, 30.0, 40.0)  # one per class of jobs
 MAPS, REDUCES = (5, 60), (1, 10)
-STREAM_S = (
-    200.0  # when the stream begins, after one small run of each class has taught how long its tasks take
-)
-ALONE = 50.0  # times the gaps, so that each job has the cluster for itself
-FACTORS = (1.0, 3.0)  # a deadline, of the time that the job takes alone
+STREAM_S = 200.0  # start of the stream, after a small job of each class for its task times
+ALONE = 50.0  # factor on the gaps, so that each job runs alone
+FACTORS = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 
 
 def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
@@ -32,7 +30,7 @@ def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
     The mean gap between jobs causes `load`; `apart` multiplies the gaps.
     """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
-    mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # of map slots
+    mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
     for _ in range(JOBS):
         map_s, maps, reduces = coin.choice(MAPS_S), coin.randint(*MAPS), coin.randint(*REDUCES)
         alone_s = ceil(maps / MAP_SLOTS) * map_s + ceil(reduces / REDUCE_SLOTS) * map_s + 3

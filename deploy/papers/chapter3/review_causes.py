@@ -24,9 +24,9 @@ from schedbed.deploy.papers.job_times import JobTime
 Found = dict[str, list[float]]
 Drawn = Callable[[int], Scenario]
 
-BATCH = 0.001  # times the gaps between MRCP's jobs, so that all are there at once
-FAR = (6.0, 16.0)  # MIMP's deadlines, of the time that a job takes alone: four times as far
-MORE_REPLICAS = 10  # of LSAP's blocks, on twenty nodes
+BATCH = 0.001  # factor on the gaps between MRCP's jobs, which then arrive at the same time
+FAR = (6.0, 16.0)  # MIMP's deadlines as multiples of a job's time alone, four times the usual ones
+MORE_REPLICAS = 10  # replicas of LSAP's blocks, on twenty nodes
 
 
 def measure(bench: Bench) -> Measured:

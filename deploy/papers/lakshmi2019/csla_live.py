@@ -25,7 +25,7 @@ def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return, for each repeat, by how many percent the pair's makespan is shorter under CSLA."""
+    """Return the reduction of the pair's makespan under CSLA in percent, one number per repeat."""
     (found,) = gains(makespans(played, 1))
     return found
 

@@ -23,10 +23,10 @@ from schedbed.deploy.papers.posterior.prior import Drawn
 
 SIZE_GB = 3
 TAGGED = ("wc", "rtw", "sort")
-"""Jobs whose tags the paper says without contradicting itself."""
+"""Jobs whose tags are consistent in the paper."""
 
 LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
-"""Queues of a pair's jobs and the user limit factor, by the drawn number."""
+"""The queues of a pair's jobs and the user limit factor, by the drawn parameter `queues`."""
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE_GB = 3
-ALIKE = ("wc", "pi", "sort", "grep")  # as the paper says
+ALIKE = ("wc", "pi", "sort", "grep")  # jobs that the paper calls alike
 WAYS: dict[str, tuple[Sequence[str], int]] = {
     "": ((QUEUES[0], QUEUES[0], QUEUES[1], QUEUES[1]), 1),
     "_one": (QUEUES[:1] * 4, 2),
@@ -58,7 +58,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's gain for each combination of jobs, with one bar per assignment of queues."""
+    """Draw CSLA's gain for each combination of jobs, one bar for two queues and one for a single queue."""
     ax = figure.subplots()
     found: dict[str, dict[tuple[str, ...], list[float]]] = measured.series["gains"]
     ax.axhline(said["best"].number, color=PAPER, linestyle="--", label="paper: up to 23%")

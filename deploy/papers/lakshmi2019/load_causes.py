@@ -1,4 +1,4 @@
-"""Causes of CSLA's prediction errors and gains: other stress, other jobs, smaller maps, other orders."""
+"""Causes of CSLA's prediction errors and gains, found with other stress, jobs, map sizes and orders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANGES = {"turns": {"turns_s": 60}, "short": {"turns_s": 4}, "pi": {"apps": ("pi",)}}
-"""The changes to Table 3's runs: stress in turns of 60 s or of 4 s, and Pi, which uses no disk, as the only job."""
+"""Changes to Table 3's runs: stress in turns of 60 s or 4 s, or Pi as the only job, which uses no disk."""
 TURNS = ("turns", "short")
 
 Found = dict[str, list[float]]

@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
             values["unlike_minus_alike"] = more
         best += [gain for pair, gain in found.items() if unlike(tags, pair)]
         series[size_gb] = found
-    # Of the pair with the largest mean gain: the largest gain of each repeat would be noise.
+    # This is the pair with the largest mean gain, since the largest gain of each repeat would be noise.
     values["best"] = list(max(best, key=fmean))
     tagged = {f"tag_{app}": [float(tags[app])] * bench.repeats for app in APPS}
     note = f"Maps of each job alone, one for each node: {described(shares(alone))}. Pairs of one tag are like pairs."

@@ -15,7 +15,7 @@ FOURS = tuple(combinations(APPS, 4))
 QUEUES = ("a", "b")
 SHARED = (QUEUES[0], QUEUES[0])
 POLICIES = ("capacity", "csla")
-SAMPLES = 5_000_000  # of a map of Pi: about as much CPU as WordCount needs for a block
+SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount map
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
 RTW_CPU_S = 1.0
@@ -23,12 +23,12 @@ RTW_CPU_S = 1.0
 each byte moved that is 1.3 times what a map of Sort uses, and the paper calls the two alike. Hadoop's program is
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
 
-HEAVY_IO_MBPS = 5.0  # above which the paper calls a task IO-heavy
+HEAVY_IO_MBPS = 5.0  # tasks above this rate are IO-heavy in the paper
 HOST_DISK_MBPS = 100
 ALONE_S_PER_GB = {"wc": 45.0, "pi": 45.0, "rtw": 25.0, "sort": 100.0, "grep": 85.0}
-"""More than 1 GB of a job takes alone on a disk of that rate: how far apart groups of jobs are submitted."""
-WRITERS = ("rtw", "sort")  # wait for the disk
-BETWEEN_S = 60.0  # for each queue: with two, a job may have half of the cluster only
+"""A time longer than 1 GB of a job takes alone on such a disk, which separates groups of jobs."""
+WRITERS = ("rtw", "sort")  # jobs that wait for the disk
+BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster with two queues
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:

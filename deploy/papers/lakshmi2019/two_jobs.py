@@ -24,22 +24,22 @@ from schedbed.scheduler.models.csla_tags import CPU, UNKNOWN, tag, words
 
 Pair = tuple[str, str]
 Gains = Mapping[Pair, Sequence[float]]
-"""By pair, one number a repeat: gains in %, or seconds."""
+"""By pair, one number per repeat: gains in percent, or seconds."""
 
 
-HEAVY_CPU = 0.5  # of a core, above which the paper calls a task CPU-heavy
-SAMPLE_GB = 0.25  # a map for each node
+HEAVY_CPU = 0.5  # tasks above this share of a core are CPU-heavy in the paper
+SAMPLE_GB = 0.25  # one map per node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """The settings of a run of pairs of jobs. The first job of a pair is submitted first.
+    """The settings for running pairs of jobs. The first job of a pair is submitted first.
 
-    `factor`: how many times its queue's half of the cluster one user may hold. `host_disk`: as in the policy
-    csla. `finer`: a factor on the number of maps of each job.
+    `factor`: the most that one user may hold, as a multiple of its queue's half of the cluster. `host_disk`:
+    as in the policy csla. `finer`: a factor on the number of maps of each job.
     """
 
-    name: str  # of the run's folder
+    name: str  # name of the run's folder
     pairs: Sequence[Pair] = PAIRS
     size_gb: int = 3
     queues: Pair = SHARED

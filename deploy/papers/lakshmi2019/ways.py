@@ -1,4 +1,4 @@
-"""Beyond Figure 4: the effects of queues, of the host's disk and of the jobs' order on CSLA's gain."""
+"""Beyond Figure 4: CSLA's gain with other queues, other host disks, and other orders of the jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, which `pairs` has run as well
+ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
 EACH = Way(name="pairs-3GB-each", queues=QUEUES, factor=1)
 EACH_GROWN = Way(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)

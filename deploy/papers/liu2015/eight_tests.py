@@ -15,13 +15,13 @@ from schedbed.deploy.papers.bench import Bench, Played
 
 NODES, CORES = 8, 8
 DISK_BPS = 100e6
-TERAGEN_BYTES = 2e9  # a map writes
+TERAGEN_BYTES = 2e9  # output of one map
 ETL_READ_BYTES, ETL_WRITE_BYTES = 1e9, 1.2e9
-"""The paper's block size is not told; it made jobs last about equally long (3.1), which blocks of 128 MB would not."""
+"""The paper does not print its block size. Its jobs take about equally long (3.1), unlike with blocks of 128 MB."""
 LIVE_NODES, LIVE_CORES = 2, 8
 LIVE_SCALE = 0.05
 
-RESERVED_CORES = 1  # as FGCS has it by default
+RESERVED_CORES = 1  # FGCS's default
 CONTAINERS = "order=fair,locality=delay,admission=containers"
 YARN = f"{CONTAINERS}:reserved_cores={RESERVED_CORES}"
 CPU_JOBS, IO_JOBS = ("pi", "bbp"), ("teragen", "etl")
@@ -67,7 +67,7 @@ def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
         "maps": maps,
         "map": {**each, "variance": 0.05},
     }
-    if name in CPU_JOBS:  # their one reduce is as good as nothing
+    if name in CPU_JOBS:  # The single reduce has almost no work.
         made |= {"reduces": 1, "reduce": {"cpu": "1s"}}
     return made
 

@@ -28,7 +28,7 @@ def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return, for each repeat, by how many percent Pi's job time is shorter under FGCS."""
+    """Return the reduction of Pi's job time under FGCS in percent, one number per repeat."""
     scale = played.run.scenario["scale"]
     pairs = zip(*(played.each(policy) for policy in played.policies), strict=True)
     return [100 * (1 - lengths(fgcs, scale)[JOB] / lengths(yarn, scale)[JOB]) for yarn, fgcs in pairs]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 FASTER = (2, 5)
-"""How many times its rate a disk is, beside 1: what a page cache of 24 GB may take at once of the 16 GB."""
+"""Factors on the disk's rate, since a page cache of 24 GB may take part of the 16 GB at once."""
 
 
 def measure(bench: Bench) -> Measured:

@@ -33,14 +33,14 @@ from schedbed.tasks.chance import chance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SPREADS = (5, 10)  # of the tasks' CPU time, in % of it; `tests` has 5
+SPREADS = (5, 10)  # spreads of the tasks' CPU time in %; `tests` has 5
 BASES = {"": YARN, "_8": CONTAINERS}
 """YARN with a core reserved as FGCS has it, and with all eight: section 3 has 8 tasks a node for YARN, and reserves a
 core in FGCS's units."""
 MORE_CORES = 2
 """That no task is given, beside the reserved one: for tasks that compute more at times than they ask for."""
 
-Job = tuple[str, str]  # test and job
+Job = tuple[str, str]  # names of a test and of a job in it
 
 
 def measure(bench: Bench) -> Measured:

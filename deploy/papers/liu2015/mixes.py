@@ -27,7 +27,7 @@ def measure(bench: Bench) -> Measured:
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
-    changes: dict[str, list[float]] = {}  # of map times, by test and job
+    changes: dict[str, list[float]] = {}  # changes of map times, by test and job
     took: dict[str, list[tuple[Mapping[str, float], Mapping[str, float]]]] = defaultdict(list)
     for mix in mixes:
         played = play(bench, mix)
@@ -55,7 +55,7 @@ def map_times(played: Played, name: str) -> list[list[float]]:
 
 
 def map_changes(played: Played, name: str) -> list[float]:
-    """Return how much longer a job's maps take under the second policy, in percent, by repeat."""
+    """Return the increase of a job's mean map time under the second policy in percent, by repeat."""
     first_s, second_s = map_times(played, name)
     return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
 

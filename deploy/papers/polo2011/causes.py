@@ -18,8 +18,8 @@ from schedbed.deploy.results.metrics import RunTables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHORTER = {"short": 0.5, "shortest": 0.4}  # of what the jobs' lengths alone ask
-OLD_SEEK = 0.13  # of the disk's rate that each further stream costs
+SHORTER = {"short": 0.5, "shortest": 0.4}  # factors on the duration of sort's reduce phase
+OLD_SEEK = 0.13  # share of the disk's rate that each additional stream costs
 ROWS = ("met", "worst", "J1_earlier", "J8_earlier", "J7_later")
 PRINTED = ("J3", "J4")
 
@@ -62,9 +62,9 @@ def _play(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PA
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Return by how many percent Fair takes longer than RAS on a disk with slower seeks, by repeat.
+    """Return RAS's gains over Fair in percent on a disk with slower seeks, by repeat.
 
-    RAS runs without goals and with goals.
+    RAS is compared without and with goals.
     """
     node = NodeHardware(seek=OLD_SEEK)
     played = bench.play("old", on_hardware(QUARTER, node, TRIED))

@@ -19,7 +19,7 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-USUAL_SLOTS = 4  # the paper's best
+USUAL_SLOTS = 4  # the best number in the paper
 
 
 def measure(bench: Bench) -> Measured:

@@ -20,7 +20,7 @@ from schedbed.deploy.results.plots import OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS = 200  # in time
+POINTS = 200  # points in time in the figure
 APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 
 
@@ -72,7 +72,8 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     beats = run.heartbeats
     where = np.clip(np.searchsorted(edges, beats["t"], side="right") - 1, 0, POINTS - 1)
     used = 100 * beats["cpu_util"].groupby([where, beats["node"]]).mean().unstack()
-    used = used.reindex(range(POINTS)).bfill()  # a heartbeat counts for the time since the last
+    # A heartbeat's values hold for the time since the previous heartbeat.
+    used = used.reindex(range(POINTS)).bfill()
     found["cpu"], found["cpu_deviation"] = used.mean(axis=1).to_numpy(), used.std(axis=1, ddof=0).to_numpy()
     return found
 

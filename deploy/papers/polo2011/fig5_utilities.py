@@ -70,7 +70,7 @@ def lines(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the utilities over time."""
+    """Draw the utilities of the jobs over time."""
     ax = figure.subplots()
     lines(ax, measured.series["utilities"])
     legend(ax)

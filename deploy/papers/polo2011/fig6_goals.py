@@ -21,7 +21,7 @@ from schedbed.deploy.results.plots import DASHES, OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS = 200  # in time, of the figure
+POINTS = 200  # points in time in the figure
 
 
 def measure(bench: Bench) -> Measured:

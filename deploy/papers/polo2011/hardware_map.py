@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DISKS = {"old": (DISK_BPS, 0.1), "paper": (DISK_BPS, SEEK), "steady": (DISK_BPS, 0.0), "nvme": (2e9, 0.0)}
-"""Rate, and the share of it that each further stream costs."""
+"""Disks: the rate, and the share of the rate that each additional stream costs."""
 NODES = {
     "c3": (CORES, PAGING),
     "c3_fit": (CORES, 0.0),
     "c8": (8, PAGING),
 }
-"""Cores, and how much paging costs."""
-TRIED = (3, 4, 8)  # Fair's map slots a node
+"""Kinds of nodes: the number of cores, and the cost of paging."""
+TRIED = (3, 4, 8)  # map slots per node under Fair
 REPEATS = 3
 
 

@@ -29,7 +29,7 @@ from schedbed.deploy.papers.polo2011.paper_cluster import (
     scenario,
 )
 
-MAP_BYTES = 64e6  # of input
+MAP_BYTES = 64e6  # input of one map
 MAPS_S = {"sort": 14.2, "combine": 195.0, "select": 28.0}
 """How long a map takes where Table 2's shares were measured: beside others. Sort's is 4 x 64 MB at 45% of the disk: its
 block is read and written, and what it wrote is read and written by the shuffle."""
@@ -38,7 +38,7 @@ SINGLE_REDUCE_S = {"combine": (150.0, 5.0), "select": (0.0, 8.0)}
 SORT_REDUCES = 20
 SORT_REDUCE_S, SORT_REDUCE_S_PER_GB, IN_MEMORY_GB = 180.0, 480.0, 1.2
 """Of sort's reduce phase: seconds, and more for each GB beyond the memory of a reduce (Table 2: 60% of 2 GB)."""
-SLOTS = (1, 2, 3, 4, 6, 8)  # map slots a node in Figure 3
+SLOTS = (1, 2, 3, 4, 6, 8)  # map slots per node in Figure 3
 LIVE_SLOTS = (2, 4, 8)
 RELAXED_S = 100_000.0
 """A goal so relaxed that one slot is enough for any job (Experiment 1)."""
@@ -89,7 +89,7 @@ def job(
         fixed_s, more_s = SINGLE_REDUCE_S[app]
         made["reduces"] = 1
         made["reduce"] = {"cpu": f"{fixed_s + more_s * gigabytes}s", "write": "1MB"}
-    if not size.live:  # live, memory is a limit that attempts are held to
+    if not size.live:  # In live runs, memory is a limit that is enforced.
         memory, _, _, _, reduce_memory = said()[f"{app}_rest"].numbers
         made["map"]["memory"] = _memory(memory)
         made["reduce"]["memory"] = _memory(reduce_memory)
@@ -104,7 +104,7 @@ def _map(app: str) -> dict[str, str]:
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
     if app == "sort":
-        moved_bytes = 2 * MAP_BYTES  # the shuffle moves the rest
+        moved_bytes = 2 * MAP_BYTES  # the shuffle transfers the remaining bytes
     return {
         "cpu": f"{said()[f'{app}_map_cpu'].number / 100 * PAPER_NODE.cores * took_s}s",
         "read": f"{round(moved_bytes - written_bytes)}B",
@@ -185,5 +185,5 @@ def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...])
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent `mine_s` is longer than `than_s`, by repeat."""
+    """Return the increase from `than_s` to `mine_s` in percent, by repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

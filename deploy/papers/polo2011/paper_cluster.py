@@ -22,7 +22,7 @@ use all of the CPU get 25% each, as in Table 2."""
 HEARTBEAT_S = 3
 FRAMEWORK: Mapping[str, Any] = {"maps_per_heartbeat": 0}
 """As Hadoop 0.23: heartbeats of a timer that start maps in all free slots, set-up and clean-up tasks."""
-MAP_SLOTS = 8  # the most of Figure 3
+MAP_SLOTS = 8  # the largest number in Figure 3
 LIVE_SCALE = 0.015
 
 
@@ -70,9 +70,10 @@ def scenario(
     hardware: NodeHardware = PAPER_NODE,
     start_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return a scenario of the jobs. `start_s` replaces Hadoop 1's usual time to start an attempt.
+    """Return a scenario of these jobs and policies on the paper's cluster.
 
-    A live run is 67 times as fast, on slower cores and equally fast disks, and without paging.
+    `start_s` replaces Hadoop 1's usual time to start an attempt. A live run is 67 times as fast, on slower
+    cores and equally fast disks, and without paging.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {

@@ -33,7 +33,7 @@ def plan() -> Mapping[str, Any]:
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return, for each repeat, by how many percent Fair takes longer than RAS."""
+    """Return the additional makespan of Fair over RAS in percent, one number per repeat."""
     fair_s, ras_s = (played.figures(policy, "makespan_s") for policy in played.policies)
     return longer(fair_s, ras_s)
 

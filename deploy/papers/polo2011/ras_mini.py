@@ -16,10 +16,10 @@ from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn
 
 NEXT_SLOTS = (3, 6)
-"""Fair's slots beside the usual ones that must take longer."""
+"""Other numbers of slots for Fair, which must give longer makespans."""
 
 FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
-"""Table 1's lengths without J3, J4 and J5, whose printed sizes and lengths contradict each other."""
+"""Jobs whose times alone are compared: not J3 to J5, whose printed sizes and times contradict each other."""
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LARGEST = {"sort": "J1", "combine": "J7", "select": "J3"}
 USUAL_SLOTS, FEW_SLOTS = 4, 2
 EXCHANGED = ("J3", "J4")
-GAP = 2.0  # from one submission to the next, in lengths that the paper printed, and a while
+GAP = 2.0  # The gap between submissions is GAP times the printed duration, plus GAP_S seconds.
 GAP_S = 300.0
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 2
-MOST_BINS, FEW_VALUES = 20, 12  # below that many values each has a line of its own
+MOST_BINS, FEW_VALUES = 20, 12  # with fewer values, each is drawn as a line
 
 
 def draw(path: Path, claims: Sequence[ClaimShare]) -> None:

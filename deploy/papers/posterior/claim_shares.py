@@ -13,7 +13,7 @@ from schedbed.deploy.papers.paper_file import Value
 
 CONFIDENCE = 0.95
 FEW = 10
-"""Below that many fitting clusters a page says that they are too few to tell."""
+"""The least number of matching clusters from which the page draws conclusions."""
 
 Draws = Sequence[Mapping[str, Any]]
 """Draws in the form that `Draw.to_json` returns."""

@@ -12,7 +12,7 @@ from schedbed.deploy.papers.criterion import Criterion, Number, PaperPart, Text
 from schedbed.tasks.chance import chance
 
 Drawn = Mapping[str, float]
-"""A cluster: the value of each parameter by its key."""
+"""The parameters of a drawn cluster: values by key."""
 
 
 class OpenParameter(PaperPart):
@@ -23,7 +23,7 @@ class OpenParameter(PaperPart):
 
     what: Text
     unit: Text
-    why: Text  # this range
+    why: Text  # reason for the range
     low: Number | None = None
     high: Number | None = None
     logarithmic: bool = False
@@ -59,7 +59,7 @@ class PrintedFit(PaperPart):
     value: Number | None = None
     unit: str = ""
     holds: Criterion
-    why: Text  # this tolerance
+    why: Text  # reason for the tolerance
 
     @model_validator(mode="after")
     def _checkable(self) -> PrintedFit:
@@ -67,7 +67,7 @@ class PrintedFit(PaperPart):
         return self
 
     def meets(self, ours: float) -> bool:
-        """Return whether a cluster with this value matches the paper."""
+        """Return whether the simulated value `ours` is within the tolerance."""
         low, high = self.holds.bounds(self.value)
         return low <= ours <= high
 

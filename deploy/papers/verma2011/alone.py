@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JOBS = 20
-"""Jobs of each workload in a repeat: the first ones of Table 3 at the threshold of 95%."""
+"""The number of jobs of each workload in a repeat, the first jobs of Table 3 at the threshold of 95%."""
 
 TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate each job alone under each bound, with other jobs in each repeat.
+    """Simulate each job without other jobs, under each bound of ARIA's model; the jobs differ by repeat.
 
     Reduces start when all maps of the job have ended.
     """
@@ -46,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
-    """Return the percentage of these jobs that are late when each has the whole cluster for itself."""
+    """Return the percentage of these jobs that are late when each runs alone on the whole cluster."""
     late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs by bound, one bar per workload."""
+    """Draw the percentage of late jobs for each bound of ARIA's model, one bar per workload."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

@@ -1,4 +1,4 @@
-"""ARIA on random machines that give the job the profile behind the table of Figure 5."""
+"""ARIA on randomly drawn machines on which the job's profile is that behind Figure 5's table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _profile(bench: Bench, drawn: Drawn) -> JobProfile:
-    """Return the profile of the job from a run alone. The bench runs it once."""
+    """Return the job's profile, measured in a run without other jobs. The bench runs it once."""
     alone = bench.play("alone", _scenario(drawn, [_job(drawn)], "fifo"))
     return profile_of(alone.of("fifo"), "job_0001")
 

@@ -58,7 +58,7 @@ class Outcome:
 
     jobs: tuple[tuple[float, float, float], ...]
     load: float
-    attempts: Mapping[str, list[tuple[float, float]]]  # by kind, when each held its slot
+    attempts: Mapping[str, list[tuple[float, float]]]  # by kind, start and end of each attempt's slot
 
     @property
     def late(self) -> int:
@@ -67,7 +67,10 @@ class Outcome:
 
     @property
     def exceeded(self) -> float:
-        """Return the paper's utility: the sum of (T - D) / D over late jobs, with T and D since the submission."""
+        """Return the paper's utility, the sum of (T - D) / D over late jobs.
+
+        T is the completion time of a job and D its deadline, both since the submission.
+        """
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TRIED = (*BOUNDS, WAVES)
 SLOS_S = (240, 300, 360, 420)
 SLOTS = 64
-APART_S = 600  # from one job's submission to the next: each runs alone
+APART_S = 600  # gap between submissions, in which each job runs alone
 
 
 def measure(bench: Bench) -> Measured:
@@ -147,7 +147,7 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
             "core_speed": 1.0,
             "memory": "8GiB",
             "disk": "120MB/s",
-            "network": "500Mbit/s",  # of the gigabit, what Hadoop's shuffle gets
+            "network": "500Mbit/s",  # the part of a gigabit that Hadoop's shuffle achieves
             "map_slots": 1,
             "reduce_slots": 1,
         },
@@ -195,7 +195,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion time by deadline and bound, with the deadlines and the paper's 7% range in gray."""
+    """Draw completion times by deadline and bound; the deadlines, and the paper's range of 7%, are gray."""
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (95, 105)
 JOBS, FULL_JOBS = 40, 100
-POINTS = 600  # in time, of the figure
+POINTS = 600  # points in time in the figure
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Measure the mean and the largest share of busy slots, with other jobs in each repeat.
+    """Measure the mean and the largest share of busy slots, for different jobs in each repeat.
 
     The figure shows the first repeat.
     """

@@ -31,7 +31,7 @@ class FixedSlots:
     """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # heartbeats without news do not change the policy's state
 
     def __init__(self) -> None:
         self._nearest = Greedy()

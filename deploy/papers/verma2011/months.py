@@ -13,27 +13,27 @@ from schedbed.deploy.results.metrics import RunTables
 from schedbed.scheduler.models.job_profile import JobProfile
 
 MONTHS = {"sept": (720, 59.85), "oct": (740, 58.44)}
-"""Hourly logs, which are maps (Table 2), and their mean size in MB (Table 1)."""
+"""By month, the number of hourly logs (one map each, Table 2) and their mean size in MB (Table 1)."""
 
 SLOTS = {"256": (4, 4), "64": (1, 2)}
 """Map and reduce slots of each machine: 256 and 256, or 64 and 128, on the paper's 64."""
 
 SMALLER, LIVE = 4, 20
-"""Divisors of the paper's tasks, simulated (and of its machines) and live."""
+"""Divisors of the paper's tasks: in simulations (also of its machines), and in live runs."""
 
 NODES = 64
-REDUCES = 320  # the paper does not say; Table 1 has later waves of reduces with 256 slots
+REDUCES = 320  # not in the paper; Table 1 has more than one wave of reduces with 256 slots
 UNLIMITED_REPEATS = 3
-SELECTIVITY = 10.0  # bytes out by bytes in of a map, about Table 1's
+SELECTIVITY = 10.0  # output bytes per input byte of a map, about that of Table 1
 FETCH_RATE = "11MB/s"
 """Of one reduce: 320 reduces that fetch 720 maps' 599 MB take 1.35 GB each, in Table 1's 121 s of a typical shuffle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """A job of Table 1 in one repeat: its profile, completion time, tasks and slots.
+    """A job of Table 1 in one repeat: its profile, completion time, numbers of tasks, and slots.
 
-    Times are in s before scale.
+    Times are in s, before the scenario's scale.
     """
 
     profile: JobProfile

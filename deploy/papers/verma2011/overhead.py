@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 NODES, JOBS = 66, 500
 ROUNDS = 3
-"""Plays of one round, of which the median counts: CPU time depends on what else the host does."""
+"""Simulations of one round. Their median counts, since CPU time depends on other work of the host."""
 
 TIMED = ("submit", "heartbeat", "tick")
-"""The events of the core in which jobs come in, slots are worked out and tasks are assigned."""
+"""The core's events in which jobs are submitted, slots are computed and tasks are assigned."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU time of one round of scheduling for W1, with other jobs in each repeat."""
+    """Measure the CPU time of one round of scheduling for W1, with different jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLL = "5s"
-"""Time until a reduce has heard of the last map outputs, where `months` has Hadoop 1's second."""
-SEEK = 0.1  # share of a disk's rate that each further stream costs
+"""Time until a reduce knows of the last map outputs; `months` uses Hadoop 1's value of 1 s."""
+SEEK = 0.1  # share of a disk's rate that each additional stream costs
 
 Found = dict[str, list[float]]
 

@@ -18,7 +18,7 @@ from schedbed.tasks.chance import chance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-JOBS = 400  # of each workload in a repeat
+JOBS = 400  # jobs of each workload in a repeat
 
 
 def measure(bench: Bench) -> Measured:

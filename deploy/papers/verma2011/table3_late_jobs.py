@@ -32,7 +32,7 @@ AT_FIRST = 95
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Simulate both workloads at each threshold, with other jobs in each repeat.
+    """Measure late jobs and load of both workloads at each threshold, with different jobs in each repeat.
 
     The jobs are the same at all thresholds, except that deadlines impossible at a threshold are drawn again.
     """

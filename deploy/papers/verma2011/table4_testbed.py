@@ -32,7 +32,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 
 
 def measure(bench: Bench) -> Measured:
-    """Run W1 at each threshold, with other jobs and a separate run for each repeat."""
+    """Measure late jobs and load of W1 at each threshold, with different jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
@@ -51,10 +51,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return a scenario of the jobs with their tasks as CPU time.
+    """Return a scenario of the jobs in which tasks only use CPU.
 
-    A job is submitted as if each earlier job held its least slots until its deadline. A live scenario has one
-    of eight tasks, and all times are multiplied by the scale.
+    A job is submitted when its least slots would be free if each earlier job held its least slots until its
+    deadline. A live scenario has one of eight tasks, and all times are multiplied by the scale.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:
@@ -78,7 +78,7 @@ def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool)
                 reduce_costs=tuple(Cost(cpu_s=each * scale) for each in fewer.reduces_s),
             )
         )
-    # With a core for each slot and nothing but CPU to share, simulated tasks have nothing to contend for.
+    # Simulated tasks do not contend: each slot has a core, and tasks use only CPU.
     return replace(bare, jobs=tuple(planned), simulate=SimulateChoice(contention=False))
 
 

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from random import Random
 
 NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
-"""Of the testbed (4.1): 64 workers with four map and four reduce slots each."""
+"""The testbed (4.1): 64 workers with four map slots and four reduce slots each."""
 
 W1_REDUCES = 64
-"""The paper gives no number of reduces for W1 beside WikiTrends' 64 (5.2): 64 for all."""
+"""The paper gives W1's number of reduces for WikiTrends only (5.2); here all applications have it."""
 
 W1_VARIATION = 0.15
 """Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
 
 APPS = ("bayes", "sort", "tfidf", "twitter", "wikitrends", "wordcount")
-LEAST_S = 1.0  # no task is shorter, whatever the normal distribution says
+LEAST_S = 1.0  # the least duration of a task, since normal distributions also give less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class DueJob:
     maps_s: tuple[float, ...]
     reduces_s: tuple[float, ...]
     deadline_s: float
-    asks: tuple[int, int]  # map and reduce slots, the minimum for its deadline
+    asks: tuple[int, int]  # least map and reduce slots for the deadline
     profile: JobProfile
 
     @property
@@ -100,7 +100,7 @@ def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], t
     maps, reduces = len(maps_s), len(reduces_s)
     alone_s = bounds(profile, maps, reduces, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces)).avg_s
     model = curve(profile, maps, reduces)
-    while True:  # three times the time alone asks for less than half of all slots: this ends
+    while True:  # The loop ends: with three times the time alone, less than half of all slots is enough.
         deadline_s = alone_s * coin.uniform(1, 3)
         slots = allocate(model, deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))
         job = DueJob(

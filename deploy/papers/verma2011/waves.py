@@ -17,9 +17,9 @@ from schedbed.deploy.results.plots import OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MACHINES, TASKS = 64, 64  # TASKS maps, and as many reduces
+MACHINES, TASKS = 64, 64  # TASKS maps and TASKS reduces
 SLOTS = {"many": (64, 64), "few": (16, 22)}
-LIVE = 8  # times smaller
+LIVE = 8  # divisor of the size in live runs
 
 
 def measure(bench: Bench) -> Measured:

@@ -1,4 +1,4 @@
-"""Job profiles (section 2.2): that of the paper's job WikiTrends, and those of jobs that ran here."""
+"""Job profiles (section 2.2): the profile of the paper's job WikiTrends, and profiles of runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
 
 MAPS, REDUCES = 71, 64
-"""Of WikiTrends in section 5.2."""
+"""Numbers of tasks of WikiTrends in section 5.2."""
 
 
 def wikitrends(said: Values) -> JobProfile:

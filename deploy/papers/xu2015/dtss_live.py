@@ -26,7 +26,7 @@ def plan(seed: int) -> Mapping[str, Any]:
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return, for each repeat, by how many percent users' makespans are shorter under DTSS, as a mean."""
+    """Return the users' mean reduction of the makespan under DTSS in percent, one number per repeat."""
     found: list[float] = []
     for pair in zip(*(played.each(policy) for policy in played.policies), strict=True):
         delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)

@@ -10,7 +10,7 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import APART_S, NODES, USERS
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables
 
-EPOCHS = 20  # in the tables
+EPOCHS = 20  # number of epochs in the tables
 EPOCHS_BETWEEN_JOBS = 5  # users appear in epochs 1, 6 and 11, and jobs are 30 s apart
 EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
@@ -37,7 +37,7 @@ def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Ma
     submits = run.jobs.groupby("user")["submit"].min()
     first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
     users = np.array([sum(came <= epoch for came in first.values()) for epoch in range(EPOCHS)])
-    share = NODES / users  # of the map slots, one a node
+    share = NODES / users  # map slots per user, with one map slot per node
     return {user: held[user][came:EPOCHS] / share[came:] for user, came in first.items() if came < EPOCHS}
 
 

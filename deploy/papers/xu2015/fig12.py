@@ -24,7 +24,7 @@ SHOWN = (DELAY, QUARTER, MOST)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' gains under DTSS over delay scheduling: mean, least and most of each repeat."""
+    """Measure the users' gains under DTSS over delay scheduling: mean, least and largest, by repeat."""
     names = (
         "quarter_mean",
         "quarter_least",

@@ -38,9 +38,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return percentages of local input and of local tasks, one number per repeat.
+    """Return percentages of local input bytes and of local tasks, one number per repeat.
 
-    Tasks are counted in two ways: all local tasks, and local whole maps only.
+    Local tasks are all local tasks (`quarter_local_tasks`), or only maps that were not split
+    (`quarter_local_whole`).
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}

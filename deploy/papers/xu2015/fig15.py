@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = {"delay": DELAY, "quarter": QUARTER}
-TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # of map slots, and of fair share ratios
+TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # numbers of the tables of map slots and of fair share ratios
 BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 

@@ -27,7 +27,7 @@ USERS = ("user0", "user1", "user2")
 FIRST_USERS = ("user2", "user1", "user0")
 LEAST_MAPS, MOST_MAPS = 5, 10
 BLOCK = "64MB"
-HOT = 0.2  # of the nodes, under skew
+HOT = 0.2  # share of the nodes that hold all input under skew
 LIVE_SCALE = 0.05
 
 
@@ -42,7 +42,7 @@ class Setting:
     name: str
     start_s: float
     wait_s: float
-    cpu_s: float = 0.0  # of which a part of a map has its share
+    cpu_s: float = 0.0  # divided among the parts of a split map
 
     @property
     def policies(self) -> tuple[str, str, str]:
@@ -55,7 +55,7 @@ class Setting:
 
 
 FITTED = Setting(name="", start_s=5.5, wait_s=62)
-# Other settings show what the outcomes come from. `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
+# Other settings show the causes of outcomes: `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
 PER_BYTE = Setting(name="-per-byte", start_s=0, wait_s=70, cpu_s=10.5)
 MIXED = Setting(name="-mixed", start_s=2.75, wait_s=66, cpu_s=5.25)
 NO_START = Setting(name="-no-start", start_s=0, wait_s=62)
@@ -171,6 +171,6 @@ def makespans(played: Played, policy: str) -> Mapping[str, float]:
 
 
 def gains(played: Played, policy: str, than: str = DELAY) -> list[float]:
-    """Return, for each user, by how many percent the makespan is shorter under `policy` than under `than`."""
+    """Return the reduction of each user's makespan under `policy` against `than`, in percent."""
     mine, theirs = makespans(played, policy), makespans(played, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]

@@ -190,7 +190,7 @@ def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # such as a name that is too long
+    except (OSError, ValueError):  # The name may be too long, for example.
         return False
 
 
