@@ -19,7 +19,7 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return, by kind of claim, the numbers of claims that hold, do not hold and are open.
+    """Return the numbers of claims that hold, do not hold and are open, by kind of claim.
 
     Kinds without claims are left out; outcomes come first.
     """

@@ -97,7 +97,7 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return, as text, the modes of a unix socket and of the closest folder that keeps other users out."""
+    """Return text with the modes of a unix socket and of the closest folder that keeps other users out."""
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""

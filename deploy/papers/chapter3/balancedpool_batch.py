@@ -28,7 +28,7 @@ def even(coin: Coin) -> list[Job]:
 
 
 def uneven(coin: Coin) -> list[Job]:
-    """Return, in random order, 10 jobs with many short tasks and 10 jobs with a few long tasks.
+    """Return 10 jobs with many short tasks and 10 jobs with a few long tasks, in random order.
 
     The jobs with few tasks cannot fill the slots.
     """

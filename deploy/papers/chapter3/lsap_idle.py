@@ -37,12 +37,12 @@ def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
 
 
 def local(runs: list[Played], policy: str) -> list[float]:
-    """Return, for each repeat, the percentage of maps that ran on a node with their input."""
+    """Return the percentage of maps that ran on a node with their input, one number per repeat."""
     return [100 * figure_of(played, policy, "locality", "tasks", "node") for played in runs]
 
 
 def moved(runs: list[Played], policy: str) -> list[float]:
-    """Return, for each repeat, the percentage of the input that was read from other nodes."""
+    """Return the percentage of the input that was read from other nodes, one number per repeat."""
     return [100 * (1 - figure_of(played, policy, "locality", "bytes", "node")) for played in runs]
 
 

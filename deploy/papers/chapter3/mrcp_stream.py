@@ -54,7 +54,7 @@ def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]
 
 
 def late(runs: list[list[Played]], policy: str) -> list[float]:
-    """Return, for each repeat, the percentage of late jobs over all loads."""
+    """Return the percentage of late jobs over all loads, one number per repeat."""
     counts = [[figure_of(played, policy, "deadlines", "late") for played in loads] for loads in runs]
     return [100 * sum(each) / (JOBS * len(each)) for each in zip(*counts, strict=True)]
 

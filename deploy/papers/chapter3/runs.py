@@ -58,7 +58,7 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 def play_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
 ) -> list[Played]:
-    """Run the scenario `drawn(seed)` with the seed of each repeat, and return one run per repeat.
+    """Run the scenario `drawn(seed)` with a seed for each repeat, and return one run per repeat.
 
     With `slowdowns`, each job is also simulated alone.
     """

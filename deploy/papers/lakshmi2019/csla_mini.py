@@ -37,9 +37,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: the mean gains of CSLA for pairs of different tags and of equal tags.
+    """Return the values of the claims: CSLA's mean gain for pairs of different tags and for pairs of equal
+    tags.
 
-    The difference of the two means is the third value.
+    The third value is the difference of the two.
     """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)

@@ -125,7 +125,7 @@ def scenario(
 
 
 def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
-    """Return, by policy and group of jobs, one makespan in s per repeat.
+    """Return the makespans of each group of jobs in s by policy, one number per repeat.
 
     Raises ValueError if a group still ran when the next group was submitted, since they would have shared the
     cluster.
@@ -159,6 +159,6 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return, for each group, CSLA's reduction of the makespan against Capacity in percent, by repeat."""
+    """Return CSLA's reduction of each group's makespan against Capacity in percent, one number per repeat."""
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

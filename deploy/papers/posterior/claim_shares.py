@@ -68,7 +68,7 @@ def fitting(draws: Draws) -> Draws:
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return, by key of a printed value, the number of draws that ended because they missed the value."""
+    """Return the number of draws that ended because they missed a printed value, by key of the value."""
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 

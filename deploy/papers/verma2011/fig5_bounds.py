@@ -63,7 +63,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
-    """Return, by deadline, the numbers of waves of maps and of reduces with the average bound's slots."""
+    """Return the numbers of waves of maps and of reduces with the average bound's slots, by deadline."""
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
@@ -95,7 +95,7 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return, by deadline, the completion time that the wave model expects, divided by the deadline."""
+    """Return the completion time that the wave model expects, divided by the deadline, for each deadline."""
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
     return [

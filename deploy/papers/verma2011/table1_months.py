@@ -38,7 +38,7 @@ def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return, for each repeat, the largest deviation in percent of its map and reduce times from the mean.
+    """Return the largest deviation of a repeat's map and reduce times from their mean, in percent, by repeat.
 
     The mean is that of all repeats of a job.
     """
@@ -52,7 +52,7 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Return, for each repeat, the range of the four jobs divided by their mean, in percent."""
+    """Return the range of the four jobs divided by their mean, in percent, one number per repeat."""
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 
 
