@@ -30,7 +30,7 @@ RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given wit
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
-    """Return the cluster: the nodes n1 to nN with their racks, and the block settings, scaled.
+    """Return the cluster: the nodes n1 to nN with their racks, and the scaled settings of blocks.
 
     Errors are added to `complaints`. Raises BadInput at once if the topology file cannot be used.
     """

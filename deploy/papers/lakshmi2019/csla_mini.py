@@ -37,8 +37,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: CSLA's mean gain for pairs of different tags and for pairs of equal
-    tags.
+    """Return the values of the claims: CSLA's mean gain for pairs with different tags, and with equal tags.
 
     The third value is the difference of the two.
     """

@@ -145,7 +145,7 @@ def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
 
 
 def shares(played: Played) -> dict[str, tuple[float, float]]:
-    """Return, by job name, the mean share of a core and the MB/s that maps used under the first policy."""
+    """Return the mean share of a core and MB/s that maps used under the first policy, by job name."""
     run = played.of(played.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]

@@ -80,7 +80,7 @@ def _gains(
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return the numbers that the paper gives for each pattern, one per repeat."""
+    """Return the numbers that the paper prints for each kind of mix, one number per repeat."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):
         names = {mix.name for mix in MIXES if mix.pattern == pattern}

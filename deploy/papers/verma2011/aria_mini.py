@@ -29,7 +29,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: the distance from deadlines, and deadlines missed, by bound."""
+    """Return the values of the claims: the distance from deadlines, and the deadlines missed.
+
+    Each value is for one bound of ARIA's model.
+    """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [
         job.took_s / ((job.deadline_s or 0.0) - job.submit_s)

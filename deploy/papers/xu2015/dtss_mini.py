@@ -57,7 +57,7 @@ def _setting(drawn: Drawn) -> Setting:
 
 
 def _skewed(bench: Bench, drawn: Drawn) -> Played:
-    """Return the run in which all input is on one node. The bench runs it once."""
+    """Return a run of the drawn cluster in which all input is on one node. The bench runs it once."""
     (played,) = play(bench, setting=_setting(drawn))
     return played
 
