@@ -170,9 +170,7 @@ def _slowdowns(
     from schedbed.deploy.whole_run import run_scenario
 
     scenario = resolve(course.seeded(seed), policies=list(policies), base=course.base)
-    made = run_scenario(
-        scenario, RunOptions(out=folder / machines, machines=machines, live=False)
-    )
+    made = run_scenario(scenario, RunOptions(out=folder / machines, machines=machines, live=False))
     said = load(made)["policies"]
     doubts = {policy: each["fidelity"] for policy, each in said.items() if not each["fidelity"]["trusted"]}
     if doubts and machines != "sim":
