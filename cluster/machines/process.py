@@ -1,4 +1,7 @@
-"""A machine made of processes of this host: an agent in a session of its own, its zygote and its attempts."""
+"""A machine made of processes on this host: an agent in a separate session, its zygote and its attempts.
+
+The zygote is the process that forks the attempts.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """An incarnation of a node on this host. After `stop` or `kill` only `root` is left."""
+    """One incarnation of a node, as processes on this host. After `stop` or `kill`, only `root` is left."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
@@ -44,7 +47,8 @@ class ProcessMachine:
         return self._config.node
 
     async def start(self) -> Hello:
-        """Start the agent and wait until it serves. Raises BadInput (impossible limits) or MachineFailed."""
+        """Start the agent and wait until it serves. Raises BadInput for impossible limits, or
+        MachineFailed."""
         try:
             process = self._process = await asyncio.to_thread(self._spawn)
         except TemplateDied as error:
@@ -68,7 +72,7 @@ class ProcessMachine:
         return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
-        """Close the agent's standard input, which ends it with all its processes. Kill it if it does not end."""
+        """Close the agent's standard input, which ends all processes. Kill processes left after `STOP_S`."""
         process = self._process
         if process is None:
             return
@@ -80,9 +84,10 @@ class ProcessMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill (SIGKILL) agent, zygote and all processes of attempts, whatever their session or user.
+        """Kill (SIGKILL) the agent, the zygote and all processes of attempts, of any session or user.
 
-        They are found in their control groups, which are then removed, or below the agent.
+        The processes are found in their control groups, which are then removed, or among the agent's
+        descendants.
         """
         process, self._process = self._process, None
         if process is None:
@@ -96,21 +101,21 @@ class ProcessMachine:
         await asyncio.to_thread(self._bury, process)
 
     async def freeze(self) -> None:
-        """Send SIGSTOP to everything on the machine."""
+        """Send SIGSTOP to all processes of the machine."""
         self._signal_all(signal.SIGSTOP)
 
     async def thaw(self) -> None:
-        """Send SIGCONT to everything on the machine."""
+        """Send SIGCONT to all processes of the machine."""
         self._signal_all(signal.SIGCONT)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Do nothing: the agent applies all limits."""
 
     async def dispose(self) -> None:
-        """Do nothing: the folder is removed with the run's."""
+        """Do nothing: the node's folder is removed with the run's folder."""
 
     def totals(self) -> KernelTotals:
-        """Implement `Machine`."""
+        """Return the counters of the node's control groups: CPU and memory; None without control groups."""
         counters = self._counters
         if counters is None:
             return KernelTotals()
@@ -125,7 +130,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the groups that the agent made; None if it made none."""
+        """Return the counters of the control groups that the agent created; None if there are no groups."""
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:
@@ -147,7 +152,10 @@ class ProcessMachine:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
     def _bury(self, process: ForkedAgent) -> None:
-        """Wait for agent and zygote (both hold the pipe of standard output), then remove what they left."""
+        """Wait for the end of agent and zygote, then remove their control groups.
+
+        Both processes hold the pipe of standard output open.
+        """
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
                 pass
@@ -158,7 +166,10 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to all processes. The agent comes first, so that it does not see its children stopped."""
+        """Send a signal to all processes of the machine.
+
+        The agent gets the signal first, so that it does not see its children stopped.
+        """
         if not self.is_alive() or self._process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -169,14 +180,14 @@ class ProcessMachine:
 
 
 def _end_all_below(pid: int) -> None:
-    """Stop a process and all its descendants, so that no more are made, and kill them."""
+    """Kill a process and all its descendants. They are stopped first, so that no new processes appear."""
     tree = ProcessTree(pid)
     tree.signal(signal.SIGSTOP)
     tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    """Return the last line of the log: a Python error names the module and the cause there."""
+    """Return the last line of the log that is not empty. A Python error is described on that line."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 

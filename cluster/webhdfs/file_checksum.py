@@ -1,4 +1,5 @@
-"""The file checksum of HDFS: the MD5 of the blocks' MD5s, each over the CRCs of 512-byte chunks."""
+"""The file checksum of HDFS: the MD5 over the blocks' MD5s, each over the CRCs of the block's 512-byte
+chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ EMPTY_BYTES = 32
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
-    """Read a located file and return {"algorithm", "bytes", "length"}."""
+    """Compute the checksum of a file by reading all its blocks.
+
+    `blocks` are rows of `NameNode.locate`. Return {"algorithm", "bytes", "length"} as WebHDFS does.
+    """
     blocks = [block for block in blocks if block["length"]]
     if not blocks:
         return _answer(0, 0, hashlib.md5(bytes(EMPTY_BYTES)).digest())

@@ -1,9 +1,9 @@
-"""The NIC of a container node: tc commands that limit both directions to the declared rate.
+"""Shell scripts with tc commands that limit the NIC of a container node to the declared rate.
 
-An HTB class on `eth0` limits what is sent, and one on an `ifb` device, to which all arriving packets are redirected,
-what is received. Traffic with the bridge's own address (heartbeats, upload of the input) is the emulation's and stays
-unlimited, as do acknowledgements, which would wait behind what the node itself sends. The rate counts whole frames,
-so headers are added to the payload's declared rate.
+An HTB class on `eth0` limits sent packets. Received packets are redirected to an `ifb` device, where another
+HTB class limits them. Traffic with the bridge's own address (heartbeats, upload of the input) belongs to the
+emulation and is not limited. Acknowledgements are not limited either, since they would wait behind data that
+the node sends. tc counts whole frames, so headers are added to the declared rate of the payload.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """Return a shell script that limits both directions to this rate (bytes/s). Run once in the node's network
-    namespace with NET_ADMIN."""
+    """Return a shell script that limits both directions of the NIC to a rate (bytes/s).
+
+    The script must run once, in the node's network namespace with NET_ADMIN. Traffic with `gateway` is not
+    limited.
+    """
     return "\n".join(
         [
             "set -e",
@@ -42,7 +45,7 @@ def shape(rate_bps: float, gateway: str) -> str:
 
 
 def change(rate_bps: float) -> str:
-    """Return a script that changes the rate of a NIC that `shape` has set up."""
+    """Return a shell script that changes the rate of a NIC that `shape` has set up."""
     return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
 
 
