@@ -1,4 +1,4 @@
-"""The map outputs of a job that were announced to a node's reduces."""
+"""The map outputs of a job that were announced to the reduces on a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The latest output of each map of a job, in the order of first mention. A lost output will be replaced."""
+    """The announced outputs of one job's maps: the latest output of each map, by map index.
+
+    `lost` is the number of these outputs that were lost and will be replaced.
+    """
 
     __slots__ = ("all_done", "latest", "lost")
 
@@ -17,11 +20,11 @@ class Board:
 
     @property
     def complete(self) -> bool:
-        """Return whether all needed outputs are known."""
+        """Return whether the outputs of all maps are known and none is lost."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:
-        """Add new outputs."""
+        """Add newly announced map outputs."""
         latest = self.latest
         for output in news.outputs:
             before = latest.get(output.index)

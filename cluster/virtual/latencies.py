@@ -1,4 +1,4 @@
-"""Latencies apart from CPU, disk and network: starting an attempt, requesting a block, fetching a map's output."""
+"""Latencies of a live attempt that are not use of CPU, disk and network: launch, end, fetches and blocks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The overheads of a live attempt. `_cpu_s` are core-seconds of the host, so that slow cores take longer.
+    """The latencies of a live attempt. Fields `*_cpu_s` are core-seconds of the host: slow cores take longer.
 
-    Defaults: launches as in live runs of the shipped scenarios (30 ms at 0.08 of a core, including the reply), and
-    round trips of HTTP between processes of one host.
+    The default launch latency is from live runs of the shipped scenarios (30 ms at 0.08 of a core, including
+    the reply). The other defaults are round trips of HTTP between processes of one host.
     """
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork
@@ -33,11 +33,11 @@ class Latencies:
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Return the seconds that a fetch of zero bytes takes."""
+        """Return the duration in seconds of a fetch of zero bytes."""
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Return the seconds that an output block of zero bytes takes."""
+        """Return the duration in seconds of writing an output block of zero bytes."""
         return self.block_s + self.block_cpu_s / core_speed
 
 

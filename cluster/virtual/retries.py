@@ -1,4 +1,4 @@
-"""The times at which a live attempt retries failed operations, and its limit of retries."""
+"""The retry times and retry limits of live attempts, for simulated attempts."""
 
 from __future__ import annotations
 
@@ -9,5 +9,6 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause before another fetch of a map's output, by the number of failures, in seconds."""
+    """Return the pause in seconds before the next fetch of a map's output, by the number of failures so
+    far."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

@@ -1,4 +1,4 @@
-"""Durations and counters of attempts without contention: arithmetic on plans."""
+"""Computation of the durations and counters of attempts without contention, from their plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import Counters, NodeId
 
 
 class NoReplica(Exception):
-    """No reachable node holds the block."""
+    """No reachable node holds a replica of the block."""
 
     def __init__(self, block: str) -> None:
         super().__init__(block)
@@ -19,7 +19,7 @@ class NoReplica(Exception):
 
 
 class ExactCosts:
-    """Seconds and counters of attempts on an idle cluster. `specs` are the live nodes."""
+    """The durations and counters of attempts on an idle cluster. `specs` are the live nodes."""
 
     def __init__(self, store: Store) -> None:
         self.specs: dict[NodeId, NodeSpec] = {}
@@ -28,7 +28,7 @@ class ExactCosts:
         self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Return the seconds and counters of a map. Raises NoReplica."""
+        """Return the duration in seconds and the counters of a map. Raises NoReplica."""
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)
@@ -55,8 +55,10 @@ class ExactCosts:
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
     ) -> tuple[float, Counters]:
-        """Return the seconds, from `begin_s` on, and counters of a reduce. All map outputs must exist at
-        `begin_s`."""
+        """Return the duration in seconds, from `begin_s` on, and the counters of a reduce.
+
+        All map outputs must exist at `begin_s`.
+        """
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)
@@ -109,7 +111,10 @@ class ExactCosts:
         return counters
 
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """Return the counters of an attempt that did that share of its work."""
+        """Return the counters of an attempt that has done the share `done` of its work.
+
+        `whole` are the counters of the complete attempt; None if the attempt has not begun to work.
+        """
         if whole is None:
             return Counters()
         return Counters(
@@ -123,12 +128,12 @@ class ExactCosts:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's disk takes for the output file."""
+    """Return the seconds that the node's disk needs to write the output file; 0 without a file."""
     return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
 
 
 def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's NIC takes for the output's other replicas."""
+    """Return the seconds that the node's NIC needs to send the output file's other replicas."""
     if plan.output is None or plan.replication < 2:
         return 0.0
     return plan.cost.output_bytes / node.network_bps

@@ -1,4 +1,4 @@
-"""A map with contention: it reads and computes, then sorts and spills, or writes a file."""
+"""A simulated map with contention: it reads and computes, then sorts and spills, or writes a file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from schedbed.tasks.specs import NodeId
 
 
 class MapRun(RunningAttempt):
-    """A map. Without CPU time for a sort it computes, reads and writes concurrently, as the synthetic application
-    does."""
+    """A running map. If the plan has no CPU time for a sort, the map computes, reads and writes
+    concurrently."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
@@ -62,13 +62,13 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return the bytes written as map output and spills, and the bytes of spills that are read again."""
+        """Return the number of bytes written as map output and spills, and the number of bytes read back."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the sort after reading. End the map after the sort, or if there is none."""
+        """Start the next phase (a sort, or the rest of a known duration), or end the map."""
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
             self.succeed()
@@ -128,12 +128,12 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Look for replicas again."""
+        """Look again for replicas of the current block after a pause."""
         self.tried = []
         self._read()
 
     def over(self, flow: Flow) -> None:
-        """Start the next block at the end of one."""
+        """Process the end of a flow. After the read of a block, start the next block."""
         if flow.role == READ:
             self._block_over()
         else:
@@ -149,7 +149,7 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def source_lost(self, flow: Flow) -> None:
-        """Continue with another replica when the source does not answer any more."""
+        """Continue to read a block from another replica after the source node was lost."""
         source = flow.detail
         assert isinstance(source, SharedNode)
         self.left = flow.left_at(self.world.agenda.now_s)
@@ -159,7 +159,7 @@ class MapRun(RunningAttempt):
         self._read()
 
     def _read_known(self) -> None:
-        """Start reading with a known duration, where only remote blocks take time."""
+        """Start to read the input of a map with known duration, in which only remote blocks take time."""
         self.streams = 1
         blocks = self.plan.blocks
         if not blocks:
@@ -176,7 +176,7 @@ class MapRun(RunningAttempt):
     # ------------------------------------------------------------- accounts
 
     def progress(self, now_s: float) -> float:
-        """Return the progress: the share of the map's own work, at most 0.95 while a sort will follow."""
+        """Return the progress from 0 to 1. The work before a sort counts up to 0.95."""
         if self.plan.cost.duration_s is not None:
             return self.done(now_s) if self.read_all else 0.0
         if self.phase == "sort":
@@ -184,7 +184,7 @@ class MapRun(RunningAttempt):
         return self.done(now_s) * (0.95 if self.plan.cost.sort_cpu_s else 1.0)
 
     def partitions(self) -> tuple[int, ...]:
-        """Publish the map's output and return the bytes of its partitions."""
+        """Publish the map's output on the node. Return the size in bytes of each partition."""
         plan = self.plan
         sizes = self.world.sizes.of(plan)
         if sizes:

@@ -1,9 +1,10 @@
-"""Max-min fair rates of flows, updated as flows come and go.
+"""Max-min fair rates of flows, updated whenever flows start or end.
 
-A flow has a cap of its own and passes resources, each with a capacity. Its rate is the largest that takes nothing
-from a flow with a smaller rate. Only resources whose flows could together exceed the capacity connect flows, so a
-change spreads only along these. All changes of one instant are solved together where they are connected. Beyond
-`REACH` flows from the change, rates stay until something changes near them; capacities are never exceeded.
+A flow has a maximum rate (its cap) and passes resources, each with a capacity. Its rate is as high as
+possible without lowering the rate of a flow with a smaller rate. Only resources whose flows could together
+exceed the capacity connect flows, so a change spreads only along such resources. Connected changes of one
+instant are solved together. Rates beyond the `REACH` flows nearest to a change are kept until a change near
+them; capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _by_cap = attrgetter("cap")
 
 
 class Resource:
-    """A shared resource: `capacity` units per second now, `declared` if nothing slows it.
+    """A shared resource with a current `capacity` (units per second) and a `declared` capacity.
 
-    With `seek` each further flow costs: `n` flows get 1 / (1 + seek x (n - 1)) of the capacity together. A flow that
-    passes it several times (`Flow.repeated`) counts as many times.
+    `seek` is a loss by each additional flow: `n` flows together get 1 / (1 + seek x (n - 1)) of the capacity.
+    A flow that passes the resource several times (`Flow.repeated`) counts once for each pass.
     """
 
     __slots__ = (
@@ -58,27 +59,28 @@ class Resource:
         self._unfixed = 0
 
     def given(self) -> float:
-        """Return the units per second that all flows together can get now."""
+        """Return the number of units per second that all flows together can get now."""
         if not self.seek or not self.flows:
             return self.capacity
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return the resource's flows. A flow that passes the resource several times occurs that many times."""
+        """Return the resource's flows, each as many times as it passes the resource."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """Return all units moved so far."""
+        """Return the number of units that all flows have moved until `now_s`."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
-    """A flow of `total` units through all `resources` at once, at most `cap` per second.
+    """A flow of `total` units through all `resources` at the same time, with at most `cap` units per second.
 
-    When it is complete, `fire` of its owner is called with it. `detail` belongs to the owner. `repeated` are
-    resources that it passes again, as a block's replicas do that go to one disk.
+    When the flow is complete, the method `fire` of its owner is called. `detail` is data of the owner.
+    `repeated` lists resources that the flow passes more than once, such as one disk that stores several
+    replicas of a block.
     """
 
     __slots__ = (
@@ -117,19 +119,23 @@ class Flow(Item):
         self._fair = 0.0
 
     def left_at(self, now_s: float) -> float:
-        """Return the units still to move."""
+        """Return the number of units that remain to be moved at `now_s`."""
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
 class Solved(NamedTuple):
-    """The number of computations of rates, and of those that kept the rates of flows beyond the nearest `REACH`."""
+    """The number of computations of rates, and of computations that kept the rates beyond the nearest `REACH`
+    flows."""
 
     times: int = 0
     cut_short: int = 0
 
 
 class Sharing:
-    """Starts and stops flows and computes their rates. `settle` processes all changes of one instant together."""
+    """The running flows and the computation of their rates.
+
+    The method `settle` processes all changes of one instant together.
+    """
 
     def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
         self._agenda = agenda
@@ -140,11 +146,11 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return the counts so far."""
+        """Return the numbers of computations so far."""
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
-        """Start a flow."""
+        """Start a flow. Its rate is the cap at once if no resource limits the flow."""
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
@@ -161,7 +167,7 @@ class Sharing:
             self._agenda.at(now_s + flow.left / cap, flow)
 
     def stop(self, flow: Flow) -> None:
-        """Stop a flow, complete or not. `left` is the amount that was not moved."""
+        """Stop a flow, complete or not. Then `flow.left` is the number of units that were not moved."""
         now_s, cap = self._agenda.now_s, flow.cap
         left = flow.left - flow.rate * (now_s - flow.at_s)
         flow.left = left = left if left > 0.0 else 0.0
@@ -187,7 +193,7 @@ class Sharing:
         self._dirty.append(resource)
 
     def recap(self, flow: Flow, cap: float) -> None:
-        """Change a flow's cap."""
+        """Change the cap (maximum rate) of a flow."""
         for resource in flow.resources:
             resource.demand += cap - flow.cap
             resource._over = resource.demand > resource.given() * _ROUNDING
@@ -197,7 +203,7 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Fire all items that are due until now, in order, and settle rates before time advances."""
+        """Fire all items that are due until `now_s`, in order. Rates are settled before time advances."""
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -239,7 +245,7 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """Return the flows that a change at `start` affects, and the resources that limit them."""
+        """Return the flows affected by a change at `start`, and the resources that limit these flows."""
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []
@@ -281,19 +287,21 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the resources that occur again, without their first occurrence."""
+    """Return the second and later occurrences of resources in the sequence."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether no flow of a resource that limits nothing can go faster, as far as known at this instant."""
+    """Return whether no flow of an uncongested resource can become faster, after the computations of an
+    instant."""
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the shares of one resource: a flow below the equal share gets its cap, the others divide the rest."""
+    """Compute the rates on one resource: flows below the equal share get their cap, the others share the
+    rest."""
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)
@@ -302,8 +310,8 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Compute rates by progressive filling: all rise together; a flow stops at its cap or at an exhausted
-    resource."""
+    """Compute rates by progressive filling: all rates rise together until a flow's cap or a resource's
+    capacity."""
     order = sorted(flows, key=_by_cap)
     for flow in order:
         flow._fair = -1.0
