@@ -6,9 +6,10 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The announced outputs of one job's maps: the latest output of each map, by map index.
+    """The announced outputs of one job's maps: the latest output by map index, in order of first
+    announcement.
 
-    `lost` is the number of these outputs that were lost and will be replaced.
+    `lost` is the number of outputs in `latest` that were lost and will be replaced.
     """
 
     __slots__ = ("all_done", "latest", "lost")

@@ -106,8 +106,7 @@ class Store(Protocol):
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Return the nodes for the file's next block, the writer's node first; empty if no node can take
-        it."""
+        """Return the nodes for the file's next block, the writer's node first; empty if none is available."""
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:

@@ -1,5 +1,4 @@
-"""Functions on plans, used by all simulated nodes: sizes of outputs, replicas by distance, reasons of
-failures."""
+"""Functions on plans for all simulated nodes: sizes of outputs, replicas by distance, reasons of failures."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ def equal_shares(total: int, parts: int) -> tuple[int, ...]:
 
 
 class PartitionSizes:
-    """The partition sizes of maps: the bytes of each reduce's part of the output. Equal plans share a
+    """The partition sizes of maps: the bytes of each reduce's part of the output. Equal plans share one
     tuple."""
 
     def __init__(self) -> None:
@@ -58,8 +57,7 @@ def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
 
 
 def spilled_bytes(plan: AttemptPlan) -> int:
-    """Return the number of bytes that a map writes to its local disk: its output, and spills before
-    merging."""
+    """Return the number of bytes that a map writes to local disk: its output, and spills before merging."""
     cost = plan.cost
     return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
 
@@ -85,8 +83,7 @@ def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> s
 
 
 def over_memory(limit_bytes: int) -> str:
-    """Return the failure reason of an attempt that exceeds its memory limit, with the text of live
-    attempts."""
+    """Return the failure reason of an attempt over its memory limit, with the text of live attempts."""
     return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
 
 

@@ -9,6 +9,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause in seconds before the next fetch of a map's output, by the number of failures so
-    far."""
+    """Return the pause in seconds before the next fetch of a map's output, after a number of failures."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

@@ -1,5 +1,4 @@
-"""The file checksum of HDFS: the MD5 over the blocks' MD5s, each over the CRCs of the block's 512-byte
-chunks."""
+"""The file checksum of HDFS: the MD5 of the blocks' MD5s, which are over the CRCs of 512-byte chunks."""
 
 from __future__ import annotations
 

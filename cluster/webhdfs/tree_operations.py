@@ -27,9 +27,9 @@ async def list_status(call: RestCall) -> web.StreamResponse:
 
 
 async def list_status_batch(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS_BATCH: return the children named after `startAfter`, and the number of the rest.
+    """Answer LISTSTATUS_BATCH: return up to `BATCH` children with names after `startAfter`.
 
-    An answer has at most `BATCH` children.
+    The answer also has the number of remaining children.
     """
     after = call.text("startAfter") or ""
     rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]

@@ -1,5 +1,4 @@
-"""Simulation of attempts without contention, in which an attempt has a known duration or phases at full
-rates.
+"""Simulation of attempts without contention: each attempt has a known duration, or phases at full rates.
 
 This model is fast and serves traces and profiles. In the model `fluid`, attempts share the node's resources.
 """

@@ -113,7 +113,7 @@ class ExactCosts:
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
         """Return the counters of an attempt that has done the share `done` of its work.
 
-        `whole` are the counters of the complete attempt; None if the attempt has not begun to work.
+        `whole` are the counters of the complete attempt; None if its work is not known yet.
         """
         if whole is None:
             return Counters()

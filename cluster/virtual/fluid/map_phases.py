@@ -12,8 +12,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class MapRun(RunningAttempt):
-    """A running map. If the plan has no CPU time for a sort, the map computes, reads and writes
-    concurrently."""
+    """A running map. Without CPU time for a sort in the plan, it computes, reads and writes concurrently."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 

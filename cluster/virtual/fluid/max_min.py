@@ -124,8 +124,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """The number of computations of rates, and of computations that kept the rates beyond the nearest `REACH`
-    flows."""
+    """The number of computations of rates, and of computations that were limited by `REACH`."""
 
     times: int = 0
     cut_short: int = 0
@@ -294,14 +293,16 @@ def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether no flow of an uncongested resource can become faster, after the computations of an
-    instant."""
+    """Return whether all flows of an uncongested resource have their highest rate.
+
+    Flows computed at this instant count as such.
+    """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the rates on one resource: flows below the equal share get their cap, the others share the
-    rest."""
+    """Compute the rates on one resource: a flow gets its cap or, if less, an equal share of the capacity
+    left."""
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)
@@ -310,8 +311,10 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Compute rates by progressive filling: all rates rise together until a flow's cap or a resource's
-    capacity."""
+    """Compute rates by progressive filling.
+
+    All rates rise together; a flow's rate stops at its cap or when a resource is exhausted.
+    """
     order = sorted(flows, key=_by_cap)
     for flow in order:
         flow._fair = -1.0

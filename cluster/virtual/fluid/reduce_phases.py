@@ -29,8 +29,7 @@ def buffer_bytes(limit_bytes: int) -> int:
 
 
 class Batch:
-    """Map outputs of one node that a reduce fetches one after another over one connection, as a single
-    flow."""
+    """Map outputs of one node, which a reduce fetches one after another over one connection (one flow)."""
 
     __slots__ = ("outputs", "source", "total")
 
@@ -134,7 +133,7 @@ class ReduceRun(RunningAttempt):
             self.world.agenda.cancel(item)
 
     def _fetch(self) -> None:
-        """Start fetches from further nodes until `PARALLEL_COPIES` are in progress."""
+        """Start fetches until `PARALLEL_COPIES` are in progress, then check the end of the shuffle."""
         pending = self.pending
         while pending and len(self.fetching) < PARALLEL_COPIES:
             sources = list(pending)

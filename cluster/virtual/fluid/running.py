@@ -28,8 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt between launch and report. An attempt that fails early does only the share `share` of its
-    work."""
+    """An attempt between launch and report. An attempt that fails early does only `share` of its work."""
 
     __slots__ = (
         "began_s",
@@ -238,8 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Handle the loss of a node in a write pipeline: the nodes before it receive the rest of the
-        block."""
+        """Handle the loss of a node in a write pipeline: the block is written to the nodes before it."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)

@@ -176,8 +176,7 @@ class SharedNode:
 
 
 class World:
-    """All simulated nodes, and the state shared by their attempts: links, faults, virtual time, block
-    store."""
+    """All simulated nodes, with the state shared by attempts: links, faults, time and block store."""
 
     def __init__(
         self,
