@@ -40,16 +40,16 @@ class BlockManager:
     ) -> None:
         self.map = replication.map
         self.order = order
-        self._declared = dict.fromkeys(order)  # the same nodes, found faster
+        self._declared = dict.fromkeys(order)  # The same nodes, for fast lookup.
         self._names = names
         self._journal = journal
         self._replication = replication
         self._settle_s = settle_s
         self._changed_inputs: dict[str, None] = {}
-        self._input_bytes: dict[str, int] = {}  # by block, all its replicas together
+        self._input_bytes: dict[str, int] = {}  # Total size of a block's replicas.
         self._inputs_bytes = 0
         self._epoch = Epoch()
-        self._wanted: dict[str, int] = {}  # replicas by input, as the last epoch left them
+        self._wanted: dict[str, int] = {}  # Replicas by input, since the last epoch.
         for block, file in names.owners.items():
             self.map.add_block(block)
             if file.complete:
@@ -112,13 +112,12 @@ class BlockManager:
         return self._copies_from_s is None or now_s < self._copies_from_s
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that a replica was `added`, `kept` (after a fetch), `removed` or
-        `corrupt`."""
+        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
         if node not in self.map.nodes:
-            return  # it will report all its blocks when it registers
+            return  # The node reports all its blocks when it registers.
         if event in ("added", "kept"):
             if block in self.map.blocks:
-                self.map.unmark(block, node)  # it was written again
+                self.map.unmark(block, node)  # The block was written again.
             self._replica_came(now_s, block, node, length, DARE if event == "kept" else "repair")
         elif event == "removed":
             self._replica_gone(now_s, block, node)
@@ -175,7 +174,7 @@ class BlockManager:
         epoch, self._epoch = self._epoch, Epoch(now_s)
         wanted = epoch.replicas(scheme, files, len(self.map.nodes), self._inputs_bytes)
         loads: dict[NodeId, float] = {}
-        shares: dict[str, float] = {}  # what each replica of a file's blocks serves
+        shares: dict[str, float] = {}  # Expected load of each replica of a file's blocks.
         for path, file in inputs.items():
             shares[path] = epoch.most_read.get(path, 0) / max(1, len(file.blocks)) / wanted[path]
             for block in file.blocks:
@@ -184,7 +183,7 @@ class BlockManager:
         if scheme.scheme == "cdrm":
             loads = {node: requests / epoch.samples for node, requests in epoch.served.items()}
         self._replication.choice = NodeChoice(scheme.scheme, loads, epoch.slots)
-        # Fewer replicas first, so that copies meet the space and the loads that are left.
+        # Decreases come first, so that copies find the free space and the lower loads.
         for path in sorted(inputs, key=lambda path: wanted[path] - self._wanted.get(path, files[path].base)):
             for block in inputs[path].blocks:
                 self._replication.raise_target(
@@ -213,7 +212,7 @@ class BlockManager:
             if cause == DARE and expected is None:
                 self._replication.keep(block, node, length)
         if node in self.map.blocks[block].corrupt:
-            self._replication.replica_went(block, node)  # of another length than it should have
+            self._replication.replica_went(block, node)  # The replica has a wrong length.
         self._replicas_changed(block)
 
     def _replica_gone(self, now_s: float, block: str, node: NodeId) -> None:
@@ -350,7 +349,7 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Return whether a node's heartbeat could return a command, now or after the copies in progress."""
+        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
         return self._replication.busy or next(self.map.corrupt(), None) is not None
 
     def has_replica_changes(self) -> bool:
@@ -360,7 +359,7 @@ class BlockManager:
     def close(self) -> None:
         """Write the rows of blocks.parquet for all replicas that still exist."""
         with self._journal.together():
-            paths: dict[str, str] = {}  # one for each block, the same string for each of a file
+            paths: dict[str, str] = {}  # By block; blocks of a file share one string.
             for file in self._names.files():
                 paths.update(dict.fromkeys(file.blocks, file.path))
             for block, node in self._journal.living():

@@ -18,8 +18,8 @@ class BlockState:
 
     length: int | None = None
     target: int = 0
-    replicas: dict[NodeId, int] = field(default_factory=dict)  # node -> bytes it holds
-    corrupt: dict[NodeId, None] = field(default_factory=dict)  # outlives the loss of a node
+    replicas: dict[NodeId, int] = field(default_factory=dict)  # node -> length in bytes
+    corrupt: dict[NodeId, None] = field(default_factory=dict)  # Marks remain when a node is lost.
     expected: dict[NodeId, tuple[str, int]] = field(default_factory=dict)  # node -> cause, bytes
 
     def good(self) -> list[NodeId]:
@@ -31,8 +31,7 @@ class BlockState:
 
 @dataclass(slots=True)
 class NodeState:
-    """A live node and its replicas. `reserved_bytes`: size of the replicas that unfinished writes will
-    add."""
+    """A live node and its replicas. `reserved_bytes` is the size of replicas that writes will add."""
 
     rack: str
     url: str = ""
@@ -47,8 +46,8 @@ class BlockMap:
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
         self.nodes: dict[NodeId, NodeState] = {}
-        self.field = Field()  # of the same nodes and loads
-        self._marked: dict[str, None] = {}  # blocks with a corrupt mark, so that finding them costs nothing
+        self.field = Field()  # The same nodes with their loads.
+        self._marked: dict[str, None] = {}  # Blocks with a corrupt mark, for fast lookup.
 
     def rack(self, node: NodeId) -> str:
         """Return the rack of a live node."""

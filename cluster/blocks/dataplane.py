@@ -15,12 +15,12 @@ from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.specs import NodeId
 
 Body = Callable[[], AsyncIterator[bytes]]
-"""Makes the bytes of a block, each time from the beginning."""
+"""A function that returns the content of a block as a new stream at each call."""
 
 PIECE_BYTES = 1 << 20
 CONNECT_S = 5.0
 STALLED_S = 60.0
-"""A transfer has failed when nothing moves for this time."""
+"""A transfer without progress for this time has failed."""
 
 _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecodeError)
 

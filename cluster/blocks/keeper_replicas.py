@@ -24,12 +24,12 @@ class Kept:
     def __init__(self) -> None:
         self.budget_bytes = inf
         self._copies: dict[str, dict[NodeId, int]] = {}  # block -> node -> bytes, oldest first
-        self._let_go: dict[str, dict[NodeId, None]] = {}  # copies that were evicted and are to be deleted
+        self._let_go: dict[str, dict[NodeId, None]] = {}  # Evicted copies, not yet deleted.
         self._reads: dict[str, int] = {}
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return the number of copies of a block, which are additional to its wanted replicas."""
+        """Return the number of copies of a block in addition to its wanted replicas."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:
@@ -77,7 +77,7 @@ class Kept:
         """
         copies = list(self._copies.get(block, ()))
         there = [node for node in copies if node in good]
-        # The oldest take the places of lost replicas, so that what counts as a copy is on top of the target.
+        # The oldest copies replace lost replicas, so that copies are always additional to the target.
         adopted = there[: max(0, len(there) - max(0, len(good) - target))]
         for node in copies:
             if node not in there or node in adopted:

@@ -22,7 +22,7 @@ class Field:
     """The live nodes with their racks and loads; names are sorted, both overall and in each rack."""
 
     def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
-        self.names: list[NodeId] = []  # sorted, so that the order in which nodes came means nothing
+        self.names: list[NodeId] = []  # Sorted, so that the order of registration has no effect.
         self.by_rack: dict[str, list[NodeId]] = {}
         self.racks: dict[NodeId, str] = {}
         self.load_bytes: dict[NodeId, int] = {}

@@ -48,9 +48,9 @@ async def upload_all(
     stored on all planned nodes after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
-    streams = max(PARALLEL, len(peers) // 2)  # each is held by the NIC of the node that it goes to
+    streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
     room = asyncio.Semaphore(max(1, min(streams, MEMORY_BYTES // max(largest, 1))))
-    # One plan after the other: their order decides block ids, and by them every toss of placement.
+    # Plans are made one at a time: their order decides block ids, which seed the placement.
     plans = [(file, await _plan(file, name_node, settings)) for file in files]
     async with DataPlane(peers, token, tls) as plane:
         try:
@@ -219,7 +219,7 @@ async def append_file(
 ) -> None:
     """Append a stream to a file as new blocks. After an error the file has its old content."""
     old = await name_node.locate(path)
-    blocks = [{**block, "nodes": []} for block in old]  # the NameNode knows better who holds these by then
+    blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)
     try:
         blocks += await _write_blocks(path, data, name_node, plane, settings)

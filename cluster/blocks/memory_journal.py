@@ -13,7 +13,7 @@ from schedbed.cluster.blocks.namespace import Change
 from schedbed.tasks.specs import NodeId
 
 Life = tuple[int, float, str]
-"""Bytes of a replica, since when it lives, and what brought it."""
+"""A replica's size in bytes, the time of its creation, and the cause."""
 
 
 class MemoryJournal:
@@ -27,10 +27,10 @@ class MemoryJournal:
         self._keeps = keeps_changes
         self._changes: list[Change] = []
         self._lives: dict[NodeId, dict[str, Life]] = {}
-        # Replicas that come one after the other share their life: there may be millions.
+        # Consecutive equal lives share one tuple, since there may be millions.
         self._last: Life = (0, 0.0, "")
         self._ended: deque[tuple[Any, ...]] = deque()
-        self._forgotten = 0  # rows
+        self._forgotten = 0  # Number of rows dropped.
 
     def close(self) -> None:
         """Do nothing: there is no file to close."""

@@ -68,11 +68,12 @@ class NameNode:
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return the commands for a node: `replicate`, `delete_block`, or `report_blocks` if unknown."""
+        """Return the commands for a node: `replicate` and `delete_block`, or `report_blocks` if it is
+        unknown."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that a replica was `added`, `kept`, `removed` or found `corrupt`."""
+        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
@@ -123,7 +124,7 @@ class NameNode:
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
-        # By its place in the file, not by its id: who asks first is chance, live, and policies are compared.
+        # Seeded by the position in the file, not by the id: ids depend on the order of requests in live runs.
         place = f"{path}:{len(file.blocks) if isinstance(file, File) else 0}"
         nodes = place_hdfs(field, replication, seed=self._seed, block=place, writer=writer, exclude=exclude)
         if not nodes:
@@ -173,7 +174,7 @@ class NameNode:
         repeated = file.complete
         change = {"op": "complete", "path": path, "blocks": lengths, "now_s": now_s}
         self._names.check(change)
-        if not repeated:  # what a repeat says of the holders may be out of date
+        if not repeated:  # A repeated call may name outdated holders.
             self._change(change)
             self._blocks.stored(now_s, file, {raw["block"]: raw["nodes"] for raw in blocks})
 
@@ -247,7 +248,7 @@ class NameNode:
     # -- the tree --------------------------------------------------------------------------------------------
 
     def rename(self, now_s: float, src: str, dst: str) -> None:
-        """Move a file or directory to `dst`, or into `dst` if `dst` is a directory. Can be repeated.
+        """Move a file or directory to `dst`, or into `dst` if it is a directory. Repeating has no effect.
 
         Raises PathNotFound if `src` does not exist, PathExists if `dst` is another file.
         """
@@ -283,7 +284,7 @@ class NameNode:
         """Set the wanted number of replicas of a file's blocks. Heartbeats then order copies or deletions."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
-        if file.complete:  # the blocks of others have no target yet
+        if file.complete:  # Blocks of incomplete files have no target yet.
             self._blocks.retarget(file)
 
     def _change(self, change: Change) -> None:
@@ -321,7 +322,7 @@ class NameNode:
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
-        """Return the status of each child by name, or of the file at the path. Raises PathNotFound."""
+        """Return the status of each child, sorted by name, or of the file itself. Raises PathNotFound."""
         entry = self._names.get(path)
         if isinstance(entry, Directory):
             return [status(entry.children[name]) for name in sorted(entry.children)]
@@ -346,11 +347,11 @@ class NameNode:
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """Return a node's good replicas as the node would report them: [{"block", "length"}]."""
+        """Return a node's good replicas in the format of a block report: [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Return whether a node's heartbeat could return a command, now or after the copies in progress."""
+        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
         return self._blocks.has_orders()
 
     def pick_replica(

@@ -39,7 +39,7 @@ class NamespaceJournal:
     """
 
     def __init__(self, path: Path | str | None) -> None:
-        # An actor may be made in one thread and called in another, though never in two at a time.
+        # An actor may be created in one thread and called in another, but never in two at the same time.
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         self._db.executescript(_SCHEMA)
 

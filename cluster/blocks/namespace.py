@@ -121,7 +121,7 @@ class Namespace:
         self.root = Directory(name="", parent=None, modified_s=0.0)
         self.owners: dict[str, File] = {}
         self._last_block = 0
-        self._closed: dict[str, None] = {}  # paths at and below which nothing can be made any more
+        self._closed: dict[str, None] = {}  # Paths at and below which nothing can be created.
         self._changes: Mapping[str, tuple[Check, Apply]] = {
             "create": (self._check_create, self._apply_create),
             "reopen": (self._check_reopen, self._apply_reopen),

@@ -21,7 +21,7 @@ PLACEMENTS = ("hdfs", "even", "skewed")
 
 
 DRAWS = 8
-"""Number of nodes that are drawn at random for a wish before all that meet it are listed."""
+"""The number of random draws before all suitable nodes are listed instead."""
 
 
 def place_hdfs(
@@ -60,8 +60,7 @@ def place_hdfs(
 def place_file(
     field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
-    """Choose nodes for each block of a new file by HDFS's rack rule, and add the sizes to the loads in
-    `field`.
+    """Choose nodes for each block of a new file by HDFS's rack rule. Add the blocks to the loads in `field`.
 
     Like `place_hdfs` without a writer, but one random generator, seeded by the first block, serves the whole
     file.

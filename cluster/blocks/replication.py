@@ -19,7 +19,7 @@ from schedbed.tasks.specs import NodeId
 Command = dict[str, Any]
 
 REFUSED_LIMIT = 200
-"""After this number of blocks whose holders are all busy, planning waits for the next heartbeat: it must stay cheap."""
+"""Planning stops after this number of blocks with busy holders, to limit the cost of a heartbeat."""
 
 
 @dataclass(slots=True)
@@ -43,20 +43,20 @@ class Replication:
         self.kept = Kept()
         self.raised: dict[
             str, tuple[str, int, float]
-        ] = {}  # by block: the cause, the replicas before, a load
-        self.choice: NodeChoice | None = None  # of the nodes that take these
+        ] = {}  # By block: cause, previous number of replicas, load.
+        self.choice: NodeChoice | None = None  # Ranks the nodes for additional replicas.
         self._seed = seed
         self._limit = copies_per_node
         self._timeout_s = timeout_s
-        self.preferred: dict[str, tuple[NodeId, ...]] = {}  # blocks kept on some nodes as long as these live
+        self.preferred: dict[str, tuple[NodeId, ...]] = {}  # Nodes preferred for a block while live.
         self._pending: dict[str, dict[NodeId, Copy]] = {}  # block -> target -> copy
         self._tries: dict[str, int] = {}
         self._under: dict[int, dict[str, None]] = {}  # good replicas -> blocks that want more
-        self._level: dict[str, int] = {}  # where in _under a block is
+        self._level: dict[str, int] = {}  # The key in _under by block.
         self._over: dict[str, None] = {}
-        self._parked: dict[str, None] = {}  # no node could take them; waiting for another node
-        self._unwanted: dict[NodeId, dict[str, None]] = {}  # of no file: to be deleted
-        self._leaving: dict[str, dict[NodeId, float]] = {}  # deletion ordered, not yet confirmed
+        self._parked: dict[str, None] = {}  # No node can take these blocks for now.
+        self._unwanted: dict[NodeId, dict[str, None]] = {}  # Blocks without a file, to be deleted.
+        self._leaving: dict[str, dict[NodeId, float]] = {}  # Deletions ordered but not confirmed.
 
     # -- news ------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,10 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Process a node's registration: drop commands for its earlier incarnation, and plan copies again."""
+        """Process a node's registration: drop commands for its earlier incarnation.
+
+        Blocks that no node could take are planned again.
+        """
         self._unwanted.pop(node, None)
         for leaving in self._leaving.values():
             leaving.pop(node, None)
@@ -128,7 +131,7 @@ class Replication:
         if block in self.raised:
             cause, base, _ = self.raised[block]
             return cause if good >= base else "repair"
-        return scheme if good >= state.target else "repair"  # It was on its way when the target fell.
+        return scheme if good >= state.target else "repair"  # The copy was ordered before the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
         """Cancel copies whose source replica was deleted or is corrupt."""
@@ -152,7 +155,7 @@ class Replication:
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Return whether the block has no planned copy or deletion and enough replicas."""
+        """Return whether nothing is planned for the block: no copy and no deletion, now or later."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -223,8 +226,7 @@ class Replication:
         self.reconsider(block)
 
     def _plan(self, now_s: float) -> None:
-        """Plan copies, first for blocks with the fewest good replicas, then for the longest waiting
-        blocks."""
+        """Plan copies. Blocks with the fewest good replicas come first, then blocks that waited longest."""
         if not self._level:
             return
         sending, receiving = self._outstanding()
@@ -270,7 +272,7 @@ class Replication:
         return True
 
     def _places(self, now_s: float, block: str) -> list[NodeId]:
-        """Return live nodes that neither hold nor expect the block and need not delete an old replica."""
+        """Return live nodes that may receive the block: no replica, no copy and no deletion in progress."""
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]

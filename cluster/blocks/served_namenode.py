@@ -16,7 +16,7 @@ from schedbed.tasks.specs import NodeId
 
 SETTLE_STEP_S = 0.05
 SETTLE_LIMIT_S = 20.0
-"""A question to a restarted NameNode waits no longer than this for the nodes' reports."""
+"""The longest time that a call to a restarted NameNode waits for the nodes' block reports."""
 
 
 class ServedNameNode(NameNodeDoor):

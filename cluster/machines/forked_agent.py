@@ -57,7 +57,7 @@ class AgentTemplate:
         """
         try:
             answer = self._ask(kind + b" %d" % pid)
-        except OSError:  # its agents are this host's to reap
+        except OSError:  # The host's init process reaps its agents.
             return template.LOST
         return None if answer == template.ALIVE else int(answer)
 
@@ -145,4 +145,4 @@ def _pipe() -> tuple[int, int]:
 
 
 TEMPLATE = AgentTemplate()
-"""This process's."""
+"""The template of this process."""

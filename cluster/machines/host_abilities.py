@@ -32,12 +32,12 @@ MEMORY_FILES = {
 class HostProbe:
     """The results of probing a host. A field `*_why` is empty if the feature works, else gives the reason."""
 
-    cores: float  # that this process may use: its affinity, and its own CPU quota when there is one
+    cores: float  # Usable by this process: CPU affinity, and CPU quota if any.
     memory_bytes: int
     memory_free_bytes: int
     disk_free_bytes: int
-    disk_write_bps: float | None  # of a short flushed write; None when it was not measured
-    cgroup_version: int | None  # that can hold a node's CPU, None when none can
+    disk_write_bps: float | None  # Rate of a short flushed write; None if not measured.
+    cgroup_version: int | None  # The version that can limit a node's CPU; None if none can.
     cgroup_memory: bool
     cgroup_why: str
     docker_why: str
@@ -133,7 +133,9 @@ def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
         version, own, top = memory_group(proc_self)
         *files, cache = MEMORY_FILES[version]
         for folder in (own, *own.parents):
-            with contextlib.suppress(OSError, ValueError, KeyError):  # No limit is `max`, or no file.
+            with contextlib.suppress(
+                OSError, ValueError, KeyError
+            ):  # Without a limit, the value is `max` or the file is missing.
                 most, used = (int((folder / name).read_text()) for name in files)
                 lines = (folder / "memory.stat").read_text().splitlines()
                 left = min(left, most - used + int(dict(map(str.split, lines))[cache]))

@@ -11,11 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-SECTOR_BYTES = 512  # the unit of /sys/block/*/stat, whatever the device's own sectors are
+SECTOR_BYTES = 512  # The unit of /sys/block/*/stat for every device.
 RECLAIMABLE = ("inactive_file", "active_file")
-"""Lines of memory.stat: page cache, which the kernel takes back at will."""
+"""Lines of memory.stat: page cache, which the kernel can reclaim at any time."""
 READ_BYTES = 1 << 14
-"""More than any file of a control group that is read here has."""
+"""More than the size of any control group file that is read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Protocol
 from schedbed.cluster.agent.config import AgentConfig
 
 HOST_PID = "host.pid"
-"""The file in a node's folder on its host with the machine's first process, where that descends from no process of
-ours."""
+"""The file in a node's folder with the pid of a machine's first process, if that is no descendant of this
+program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 WAITING = 2
-"""Pieces that may wait for the reader; who brings more waits."""
+"""The number of pieces that may wait for the reader before `put` waits."""
 LOOK_S = 0.2
 
 
@@ -40,7 +40,7 @@ class PiecePipe:
                 return
             except queue.Full:
                 if not self._thread.is_alive() and self._error is None:
-                    return  # It has read all that it wants.
+                    return  # The reader ended without reading all pieces.
 
     def _run(self, read: Callable[[Iterator[bytes]], None]) -> None:
         try:

@@ -39,7 +39,7 @@ class ProcessMachine:
         self._config = replace(agent, root=agent.root.resolve())
         self._process: ForkedAgent | None = None
         self._group = ""
-        self._counters: GroupCounters | None = None  # while the kernel counts for this life
+        self._counters: GroupCounters | None = None  # Set while control groups exist.
 
     @property
     def node(self) -> NodeSpec:
@@ -47,8 +47,7 @@ class ProcessMachine:
         return self._config.node
 
     async def start(self) -> Hello:
-        """Start the agent and wait until it serves. Raises BadInput for impossible limits, or
-        MachineFailed."""
+        """Start the agent and wait until it serves. Raises BadInput (impossible limits) or MachineFailed."""
         try:
             process = self._process = await asyncio.to_thread(self._spawn)
         except TemplateDied as error:
@@ -94,8 +93,8 @@ class ProcessMachine:
             return
         if self._counters is None and process.poll() is None:
             await asyncio.to_thread(_end_all_below, process.pid)
-        # The group outlives its leader while the zygote is in it, so the id cannot be anyone else's before
-        # the leader has been waited for.
+        # The process group exists until its leader has been waited for, so its id cannot belong to another
+        # group yet.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(self._bury, process)
@@ -143,7 +142,7 @@ class ProcessMachine:
     def _spawn(self) -> ForkedAgent:
         self._config.root.mkdir(parents=True, exist_ok=True)
         process = TEMPLATE.fork(self._log)
-        with contextlib.suppress(OSError):  # an agent that has died already is seen by its silence
+        with contextlib.suppress(OSError):  # A dead agent is detected by its missing greeting.
             process.stdin.write(self._config.to_lines().encode())
             process.stdin.flush()
         return process
@@ -197,7 +196,7 @@ def _greeting(process: ForkedAgent) -> bytes:
 
 
 def _make(agent: AgentConfig, owner: str) -> ProcessMachine:
-    del owner  # its group names the agent, and dies with it
+    del owner  # The agent's group identifies it and ends with it.
     return ProcessMachine(agent)
 
 

@@ -6,8 +6,7 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The announced outputs of one job's maps: the latest output by map index, in order of first
-    announcement.
+    """The announced map outputs of one job: the latest output of each map, in order of announcement.
 
     `lost` is the number of outputs in `latest` that were lost and will be replaced.
     """
@@ -16,7 +15,7 @@ class Board:
 
     def __init__(self) -> None:
         self.latest: dict[int, MapOutput] = {}
-        self.lost = 0  # of `latest`
+        self.lost = 0  # Number of lost outputs in `latest`.
         self.all_done = False
 
     @property

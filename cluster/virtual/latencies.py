@@ -15,13 +15,13 @@ class Latencies:
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork
     launch_cpu_s: float = 0.0014  # from the fork to the first line of task code
-    end_s: float = 0.005  # from the last line of task code to the TaskTracker's knowing
+    end_s: float = 0.005  # from the last line of task code to the TaskTracker's notice
     end_cpu_s: float = 0.001
-    fetch_s: float = 0.002  # a map output's round trip, beside its bytes
+    fetch_s: float = 0.002  # a map output's round trip, without the transfer of its bytes
     fetch_cpu_s: float = 0.001
-    block_s: float = 0.004  # asking the NameNode for a block to write, and ending it
+    block_s: float = 0.004  # requesting an output block from the NameNode, and completing the block
     block_cpu_s: float = 0.001
-    core_share: float = 1.0  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
+    core_share: float = 1.0  # share of a declared core that quotas give (quickstart: 1.00 to 1.04)
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:

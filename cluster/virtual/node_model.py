@@ -137,11 +137,11 @@ class Emulation(Protocol):
         ...
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Set the delay (seconds) and the share of lost connections of each node."""
+        """Inject a fault: set connection delays (seconds) and shares of lost connections, by node."""
         ...
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Set whether the node's disk is full. Attempts that must write to a full disk fail."""
+        """Mark the node's disk as full, or as not full. Attempts that must write to a full disk fail."""
         ...
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
@@ -177,5 +177,5 @@ class Emulation(Protocol):
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call."""
+        """Return the node's use of resources since the last call, as shares of the declared rates."""
         ...

@@ -17,8 +17,7 @@ def equal_shares(total: int, parts: int) -> tuple[int, ...]:
 
 
 class PartitionSizes:
-    """The partition sizes of maps: the bytes of each reduce's part of the output. Equal plans share one
-    tuple."""
+    """The partition sizes of map outputs: the bytes of each reduce's part. Equal plans share one tuple."""
 
     def __init__(self) -> None:
         self._equal: dict[tuple[int, int], tuple[int, ...]] = {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # before looking again for a block's replicas
-FAILURES_MAX = 30  # of one map's output, then the reduce fails
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # Pauses before another search for a block's replicas.
+FAILURES_MAX = 30  # Failed fetches of one map's output before the reduce fails.
 _RETRY_S = 0.25
 _RETRY_MAX_S = 8.0
 

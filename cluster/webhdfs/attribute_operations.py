@@ -18,7 +18,7 @@ from schedbed.cluster.webhdfs.file_statuses import permission_of
 from schedbed.cluster.webhdfs.rest_call import USER, Operations, RestCall, bad_value, done
 
 REPLICATION_MAX = 512
-"""HDFS refuses more replicas than that."""
+"""The largest number of replicas that HDFS accepts."""
 RENEWED_MS = 24 * 3600 * 1000
 
 

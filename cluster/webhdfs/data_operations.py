@@ -28,7 +28,7 @@ async def open_file(call: RestCall) -> web.StreamResponse:
     blocks = await call.names.locate(call.path, offset=offset, length=end - offset)
     async with await call.store.plane() as plane:
         pieces = plane.read(blocks, offset, end)
-        first = await anext(pieces, b"")  # what fails at once is still answered as an error
+        first = await anext(pieces, b"")  # Immediate failures can still be answered as an error.
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         response.content_length = end - offset
         await response.prepare(call.request)

@@ -12,13 +12,13 @@ from schedbed.cluster.blocks.dataplane import DataPlane
 
 CRC_BYTES = 512
 EMPTY_BYTES = 32
-"""A file without blocks has the MD5 of that many zero bytes in HDFS."""
+"""In HDFS, a file without blocks has the MD5 of this number of zero bytes."""
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
     """Compute the checksum of a file by reading all its blocks.
 
-    `blocks` are rows of `NameNode.locate`. Return {"algorithm", "bytes", "length"} as WebHDFS does.
+    `blocks` are rows of `NameNode.locate`. Return {"algorithm", "bytes", "length"} in WebHDFS's format.
     """
     blocks = [block for block in blocks if block["length"]]
     if not blocks:

@@ -45,7 +45,7 @@ def permission_of(entry: Mapping[str, Any]) -> str:
 
 
 def _milliseconds(clock: RunClock, emulated_s: float) -> int:
-    return math.floor(clock.time_of_day_s(emulated_s) * 1000 + SLACK_MS)  # never later than now
+    return math.floor(clock.time_of_day_s(emulated_s) * 1000 + SLACK_MS)  # The result is never in the future.
 
 
 def block_location(block: Mapping[str, Any], nodes: Mapping[str, Any]) -> Json:

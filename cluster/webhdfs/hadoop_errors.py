@@ -56,7 +56,7 @@ _ROWS: tuple[tuple[type[BlockStoreError], int, str, str, str], ...] = (
     ),
     (BlockStoreError, 403, "java.io.IOException", "", ""),
 )
-"""Our type, status, Java class, the suffix of our message, and Hadoop's message for the same error."""
+"""Exception type, HTTP status, Java class, suffix of schedbed's message, and Hadoop's message for the error."""
 
 
 def error_response(error: BlockStoreError) -> web.Response:

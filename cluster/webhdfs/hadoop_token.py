@@ -12,7 +12,7 @@ KIND = "WEBHDFS delegation"
 MAGIC = b"HDTS\x00"
 """The first bytes of a credentials file in the Writable format."""
 ONE_BYTE_MAX = 127
-"""The greatest length in a single byte. Lengths up to 255 take `TWO_BYTES` and a byte."""
+"""The largest length encoded in one byte. Lengths up to 255 are encoded as `TWO_BYTES` and a byte."""
 TWO_BYTES = 0x8F
 
 

@@ -17,7 +17,7 @@ from schedbed.cluster.wire.tls import Tls
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"
-"""The user of a request without a user's name, and the default owner."""
+"""The user of a request without a user name, and the default owner of files."""
 
 Json = dict[str, Any]
 

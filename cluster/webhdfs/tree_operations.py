@@ -12,7 +12,7 @@ from schedbed.cluster.webhdfs.file_statuses import file_status
 from schedbed.cluster.webhdfs.rest_call import USER, Json, Operations, RestCall, done
 
 BATCH = 1000
-"""Entries in an answer to LISTSTATUS_BATCH, as many as HDFS gives."""
+"""The largest number of entries in an answer to LISTSTATUS_BATCH, as in HDFS."""
 
 
 async def get_file_status(call: RestCall) -> web.StreamResponse:

@@ -21,7 +21,7 @@ from schedbed.cluster.wire.port_range import PortRange, listen_at
 OPERATIONS: Operations = {**TREE_OPERATIONS, **DATA_OPERATIONS, **ATTRIBUTE_OPERATIONS}
 
 HADOOP = "Java/"
-"""Begins the User-Agent of Hadoop's own client."""
+"""The beginning of the User-Agent of Hadoop's client."""
 
 
 class WebHdfs:

@@ -21,7 +21,7 @@ from schedbed.cluster.machines.docker.group_handover import GroupHandover
 from schedbed.cluster.machines.kernel_counters import GroupCounters
 from schedbed.cluster.spec import NodeSpec
 
-PROCESSES = 512  # of all attempts of a node
+PROCESSES = 512  # The limit for all attempts of a node.
 
 
 class AttemptGroups:
@@ -32,9 +32,9 @@ class AttemptGroups:
         self._node = agent.node
         self._token = agent.token
         self.socket = agent.root / "groups.sock"
-        """Where the agent gets their files."""
+        """The socket from which the agent gets the groups' files."""
         self.counters: GroupCounters | None = None
-        """The kernel's, while there are groups."""
+        """The kernel's counters, while the groups exist."""
         self._files: PathFiles | None = None
         self._handover: GroupHandover | None = None
 
@@ -71,7 +71,7 @@ def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> Non
 
     Raises OSError.
     """
-    # Each attempt's limit exceeds its declared memory by that much, so the node's does, too.
+    # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:
         if files.version == 1:
@@ -82,7 +82,7 @@ def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> Non
             optional = {"memory.swap.max": "0"}
         for name, text in optional.items():
             for group in (NODE_GROUP, *(slots if name == "memory.swappiness" else ())):
-                with contextlib.suppress(OSError):  # a kernel without swap, or without accounting for it
+                with contextlib.suppress(OSError):  # The kernel lacks swap or swap accounting.
                     files.write(group, name, text)
     if "pids" in files.controllers:
         files.write(NODE_GROUP, "pids.max", str(PROCESSES))

@@ -49,21 +49,21 @@ from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
 
-START_S = 120.0  # fifty containers on two cores come up side by side
+START_S = 120.0  # Fifty containers may start at the same time on two cores.
 STOP_S = 10.0
 REACH_S = 5.0
-AGENT_CORES = 0.3  # of a host core, above the node's own: the agent's work for blocks and shuffles
-AGENT_BYTES = 256 * 2**20  # agent, warm process and their page cache, above the node's own memory
+AGENT_CORES = 0.3  # Host cores for the agent (blocks, shuffles), in addition to the node's cores.
+AGENT_BYTES = 256 * 2**20  # For the agent, the zygote and page cache, in addition to the node's memory.
 PERIOD_US = 100_000
 PIDS = 512
-UID = 1000  # no process of a node runs as root
+UID = 1000  # No process of a node runs as root.
 USER = f"{UID}:{UID}"
 DATA = Path("/data")
 QUICK = Path("/run/schedbed")
 GROUPS = Path("/groups")
 LINKS = Path("/links")
 CHANGES = Path("/stretch")
-PORT = 8480  # of a published agent, in its container
+PORT = 8480  # The port of a published agent inside its container.
 LOG_TAIL = 4
 CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
@@ -86,7 +86,7 @@ class DockerMachine:
             agent,
             root=DATA,
             quick=QUICK,
-            listen=agent.node.node,  # its own name, which the engine lets it find its address by
+            listen=agent.node.node,  # The engine resolves the node's name to its address.
             port=PORT if self._published else 0,
             ports=None,
             links=None if agent.links is None else LINKS,
@@ -151,7 +151,7 @@ class DockerMachine:
         """Continue the container after `freeze`."""
         if self._paused:
             self._paused = False
-            with contextlib.suppress(APIError):  # it may have died
+            with contextlib.suppress(APIError):  # The container may have died.
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
@@ -175,7 +175,7 @@ class DockerMachine:
         with contextlib.closing(connect()) as client:
             with contextlib.suppress(NotFound):
                 client.api.remove_volume(self._name)
-            with contextlib.suppress(APIError):  # still in use, or removed with the last container
+            with contextlib.suppress(APIError):  # The network is in use, or removed already.
                 client.api.remove_network(run_name(self._config.run_id))
 
     # ------------------------------------------------------------------ start
@@ -190,7 +190,7 @@ class DockerMachine:
         api = self._client.api
         self._root.mkdir(parents=True, exist_ok=True)
         self._image = self._prepare(self._client)
-        remove_container(api, self._name)  # of an incarnation with a dead holder
+        remove_container(api, self._name)  # A container of an incarnation with a dead owner may be left.
         self._limits.prepare(api)
         api.create_container(
             self._image,
@@ -205,7 +205,7 @@ class DockerMachine:
             host_config=self._host_config(api),
         )
         streams = self._streams = Streams(api, self._name, self._log)
-        if self._dead:  # killed while it was being created
+        if self._dead:  # The machine was killed during creation.
             remove_container(api, self._name)
             raise MachineFailed(f"{self.node.node}: killed at its start")
         api.start(self._name)
@@ -282,8 +282,8 @@ class DockerMachine:
             }
         return api.create_host_config(
             auto_remove=True,
-            # The agent is the container's process 1, which attempts can neither kill nor stop; an init of Docker's
-            # would be a process beside it that they could trace, and so leave their groups.
+            # The agent is process 1 of the container, which attempts can neither kill nor stop. With Docker's init,
+            # the agent would be another process, which attempts could trace to leave their groups.
             init=False,
             read_only=True,
             tmpfs={

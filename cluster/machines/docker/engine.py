@@ -21,7 +21,7 @@ from schedbed.cluster.machines.host_abilities import docker_why
 from schedbed.tasks.errors import BadInput
 
 RUN, OWNER, HOST, USER = "schedbed.run", "schedbed.owner", "schedbed.host", "schedbed.user"
-CALL_S = 120  # an engine that starts fifty containers at once is slow to answer
+CALL_S = 120  # An engine that starts fifty containers answers slowly.
 
 Labels = dict[str, str]
 
@@ -106,7 +106,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):
-            with contextlib.suppress(APIError):  # it is removed already, or is being removed
+            with contextlib.suppress(APIError):  # The object is removed already, or is being removed.
                 _REMOVE[kind](api, name)
                 if device := mine.get(DEVICE):
                     discard(device)
@@ -132,9 +132,9 @@ def remove_container(api: Any, name: str) -> None:
     except NotFound:
         return
     except APIError as error:
-        if error.status_code != 409:  # it is being removed
+        if error.status_code != 409:  # 409: the container is being removed.
             raise
-    with contextlib.suppress(APIError, OSError):  # it is removed already, or the engine is slow
+    with contextlib.suppress(APIError, OSError):  # The container is gone, or the engine is slow.
         api.wait(name, timeout=30, condition="removed")
 
 

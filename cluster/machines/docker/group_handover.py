@@ -30,7 +30,7 @@ WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
         "pids": ("pids.max",),
     },
 }
-"""Of each slot's group, by version and controller."""
+"""Files of each slot's group that the agent writes, by version and controller."""
 READ: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {
         "cpu": ("cgroup.procs",),
@@ -48,7 +48,7 @@ COUNTED: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {"cpuacct": ("cpuacct.usage",)},
     2: {"cpu": ("cpu.stat",)},
 }
-"""Of the node's own group."""
+"""Files of the node's group that the agent reads, by version and controller."""
 
 Opened = list[tuple[str, str, int]]
 

@@ -132,7 +132,7 @@ class HostLimits:
         """Remove the groups, volume and loop device after the container's end. The disk image remains."""
         self._groups.remove()
         if self._disk.name:
-            with contextlib.suppress(APIError):  # a sweep was faster
+            with contextlib.suppress(APIError):  # Another cleanup removed the volume.
                 api.remove_volume(self._name)
             self._disk.release()
 

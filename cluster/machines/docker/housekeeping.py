@@ -67,7 +67,7 @@ def main() -> None:
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     time.sleep(SETTLE_S)
-    while sweep_containers():  # the owner's actors may live a little longer and start a node again
+    while sweep_containers():  # The owner's actors may outlive it and start a node again.
         time.sleep(SETTLE_S)
 
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 DEVICE = "schedbed.device"
-"""The label of a volume with the name of the loop device below it."""
+"""The label of a volume that has the name of its loop device."""
 CONTROL = Path("/dev/loop-control")
 # linux/loop.h
 CONFIGURE = 0x4C0A
@@ -24,7 +24,7 @@ REMOVE = 0x4C81
 ANY = -1
 AUTOCLEAR = 4
 CONFIG = struct.Struct("=II 5Q4I64s64s32s2Q 8Q")
-TRIES = 5  # another process may take a device that was just added
+TRIES = 5  # Another process may bind a device that was just added.
 
 
 def attach(image: Path) -> tuple[str, int]:

@@ -8,13 +8,13 @@ the node sends. tc counts whole frames, so headers are added to the declared rat
 
 from __future__ import annotations
 
-HEADERS = 1.05  # of TCP over Ethernet, with 1400 to 1500 bytes a packet
-# What an idle NIC banks is sent at once, so this must be little beside the smallest transfer: 32 KiB are 3% of 1 MB. A
-# packet of 64 KiB (segmentation offload) passes a smaller bucket; it is paid for afterwards. No more is needed for
-# long streams: what a stopped process does not read in time waits in its socket's buffer.
+HEADERS = 1.05  # The factor for headers of TCP over Ethernet, with 1400 to 1500 bytes in a packet.
+# An idle NIC saves up one burst, which is sent at once. It must be small compared with the smallest transfer: 32 KiB
+# are 3% of 1 MB. A packet of 64 KiB (segmentation offload) passes a smaller bucket and is charged afterwards. Long
+# streams need no larger burst: data that a stopped process does not read in time wait in its socket's buffer.
 BURST_BYTES = 32 * 1024
-BURST_S = 0.002  # but at high rates what a late timer of the kernel would cost
-QUEUE_S = 0.25  # what may wait in a queue; more is dropped, and TCP slows down
+BURST_S = 0.002  # At high rates, the burst compensates for late kernel timers.
+QUEUE_S = 0.25  # The length of a queue. More data are dropped, and TCP slows down.
 QUEUE_MIN_BYTES = 512 * 1024
 FREE = "10gbit"
 ACKNOWLEDGEMENT = (

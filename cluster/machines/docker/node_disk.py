@@ -17,16 +17,16 @@ from pathlib import Path
 
 from schedbed.cluster.machines.docker.loop_device import CONTROL, attach, device_number, discard
 
-SIZE_BYTES = 20 * 2**30  # of every node's disk, or half of what the host has free; the file is sparse
+SIZE_BYTES = 20 * 2**30  # At most half of the host's free space; the image is a sparse file.
 MAKE = ("-q", "-F", "-m", "0", "-O", "^has_journal")
 EXTENDED = "lazy_itable_init=1,nodiscard,root_owner={owner}"
-# The host need not keep what an emulated disk does, nor zero inodes at the cost of the node's rate.
+# An emulated disk need not survive a crash of the host, and zeroing inodes would use up the node's rate.
 MOUNT = "noatime,barrier=0,noinit_itable"
-# Writers wait once so much is dirty, so that what a node "wrote" is at most this far ahead of its disk. Writers that
-# pay the software budget never get there: in less, the kernel would let them pause for up to 0.2 s at a time.
+# Writers wait when this much data is dirty, which limits how far a node's writes are ahead of its disk. Writers under
+# the software budget stay below the limit; with a lower one, the kernel would pause them for up to 0.2 s at a time.
 DIRTY_S = 0.5
 DIRTY_MIN_BYTES = 2**20
-GONE_S = 2.0  # for the mount to end
+GONE_S = 2.0  # The time allowed for the end of the mount.
 MOUNTS = Path("/proc/self/mountinfo")
 BLKIO = "blkio"
 
@@ -48,9 +48,9 @@ class NodeDisk:
         self._throttle = Path()
         self._opened = -1
         self.name = ""
-        """The loop device while there is one, `loop8`."""
+        """The name of the loop device, such as `loop8`; empty without one."""
         self.number = ""
-        """Its `major:minor`."""
+        """The device number of the loop device (`major:minor`)."""
 
     @property
     def volume(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from docker.utils.socket import STDOUT, frames_iter
 
-END_S = 10.0  # for the engine to let go of a stream
+END_S = 10.0  # The time allowed for the engine to close a stream.
 
 
 class Streams:
@@ -50,7 +50,7 @@ class Streams:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(END_S)
-        self._stream._response.close()  # which holds the stream; closed behind its back it would complain when it goes
+        self._stream._response.close()  # Without this, the response would report an error when freed.
         self._socket.close()
 
     def _pump(self) -> None:

@@ -45,7 +45,7 @@ class ExactEmulation:
         self._costs = ExactCosts(store)
         self._sizes = PartitionSizes()
         self._partition = Partition()
-        self._accidents = False  # a map's output may be missing only after one
+        self._accidents = False  # Map outputs can be missing only after a fault.
         self._heap: list[tuple[float, int, ExactRun]] = []
         self._serial = 0
         self._told: list[Happening] = []
@@ -72,7 +72,7 @@ class ExactEmulation:
         self._accidents = True
         self._costs.specs.pop(node, None)
         for run in gone.runs.values():
-            run.due_s = math.nan  # equals nothing in the heap
+            run.due_s = math.nan  # Invalidates the entries in the heap.
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
         """Set the node's speed to `cpu` times the declared speed. `disk` and `network` are ignored."""
@@ -99,7 +99,8 @@ class ExactEmulation:
         """Do nothing: in this model, delays and losses do not change the durations of attempts."""
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Set whether the node's disk is full. Attempts that write output then fail at their end."""
+        """Mark the node's disk as full, or as not full. On a full disk, attempts with output fail at their
+        end."""
         self._catch_up(now_s)
         if (where := self._nodes.get(node)) is not None:
             where.full = full
@@ -268,7 +269,7 @@ class ExactEmulation:
         plan, node = run.plan, run.node
         del node.runs[plan.attempt]
         node.count(at_s, run)
-        run.due_s = math.nan  # it may stand in the heap twice at one time
+        run.due_s = math.nan  # The heap may have two entries for the same time.
         name = node.spec.node
         reason = run.failure
         if node.full and not reason and (plan.output is not None or spilled_bytes(plan)):

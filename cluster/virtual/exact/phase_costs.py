@@ -25,7 +25,7 @@ class ExactCosts:
         self.specs: dict[NodeId, NodeSpec] = {}
         self.partition = Partition()
         self._store = store
-        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
+        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # shared by equal tasks
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
         """Return the duration in seconds and the counters of a map. Raises NoReplica."""
@@ -43,10 +43,10 @@ class ExactCosts:
         if cost.duration_s is not None:
             return cost.duration_s + remote_s, counters
         spill = spilled_bytes(plan)
-        merged = max(0, spill - cost.output_bytes)  # spills are read back
+        merged = max(0, spill - cost.output_bytes)  # Spills are read again for merging.
         spill_s = (spill + merged) / node.disk_bps
         write_s, send_s = write_seconds(node, plan), send_seconds(node, plan)
-        if not cost.sort_cpu_s:  # computing, reading and writing alternate
+        if not cost.sort_cpu_s:  # Computing, reading and writing alternate.
             local_s = local / node.disk_bps
             return max(cost.cpu_s, local_s + spill_s + write_s, remote_s, send_s), counters
         read_s = max(cost.cpu_s, local / node.disk_bps, remote_s)
@@ -62,7 +62,7 @@ class ExactCosts:
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)
-            away = 1 - here / max(1, len(board.latest))  # the share that comes over the network
+            away = 1 - here / max(1, len(board.latest))  # The share fetched over the network.
             shuffle_s = cost.read_bytes * max((1 - away) / node.disk_bps, away / node.network_bps)
             sort_s = max(cost.sort_cpu_s, 2 * cost.spill_bytes / node.disk_bps)
             output_s = max(write_seconds(node, plan), send_seconds(node, plan))

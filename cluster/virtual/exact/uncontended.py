@@ -42,10 +42,10 @@ class ExactRun:
         self.due_s = math.inf
         self.work_s = self.left_s = self.beyond_s = 0.0
         self.failure = ""
-        self.waits = False  # a reduce, for the last map's output
-        self.tries = 0  # of fetches that failed
+        self.waits = False  # True for a reduce that waits for map outputs.
+        self.tries = 0  # Number of failed fetches.
         self.counters: Counters | None = None
-        self.cpu = self.disk_bps = 0.0  # it uses on average, once its work is known
+        self.cpu = self.disk_bps = 0.0  # Average rates, once the work is known.
         self.consumed: dict[int, str] | None = None
 
     def done(self, now_s: float) -> float:
@@ -63,13 +63,13 @@ class ExactNode:
 
     def __init__(self, spec: NodeSpec, now_s: float) -> None:
         self.spec = spec
-        self.asked_s = now_s  # what was used since then
+        self.asked_s = now_s  # Time of the last call of `usage`.
         self.cpu_s = self.disk_bytes = 0.0
         self.speed = 1.0
-        self.full = False  # its disk, by a fault
+        self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, ExactRun] = {}
         self.boards: dict[str, Board] = {}
-        self.outputs: dict[str, dict[str, None]] = {}  # by job, the attempts
+        self.outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:
         """Add an attempt's CPU time and disk bytes since the last call of `usage` to the node's totals."""

@@ -85,12 +85,12 @@ class FluidEmulation:
         self._world.partition = Partition(groups)
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Set the delay (seconds) and the share of lost connections of each node, for new connections."""
+        """Inject a fault: set delays (seconds) and shares of losses of new connections, by node."""
         self._world.sharing.advance(now_s)
         self._world.delays, self._world.losses = dict(delays), dict(losses)
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Set whether the node's disk is full. Writes in progress then fail."""
+        """Mark the node's disk as full, or as not full. Writes in progress to a full disk fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:

@@ -19,12 +19,12 @@ class MapRun(RunningAttempt):
     def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "map"
-        self.block = 0  # being read
-        self.left = 0.0  # of it
-        self.tried: list[NodeId] = []  # replicas of it that failed
-        self.waits = 0  # for replicas of it to come
+        self.block = 0  # Index of the block being read.
+        self.left = 0.0  # Bytes of the block not read yet.
+        self.tried: list[NodeId] = []  # Nodes whose replica of the block failed.
+        self.waits = 0  # Pauses so far for lack of replicas of the block.
         self.input_bytes = 0.0
-        self.read_all = False  # where the rest takes a known time
+        self.read_all = False  # True when only the known duration remains.
 
     def start(self) -> None:
         """Start reading and computing."""
@@ -48,7 +48,7 @@ class MapRun(RunningAttempt):
             away_s = self.input_bytes / min(source.spec.disk_bps, source.spec.network_bps, spec.network_bps)
         cpu_s = cost.cpu_s * share
         self.pace_s = max(self.core_seconds(cpu_s), disk_s, away_s, send_s)
-        self.streams = 1  # keeps the phase open until all have begun
+        self.streams = 1  # Keeps the phase open until all streams have begun.
         self.compute(cpu_s)
         self.use_disk(local_bytes, spill, back)
         if blocks and self.report is None:

@@ -18,7 +18,7 @@ from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 
 REACH = 16
 REPEATS_FROM = 6
-"""The least number of resources on a way that passes one again: a shared disk, over disks and NICs of two nodes."""
+"""The least number of resources of a flow that can pass one of them twice (a shared disk of two nodes)."""
 _ROUNDING = 1 + 1e-9
 _by_cap = attrgetter("cap")
 
@@ -49,11 +49,11 @@ class Resource:
     def __init__(self, capacity: float, seek: float = 0.0) -> None:
         self.declared = self.capacity = capacity
         self.seek = seek
-        self.flows: dict[Flow, None] = {}  # in the order of their start
-        self.extra = 0  # passes beyond the first of each flow
-        self.demand = 0.0  # sum of the flows' caps
-        self.moved = 0.0  # units, by flows that have ended
-        self._over = False  # the flows could together use more than there is
+        self.flows: dict[Flow, None] = {}  # In order of start.
+        self.extra = 0  # Number of passes beyond the first pass of each flow.
+        self.demand = 0.0  # Sum of the flows' caps.
+        self.moved = 0.0  # Units moved by flows that have ended.
+        self._over = False  # True if the flows could exceed the capacity together.
         self._seen = self._solved = self._due = 0
         self._free = 0.0
         self._unfixed = 0
@@ -114,7 +114,7 @@ class Flow(Item):
         self.resources = resources
         self.repeated = _repeated(resources) if len(resources) >= REPEATS_FROM else ()
         self.detail = detail
-        self.rate = self.at_s = 0.0  # `left` is of the time `at_s`
+        self.rate = self.at_s = 0.0  # `left` is the amount at the time `at_s`.
         self._seen = 0
         self._fair = 0.0
 
@@ -149,7 +149,7 @@ class Sharing:
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
-        """Start a flow. Its rate is the cap at once if no resource limits the flow."""
+        """Start a flow. A flow that no resource limits gets its cap as rate at once."""
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
@@ -202,7 +202,7 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Fire all items that are due until `now_s`, in order. Rates are settled before time advances."""
+        """Process all items due until `now_s`, in order. Rates are recomputed before time advances."""
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -293,16 +293,18 @@ def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether all flows of an uncongested resource have their highest rate.
+    """Return whether each flow of an uncongested resource has its maximum rate.
 
-    Flows computed at this instant count as such.
+    Flows recomputed at this instant need no check.
     """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the rates on one resource: a flow gets its cap or, if less, an equal share of the capacity
-    left."""
+    """Compute the rates on one resource: equal shares of its capacity, limited by the flows' caps.
+
+    The capacity left by flows below their equal share is divided among the other flows.
+    """
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)

@@ -14,7 +14,7 @@ from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import NodeId
 
 PARALLEL_COPIES = 4
-BUFFER_MAX_BYTES = 512 * 2**20  # of the fetched data, in memory; but at most a quarter of the attempt's limit
+BUFFER_MAX_BYTES = 512 * 2**20  # Fetched data in memory; also at most a quarter of the memory limit.
 BUFFER_MIN_BYTES = 4 * 2**20
 
 
@@ -67,16 +67,16 @@ class ReduceRun(RunningAttempt):
         self.phase = "shuffle"
         self.fetched: dict[int, str] = {}  # map index -> attempt
         self.fetching: dict[Item, Batch] = {}
-        self.pending: dict[NodeId, list[MapOutput]] = {}  # to be fetched, by source
+        self.pending: dict[NodeId, list[MapOutput]] = {}  # Outputs to fetch, by source.
         self.failures: dict[int, int] = {}
-        self.retry: dict[int, float] = {}  # when an output that failed is to be tried again
-        self.picks = plan.index  # else all reduces of a job would ask the same node at once
+        self.retry: dict[int, float] = {}  # Time of the next fetch of an output after a failure.
+        self.picks = plan.index  # Reduces of a job start with different nodes.
         self.buffered = 0.0
         self.on_disk = 0.0
         self.copied = False
-        self.handling: Flow | None = None  # the CPU time that fetching takes, one thread's
-        self.owed_s = 0.0  # what comes after it
-        self.known: dict[int, None] = {}  # maps with outputs that it knows of
+        self.handling: Flow | None = None  # CPU time of the thread that processes fetched data.
+        self.owed_s = 0.0  # CPU time to add after `handling`.
+        self.known: dict[int, None] = {}  # Maps with announced outputs.
         self.intake = (Resource(world.fetch_bps),) if world.fetch_bps else ()
 
     # -------------------------------------------------------------- shuffle

@@ -24,7 +24,7 @@ from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters
 
 START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
-"""What an item of the agenda is to its attempt."""
+"""The role of an agenda item for its attempt."""
 
 
 class RunningAttempt:
@@ -65,17 +65,17 @@ class RunningAttempt:
         self.began_s = world.agenda.now_s
         self.started_s: float | None = None
         self.phase = ""
-        self.report: AttemptReport | None = None  # once it has ended
+        self.report: AttemptReport | None = None  # Set at the end.
         self.flows: dict[Flow, None] = {}
-        self.streams = 0  # of the phase, still going
-        self.pace_s = 0.0  # what the phase takes when nothing contends
+        self.streams = 0  # Number of running streams of the phase.
+        self.pace_s = 0.0  # Duration of the phase without contention.
         self.phase_bytes = self.phase_moved = 0.0
         self.cpu_s = 0.0
         self.read_local = self.read_remote = self.shuffle_bytes = self.spill_bytes = self.output_bytes = 0.0
         self.shuffle_end: float | None = None
         self.sort_end: float | None = None
-        self.lengths: list[int] = []  # of the output's blocks, as they are allocated
-        self.targets: list[int] = []  # of those to come, the last first
+        self.lengths: list[int] = []  # Lengths of the output's blocks.
+        self.targets: list[int] = []  # Lengths of the blocks still to write, in reverse order.
         self.share, self.failure = fails_at(plan) or (1.0, "")
         self.timer = Item(self, START)
         world.agenda.at(self.began_s + plan.start_s, self.timer)

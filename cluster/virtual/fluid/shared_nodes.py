@@ -18,7 +18,7 @@ from schedbed.cluster.virtual.plan_arithmetic import PartitionSizes, nearest_fir
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId
 
-STALL_S = 20.0  # without one byte from another node, then a reader gives it up
+STALL_S = 20.0  # A reader gives up a node that sends no byte for this time.
 
 
 class Hosted(Protocol):
@@ -113,15 +113,15 @@ class SharedNode:
         self.disk_factor = 1.0
         self.tx = Resource(spec.network_bps)
         self.rx = Resource(spec.network_bps)
-        self.links = links  # of its rack
+        self.links = links  # The links of the node's rack.
         self.cpu_factor = 1.0
-        self.full = False  # its disk, by a fault
+        self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, Hosted] = {}
         self.boards: dict[str, Board] = {}
-        self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # by job and map attempt, the partitions
-        self.free_running: dict[Flow, None] = {}  # work of known duration, which shares nothing
+        self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # Partition sizes by job and map attempt.
+        self.free_running: dict[Flow, None] = {}  # Work of known duration, without contention.
         self.stall = Stall(watcher, self)
-        self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # time and units moved, when usage was last asked for
+        self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # Time and units moved at the last call of `usage`.
 
     def disk_bps(self) -> float:
         """Return the disk's current rate in bytes/s, lowered by faults and by paging."""
@@ -193,18 +193,18 @@ class World:
         self.hosts: dict[NodeId, SharedNode] = {}
         self.racks: dict[NodeId, str] = {}
         self.partition = Partition()
-        self.delays: dict[NodeId, float] = {}  # of connections from and to a node
-        self.losses: dict[NodeId, float] = {}  # the share of these that fail
-        self._connections = 0  # that could have failed
+        self.delays: dict[NodeId, float] = {}  # Delays (s) of connections from and to a node.
+        self.losses: dict[NodeId, float] = {}  # Shares of connections that fail, by node.
+        self._connections = 0  # Number of connections subject to losses.
         self.sizes = PartitionSizes()
         self.told: list[Happening] = []
         self.consumed: dict[str, dict[int, str]] = {}
-        self.remembers = remembers  # what reduces consumed
-        self.fetch_bps = fetch_bps  # of one reduce, 0 for no limit
+        self.remembers = remembers  # Whether `consumed` is recorded.
+        self.fetch_bps = fetch_bps  # Fetch rate of one reduce; 0 for no limit.
         self._rates = links
         self._core = _link(links.core_bps)
-        self._links: dict[str, RackLinks] = {}  # by rack
-        self._disks: dict[str, Resource] = {}  # that nodes share
+        self._links: dict[str, RackLinks] = {}  # Links by rack.
+        self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
         """Add a node at the start of an incarnation. `watcher` handles the node's `Stall` timeout."""
