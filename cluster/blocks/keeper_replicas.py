@@ -41,7 +41,7 @@ class Kept:
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """Count a fetch of a block. Return whether the budget allows a copy.
+        """Count a fetch of a block. Return whether the budget allows a copy of the block.
 
         The copies of less-read blocks count as free space, since they can be evicted.
         """

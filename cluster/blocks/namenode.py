@@ -68,8 +68,7 @@ class NameNode:
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return the commands for a node: `replicate` and `delete_block`, or `report_blocks` if it is
-        unknown."""
+        """Return the commands for a node: `replicate` and `delete_block`, or `report_blocks` if unknown."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
@@ -149,7 +148,8 @@ class NameNode:
     ) -> None:
         """Create a complete output file in one step, for simulations. Raises NoNodes.
 
-        Blocks are placed as by `allocate` for the path `placed_as`. The journal is not written.
+        Blocks are placed as `allocate` would place them for `placed_as`, the file's path before its rename to
+        `path`. The journal is not written.
         """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field

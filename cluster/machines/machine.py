@@ -77,8 +77,8 @@ class Machine(Protocol):
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Inject a fault: multiply the declared rates by these factors.
 
-        Only rates that the agent cannot change are affected. The agent gets the same request and changes the
-        others.
+        The machine changes only rates that the agent cannot change. The agent gets the same request for the
+        other rates.
         """
         ...
 

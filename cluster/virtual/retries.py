@@ -1,4 +1,4 @@
-"""The retry times and retry limits of live attempts, for simulated attempts."""
+"""The retry times and retry limits of simulated attempts, equal to the values of live attempts."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Cancel all flows, and fetches of zero bytes, which are not flows."""
+        """Cancel all flows, and all fetches of zero bytes (for which there are no flows)."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
