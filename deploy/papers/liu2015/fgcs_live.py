@@ -17,7 +17,10 @@ STRETCH = 2  # starts of tasks alone keep two cores busy for half of the time
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure Pi's job times, live and simulated. FGCS is given demands measured in simulated samples on the same nodes."""
+    """Measure Pi's job times, live and simulated.
+
+    FGCS is given demands measured in simulated samples on the same nodes.
+    """
     found = demands(samples(simulating(bench), live=True))
     return compare(bench, "headline", plan(found), gain)
 
