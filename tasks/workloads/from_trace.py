@@ -31,7 +31,7 @@ class Assume:
     Sizes and rates are those of the traced cluster, before scaling.
 
     `share` is the share of a job's tasks that is kept (emulated nodes / traced nodes); the bytes per task are
-    unchanged. `users` is the number of users among whom jobs are divided; 0 means the users in the trace, or
+    unchanged. `users` is the number of users that jobs are divided among; 0 means the users in the trace, or
     five if it has none.
     """
 
