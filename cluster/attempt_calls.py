@@ -1,5 +1,7 @@
-"""The calls that attempts may make to the NameNode: a table from the name of a call, which comes over HTTP, to a
-typed call."""
+"""Calls that task attempts may make to the NameNode.
+
+`ATTEMPT_CALLS` maps each method name, received over HTTP, to a function that makes the typed NameNode call.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,14 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
     "locate": lambda names, _, args: names.locate(args["path"], args["offset"], args["length"]),
     "report_bad": lambda names, _, args: names.report_bad(args["block"], args["node"]),
 }
-"""The attempt's node, where a call needs one, is the node that forwards the call, whatever the attempt says."""
+"""Calls that need the attempt's node use the node that forwards the call; an attempt cannot name another."""
 
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
-    """Return the NameNode's answer to a call of an attempt on `node`; {} for none. Raises BadInput for an unknown or
-    malformed call."""
+    """Make an attempt's call `method` to the NameNode and return the result; {} if the call returns nothing.
+
+    `node` is the node on which the attempt runs. Raises BadInput for an unknown method or a missing argument.
+    """
     call = ATTEMPT_CALLS.get(method)
     if call is None:
         raise BadInput(f"{method!r}: attempts may call {', '.join(ATTEMPT_CALLS)}")

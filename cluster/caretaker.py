@@ -21,10 +21,10 @@ DONE = b"done"
 
 @contextmanager
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
-    """Start that module's process, which cleans up if this process dies before the end of the context.
+    """Run `module` in a helper process, which cleans up if this process dies inside the context.
 
-    `speaks` connects its standard error to that of this process. It has a session of its own and is not a child of
-    this process, since Ray ends the children of its workers with them.
+    `speaks` connects the helper's standard error to that of this process. The helper has its own session and
+    is not a child of this process, because Ray ends the children of a worker together with the worker.
     """
     watch = subprocess.Popen(
         [*module_command(module), *arguments],
@@ -34,7 +34,7 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
         stderr=None if speaks else subprocess.DEVNULL,
         start_new_session=True,
     )
-    watch.wait()  # its child goes on
+    watch.wait()  # The process forks at once, and only the forked process continues.
     try:
         yield
     finally:
@@ -44,7 +44,10 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 
 
 def await_owner() -> None:
-    """Wait for the owner. Return if it has died; exit if it has ended in order."""
+    """Wait until the owner process ends. Return if the owner died; exit this process if it ended normally.
+
+    Also forks once and continues in the forked process, which is no child of the owner.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():
         os._exit(0)

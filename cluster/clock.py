@@ -1,8 +1,7 @@
-"""The clock of the live cluster, and the only place that reads it: emulated seconds since a run's start, the same on
-each host.
+"""The clock of live runs: emulated seconds since the run's start, the same on every host.
 
-An emulated second lasts `stretch` real ones. All times that are shown, stored or sent are emulated; code that sleeps
-in real time asks this clock for the duration.
+An emulated second lasts `stretch` real seconds. All times that are shown, stored or sent are emulated. Live
+code reads the run's time only through this module, and asks this clock for the real duration of a sleep.
 """
 
 from __future__ import annotations
@@ -14,13 +13,15 @@ from pathlib import Path
 from schedbed.tasks.stretch_file import StretchFile
 
 LOOK_S = 0.25
-"""Real seconds of a sleep between two looks at a stretch that may change."""
+"""Longest real sleep in seconds before a stretch that may change is read again."""
 
 
 class RunClock:
-    """Emulated seconds since `epoch_s` (a time of day); steady within a process, agreed between processes of a run.
+    """A clock of emulated seconds since `epoch_s`, the run's start as Unix time.
 
-    `changes` is the run's `StretchFile` if the stretch may change; `stretch` is then the first.
+    The clock is monotonic within a process, and the processes of a run agree on its start. If the stretch may
+    change during the run, `changes` is the path of the run's `StretchFile` and `stretch` is the initial
+    value.
     """
 
     def __init__(self, epoch_s: float, stretch: float = 1.0, changes: Path | None = None) -> None:
@@ -31,7 +32,7 @@ class RunClock:
         self.begin(epoch_s)
 
     def begin(self, epoch_s: float) -> None:
-        """Set the run's start, which is known only after its nodes are up."""
+        """Set the run's start (Unix time), which is known only after the run's nodes are up."""
         self.epoch_s = epoch_s
         self._wall_s = time.time() - time.monotonic()
         self._offset_s = self._wall_s - epoch_s
@@ -41,13 +42,13 @@ class RunClock:
 
     @property
     def stretch(self) -> float:
-        """Return the number of real seconds per emulated second now."""
+        """Return the current number of real seconds per emulated second."""
         file = self._file
         return self._first if file is None else file.time.stretch_at(self._real_now_s())
 
     @property
     def kept(self) -> float:
-        """Return the share of its first rates that a node has at the current stretch."""
+        """Return the fraction of its initial rates that a node has at the current stretch."""
         return self._first / self.stretch
 
     def now_s(self) -> float:
@@ -56,14 +57,15 @@ class RunClock:
             return (time.monotonic() + self._offset_s) / self._first
         time_ = self._file.time
         now_s = time_.emulated_s(self._real_now_s()) - time_.emulated_s(self.epoch_s)
-        # A change that was written late shortens the elapsed time a little; time must never go back for a reader.
+        # A late change of the stretch shortens the elapsed time a little, but time must never decrease.
         self._last_s = max(self._last_s, now_s)
         return self._last_s
 
     def steady_s(self) -> float:
-        """Return seconds since an arbitrary start, in which a node's rates stay those that it began with.
+        """Return seconds since an arbitrary start, of a length for which a node's rates stay constant.
 
-        They are emulated seconds times the first stretch, and do not jump when the run's start becomes known.
+        The value is emulated time multiplied by the initial stretch. It does not jump when the run's start
+        becomes known.
         """
         if self._file is None:
             return time.monotonic()
@@ -71,25 +73,25 @@ class RunClock:
         return time_.emulated_s(self._real_now_s()) * self._first
 
     def time_of_day_s(self, emulated_s: float) -> float:
-        """Return the time of day (Unix time) of a time since the run's start."""
+        """Return the Unix time of a point in the run, given in emulated seconds since the run's start."""
         if self._file is None:
             return self.epoch_s + emulated_s * self._first
         time_ = self._file.time
         return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
     def since_start_s(self, time_of_day_s: float) -> float:
-        """Return the emulated time since the run's start of a time of day (Unix): the inverse of `time_of_day_s`."""
+        """Return the emulated seconds from the run's start to a Unix time: the inverse of `time_of_day_s`."""
         if self._file is None:
             return (time_of_day_s - self.epoch_s) / self._first
         time_ = self._file.time
         return time_.emulated_s(time_of_day_s) - time_.emulated_s(self.epoch_s)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real seconds of an emulated duration on this host, at the current stretch."""
+        """Return the real seconds that an emulated duration lasts on this host at the current stretch."""
         return emulated_s * self.stretch
 
     async def sleep(self, emulated_s: float) -> None:
-        """Sleep for that emulated time, also if the stretch changes meanwhile."""
+        """Sleep for `emulated_s` emulated seconds, even if the stretch changes during the sleep."""
         if self._file is None:
             await asyncio.sleep(self.real_s(emulated_s))
             return

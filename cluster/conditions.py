@@ -1,4 +1,4 @@
-"""The faults in force, their combined effect on each node, and the orders sent to nodes about them."""
+"""The active faults, their combined effect on each node, and the orders that set live nodes to this state."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.specs import NodeId
 
 Order = Mapping[str, Any]
-"""What a live node is told of one side of its state: the arguments."""
+"""The arguments of an order: a message that sets one part of the fault state of a live node."""
 
 ENDS = {"kill": "restart", "freeze": "thaw"}
-"""Kinds that a node is told of by a word, and the word that ends each."""
+"""Kinds of faults that are orders without arguments, each with the order that ends the fault."""
 
 
 def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
-    """Return the permanent message delays and losses that nodes declare, as faults that appear in no table."""
+    """Return the message delays and losses that nodes declare, as permanent faults.
+
+    These faults do not appear in faults.parquet.
+    """
     found: list[PlannedFault] = []
     for node in nodes:
         if node.latency_s:
@@ -30,7 +33,10 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the nodes' foreground loads as faults that slow the CPU, each until the time of the next load."""
+    """Return the declared foreground loads of nodes as CPU slowdowns.
+
+    Each slowdown lasts until the time of the node's next load.
+    """
     return [
         PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)
         for node in nodes
@@ -40,36 +46,39 @@ def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
 
 
 class Conditions:
-    """The faults in force, some of them `always`, and their combined effect on each node."""
+    """The active faults and their combined effect on each node.
+
+    Faults in `always` are active from the start.
+    """
 
     def __init__(self, nodes: Sequence[NodeId], always: Sequence[PlannedFault] = ()) -> None:
         self._nodes = tuple(nodes)
         self._active: list[PlannedFault] = list(always)
 
     def begin(self, fault: PlannedFault) -> None:
-        """Put a fault into force."""
+        """Add a fault to the active faults."""
         self._active.append(fault)
 
     def end(self, fault: PlannedFault) -> None:
-        """Take a fault out of force."""
+        """Remove a fault from the active faults."""
         self._active.remove(fault)
 
     def _of(self, kind: str, node: NodeId) -> list[PlannedFault]:
         return [fault for fault in self._active if fault.kind == kind and fault.hits(node)]
 
     def has(self, kind: str, node: NodeId) -> bool:
-        """Return whether a fault of that kind is in force on the node."""
+        """Return whether a fault of this kind is active on the node."""
         return bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
-        """Return the shares of its declared rates that a node has: `cpu`, `disk`, `network`."""
+        """Return the fraction of each declared rate that the node has left: `cpu`, `disk`, `network`."""
         kept = {"cpu": 1.0, "disk": 1.0, "network": 1.0}
         for fault in self._of("slow", node):
             kept = {name: factor * getattr(fault, name) for name, factor in kept.items()}
         return kept
 
     def groups(self) -> list[list[NodeId]]:
-        """Return the groups of nodes that partitions separate; empty without a partition."""
+        """Return the groups of nodes that partitions separate from each other; empty without a partition."""
         cuts = [set(fault.nodes) for fault in self._active if fault.kind == "partition"]
         sides: dict[tuple[bool, ...], list[NodeId]] = {}
         for node in self._nodes if cuts else ():
@@ -77,12 +86,15 @@ class Conditions:
         return list(sides.values())
 
     def blocked(self, node: NodeId) -> list[NodeId]:
-        """Return the nodes that partitions separate from this one."""
+        """Return the nodes that partitions separate from `node`."""
         own = next((group for group in self.groups() if node in group), self._nodes)
         return [other for other in self._nodes if other not in own]
 
     def share(self, kind: str, node: NodeId) -> float:
-        """Return the lost share of the node's messages of that kind (lose_requests, lose_replies or loss)."""
+        """Return the fraction of the node's messages lost, for `kind` lose_requests, lose_replies or loss.
+
+        Active `loss` faults also count for the other two kinds. The largest fraction applies.
+        """
         kinds = (kind,) if kind == "loss" else (kind, "loss")
         return max((fault.share for each in kinds for fault in self._of(each, node)), default=0.0)
 
@@ -91,15 +103,18 @@ class Conditions:
         return sum(fault.by_s for fault in self._of("delay", node))
 
     def delays(self) -> dict[NodeId, float]:
-        """Return `delay_s` of the nodes with a delay."""
+        """Return the additional message delay in seconds by node, for nodes that have a delay."""
         return {node: by_s for node in self._nodes if (by_s := self.delay_s(node))}
 
     def losses(self) -> dict[NodeId, float]:
-        """Return the lost share of connections of the nodes that lose any."""
+        """Return the fraction of connections lost by node, for nodes that lose any."""
         return {node: share for node in self._nodes if (share := self.share("loss", node))}
 
     def orders(self, node: NodeId) -> dict[str, Order]:
-        """Return the whole state of a live node as orders to its TaskTracker, by name."""
+        """Return the whole fault state of a live node as orders to its TaskTracker.
+
+        The result holds the arguments of each order by the order's name.
+        """
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
             "rates": self.rates(node),
@@ -116,13 +131,14 @@ class Conditions:
 
 
 UNTOUCHED = Conditions(()).orders("")
-"""The orders of a node of which no fault is in force: what a node need not be told."""
+"""The orders for a node without active faults. They describe its initial state, so they need not be sent."""
 
 
 class NodeOrders:
-    """Sends nodes their state: calls `tell(node, order, arguments)` for every order that a node has not received.
+    """The orders for the current fault state of each live node, and a record of the orders already received.
 
-    `tell` raises MasterGone if the node cannot be reached; the order is then sent at a later `settle`.
+    `tell(node, order, arguments)` sends one order. It raises MasterGone if the node cannot be reached; the
+    order is then sent at a later `settle`.
     """
 
     def __init__(
@@ -137,17 +153,17 @@ class NodeOrders:
         self._is_stale = True
 
     def change(self) -> None:
-        """Note that the conditions have changed."""
+        """Note that the active faults have changed, so that the next `settle` compares all orders."""
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Note that the TaskTrackers of these nodes have restarted and know nothing."""
+        """Note that the TaskTrackers of `nodes` have restarted without faults and need their orders again."""
         for node in nodes:
             self._told[node] = UNTOUCHED
             self._is_stale = True
 
     def settle(self) -> None:
-        """Send every node the orders that it has not received. Does nothing if there are none."""
+        """Send every node the orders that it has not received yet. Does nothing if there are none."""
         if self._is_stale:
             heard = [self._bring_up_to_date(node) for node in self._told]
             self._is_stale = not all(heard)

@@ -1,7 +1,8 @@
 """Measurement of the speed of a host's cores: the CPU seconds of a fixed computation.
 
-The computation resembles tasks: words are counted, numbers are sorted, bytes are compressed. Apart from caches and
-shared cores, CPU time does not depend on other load of the host; the least of several rounds counts.
+The computation resembles tasks: words are counted, numbers are sorted, bytes are compressed. Apart from
+caches and shared cores, CPU time does not depend on other load of the host. The minimum of several rounds is
+used.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ WORDS = 20_000
 NUMBERS = 100_000
 TURNS = 60_000
 ALIKE = 0.02
-"""Cores whose speeds differ by at most this share count as equally fast: two trials of one core differ as much."""
+"""Cores whose speeds differ by at most this fraction count as equal: two trials of a core differ as much."""
 
 
 class CoreTrial:
-    """The fixed computation with its input, the same on every host."""
+    """The fixed computation of a core trial, with the same input on every host."""
 
     def __init__(self) -> None:
         chance = array_chance(1, "core trial")
@@ -41,7 +42,7 @@ class CoreTrial:
             value = value * 1103515245 + 12345 & 0x7FFFFFFF
 
     def least_s(self, rounds: int = ROUNDS, cpu_clock: Callable[[], float] = time.process_time) -> float:
-        """Return the least CPU time of `rounds` runs, in seconds."""
+        """Return the minimum CPU time of `rounds` runs, in seconds."""
         self.run()
         taken: list[float] = []
         for _ in range(rounds):
@@ -52,9 +53,10 @@ class CoreTrial:
 
 
 def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
-    """Return the speed of each host's cores, given the CPU seconds of the trial. The slowest host has speed 1.
+    """Return the core speed of each host relative to the slowest host, which has speed 1.
 
-    So no host must give more of its cores than was declared.
+    `trial_s` holds the CPU seconds of the core trial by host. A speed within ALIKE of 1 counts as 1. No speed
+    is below 1, so an emulated node never needs more of a host's cores than it declares.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

@@ -1,7 +1,8 @@
-"""Remote calls between two processes by a Protocol (a door): the stub that sends calls, and the table that serves
-them.
+"""Remote calls between two processes. A "door" is a Protocol that lists the calls.
 
-The Protocol alone defines the calls: pyright checks the callers, the table checks names from the wire.
+The calling process uses a stub, an object whose methods send the calls. The serving process uses a table of
+the methods that may be called. The Protocol alone defines the calls: pyright checks the callers, and the
+table has only the method names of the Protocol.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ Method = Callable[..., Awaitable[Any]]
 
 
 class Send(Protocol):
-    """Carries one call to the other end and returns its result, or raises its exception."""
+    """A function that sends one call to the other process and returns the result, or raises its exception."""
 
     def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]:
-        """Send one call."""
+        """Send one call of `method` with positional arguments `args` and keyword arguments `named`."""
         ...
 
 
 def calls_of(door: type[Any]) -> dict[str, FunctionType]:
-    """Return a door's methods by name, including those of the doors that it extends."""
+    """Return the methods of a door (a Protocol of remote calls) by name, including inherited methods."""
     return {
         name: member
         for each in door.__mro__
@@ -33,12 +34,12 @@ def calls_of(door: type[Any]) -> dict[str, FunctionType]:
 
 
 def methods_of(door: type[Any]) -> list[str]:
-    """Return the names of a door's methods."""
+    """Return the names of the methods of a door (a Protocol of remote calls)."""
     return list(calls_of(door))
 
 
 def make_stub(door: type[Door], send: Send) -> Door:
-    """Return an object with the methods of `door`, each of which calls `send`."""
+    """Return an object with the methods of the Protocol `door`. Each method sends its call with `send`."""
 
     def method(name: str) -> Method:
         async def call(*args: Any, **named: Any) -> Any:
@@ -50,5 +51,8 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return the methods of `service` that callers may name: those of `door` and no others."""
+    """Return the methods of `service` that remote callers may use: only the methods of `door`.
+
+    `door` is a Protocol of remote calls.
+    """
     return {name: getattr(service, name) for name in methods_of(door)}

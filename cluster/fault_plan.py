@@ -1,6 +1,7 @@
-"""The plan of a run's faults: begins and ends in order, the faults in force, and a row of faults.parquet for each.
+"""The schedule of a run's faults: when faults begin and end, the active faults, and rows of faults.parquet.
 
-Live runs, the simulator and the fault finder of the tests use this plan, and provide only the effects.
+Live runs, the simulator and the fault search of the tests use this plan, and add only the effects of the
+faults.
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ Row = tuple[float, str, str, float | None]
 
 
 class Effects(Protocol):
-    """The effects of faults. The conditions contain the fault during `begin`, and no longer during `end`."""
+    """The interface through which a `FaultPlan` applies faults to a live or simulated cluster.
+
+    The plan's `Conditions` contain the fault when `begin` is called, and no longer contain it when `end` is
+    called.
+    """
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault. Return what was hit; "" if it is the target that the fault names."""
+        """Apply a fault. Return the name of the target hit; "" if it is the target that the fault names."""
         ...
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -30,10 +35,10 @@ class Effects(Protocol):
 
 
 class FaultPlan:
-    """Begins and ends faults at their times, in order of time, then in the order in which they were added.
+    """A queue of begins and ends of faults, ordered by time and then by the order of addition.
 
-    A fault that begins late still lasts as long as planned. `declared` are permanent loads of nodes
-    (`conditions.foreground_slowdowns`), which have no rows.
+    A fault that begins late still lasts as long as planned. `declared` are the foreground loads of nodes
+    (`conditions.foreground_slowdowns`), which get no rows in faults.parquet.
     """
 
     def __init__(
@@ -55,25 +60,31 @@ class FaultPlan:
             self.add(fault)
 
     def add(self, fault: PlannedFault) -> None:
-        """Add a fault. The first step at or after its time begins it."""
+        """Add a fault. It begins at the first `step` at or after its time `at_s`."""
         self._added += 1
         heappush(self._due, (fault.at_s, self._added, False, fault))
 
     def next_s(self) -> float:
-        """Return the time of the next begin or end of a fault; infinity if there is none."""
+        """Return the time of the next begin or end of a fault in seconds; infinity if there is none."""
         return self._due[0][0] if self._due else inf
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether a fault, or the end of one, is still ahead."""
+        """Return whether any begin or end of a fault is still scheduled."""
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the faults in force, without declared ones, each with its end; None for a fault without an end."""
+        """Return the active faults, each with its end time or None for no end.
+
+        Declared foreground loads are left out.
+        """
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the next fault. Return the row of a fault that begins, unless it is declared."""
+        """Begin or end the next fault. Return the row of a fault that begins, for faults.parquet.
+
+        Return None at the end of a fault, and for a declared load.
+        """
         _, number, ends, fault = heappop(self._due)
         if ends:
             self._conditions.end(fault)
@@ -83,7 +94,7 @@ class FaultPlan:
         late_s = now_s - fault.at_s
         end_s = None if fault.back_s is None else fault.back_s + late_s
         if end_s is not None:
-            # The end is planned before the effect, which may take long live: `more_to_come` must not miss it.
+            # The effect may take long in live runs. Until then `more_to_come` must be true.
             heappush(self._due, (end_s, number, True, fault))
         if fault.lasts:
             self._conditions.begin(fault)
@@ -96,7 +107,10 @@ class FaultPlan:
         return now_s, fault.kind, hit or fault.shown, until_s
 
     def advance(self, now_s: float) -> list[Row]:
-        """Begin and end all faults that are due. Return the rows of those that begin."""
+        """Begin and end all faults due by `now_s`.
+
+        Return the rows of faults.parquet for the faults that begin.
+        """
         rows: list[Row] = []
         while self.next_s() <= now_s:
             row = self.step(now_s)

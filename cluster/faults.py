@@ -1,7 +1,7 @@
-"""The kinds of faults, each a row of KINDS, and a planned fault as a value.
+"""The table KINDS of fault kinds, and `PlannedFault`, one fault scheduled in a run.
 
-Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command line and
-the table of docs/faults.md derive from these rows.
+Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command
+line and the table of docs/faults.md derive from this table.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ Unit = Literal["share", "time"]
 
 STATE, RESTART, ONCE = "state", "restart", "once"
 Duration = Literal["state", "restart", "once"]
-"""How long a kind lasts: a state is in force until its end, or the run's; `restart` kills a process that comes back by
-itself, with `for` not before that time; `once` is over as soon as it happened."""
+"""The duration of a kind: a `state` lasts until its end time or the run's end. `restart` kills a process that
+restarts by itself, but with `for` not before that time. `once` has no duration."""
 
 RESTART_S = 1.5
-"""About what a process of ours takes until it is back: how long a restart lasts that names no time of its own."""
+"""Typical restart time of a process in seconds: the duration of a `restart` fault that names no end time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
-    """A numeric parameter of a fault: `name` in a scenario, `field` of PlannedFault. A share is above 0 and at most
-    1."""
+    """A numeric parameter of a fault: key `name` in a scenario, attribute `field` of PlannedFault.
+
+    A parameter with the unit `share` is above 0 and at most 1.
+    """
 
     name: str
     field: str
@@ -38,19 +40,20 @@ class FaultParameter:
 
 
 def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
-    """Return no parameters, for kinds that have none."""
+    """Return an empty dictionary: random faults of this kind have no parameters."""
     return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """A kind of fault: its form in scenarios, and the properties that random faults need.
+    """A kind of fault: its syntax in scenarios, and the properties used to draw random faults.
 
-    `spelled` are the entries of a scenario that mean the kind, "" in place of the target; by default the name and the
-    target. `held` is the state of a node under the fault, such as "killed". `draw` returns the parameters of a random
-    fault, given a seed and the scenario's scale; None excludes the kind from random faults. `hides_replicas`: replicas
-    of its node are unavailable while the fault lasts; `harms_for_good`: also afterwards, since a corrupt replica may
-    stay unnoticed until the run's end.
+    `spelled` are the scenario entries that mean this kind, with "" in place of the target; by default, one
+    entry maps the kind's name to the target. `held` describes a node under the fault, such as "killed".
+    `draw` returns the parameters of a random fault, given a random generator and the scenario's scale; None
+    excludes the kind from random faults. `hides_replicas`: replicas on the node are unavailable while the
+    fault lasts. `harms_for_good`: replicas stay unavailable after the fault, since a corrupt replica may stay
+    unnoticed until the run's end.
     """
 
     name: str
@@ -68,12 +71,12 @@ class FaultKind:
 
     @property
     def spellings(self) -> tuple[Mapping[str, str], ...]:
-        """Return the entries of a scenario that mean this kind. The first key of each holds the target."""
+        """Return the scenario entries that mean this kind. The first key of each entry holds the target."""
         return self.spelled or ({self.name: ""},)
 
     @property
     def hits_master(self) -> bool:
-        """Return whether the target is one of the two masters."""
+        """Return whether the fault's target is a master (the JobTracker or the NameNode)."""
         return self.target in ("jobtracker", "namenode")
 
 
@@ -101,8 +104,8 @@ _BY = FaultParameter(
     name="by", field="by_s", unit="time", doc="what each message takes longer", required=True
 )
 
-# Random draws take the kinds in this order: a new row goes to the end. With `draw` a new kind changes what a seed draws
-# for scenarios that name no kinds.
+# Random draws use the kinds in this order, so a new row must be appended. A new kind with `draw` changes the
+# faults that a seed draws for scenarios that name no kinds.
 _ROWS = (
     FaultKind(
         name="kill",
@@ -246,7 +249,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return the keys of a scenario's fault entries, with the kinds that each may mean."""
+    """Return the fault kinds that each key of a scenario's fault entries may mean, by key."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -256,13 +259,13 @@ def entry_keys() -> dict[str, list[FaultKind]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """A fault that begins at `at_s` (seconds since the run's start) and lasts until `until_s`, None for the run's
-    end.
+    """A fault scheduled from `at_s` to `until_s`, in seconds since the run's start; None means the run's end.
 
-    `kind` is one of KINDS. `nodes` are hit (all nodes for message faults, if empty). `target` is the attempt or task
-    to kill, or the block or file whose replica is harmed; if it is empty or leaves a choice, `luck`, from 0 to 1,
-    chooses. The other fields are parameters: a slow node has the shares `cpu`, `disk`, `network` of its rates,
-    `share` of the messages is lost, each message takes `by_s` seconds longer.
+    `kind` is one of KINDS. `nodes` are the affected nodes; if empty, a message fault affects all nodes.
+    `target` is the attempt or task to kill, or the block or file whose replica is harmed. If `target` is
+    empty or leaves a choice, `luck`, from 0 to 1, selects one. The other fields are parameters: `cpu`, `disk`
+    and `network` are the fractions of its rates that a slow node keeps, `share` is the fraction of messages
+    lost, and `by_s` is the additional delay of each message in seconds.
     """
 
     at_s: float
@@ -279,22 +282,26 @@ class PlannedFault:
 
     @property
     def shown(self) -> str:
-        """Return the target for tables: nodes, an attempt, a block or a master."""
+        """Return the fault's target as text for tables: nodes, an attempt, a block or a master."""
         kind = KINDS[self.kind]
         return kind.target if kind.hits_master else self.target or ",".join(self.nodes)
 
     @property
     def back_s(self) -> float | None:
-        """Return the time of the fault's end; None without one. A killed process is back after its restart."""
+        """Return the fault's end time in seconds since the run's start; None for no end.
+
+        A fault that kills a process and names no end time ends after RESTART_S, when the process has
+        restarted.
+        """
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S
         return self.until_s
 
     @property
     def lasts(self) -> bool:
-        """Return whether the fault is in force for some time, not only for a moment."""
+        """Return whether the fault is active for some time, not only for a moment."""
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 
     def hits(self, node: NodeId) -> bool:
-        """Return whether the fault hits the node."""
+        """Return whether the fault affects the node."""
         return not self.nodes or node in self.nodes

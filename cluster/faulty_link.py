@@ -12,26 +12,35 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """Carries one node's calls, undisturbed until `set`. `real_s` converts a delay into real seconds."""
+    """A node's link to the masters, which faults can cut, delay or make lossy.
+
+    Calls pass unchanged until `set` is called. `real_s` converts a delay to real seconds. `seed` determines
+    which messages are lost.
+    """
 
     def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:
         self._node = node
         self._real_s = real_s
         self._seed = seed
-        self._sent = 0  # messages that could have been lost, so that each has a coin of its own
+        self._sent = 0  # messages that could have been lost; each message has its own random draw
         self._cut_off = False
         self._delay_s = 0.0
         self._shares: dict[str, float] = {}
 
     def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
-        """Apply the order `messages` of `Conditions.orders` from now on."""
+        """Set the faults of the link from now on.
+
+        The arguments are those of the order `messages` of `Conditions.orders`: whether the link is cut, the
+        delay of each message in seconds, and the fractions of requests and replies that are lost.
+        """
         self._cut_off, self._delay_s = cut_off, delay_s
         self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
 
     async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Return the answer to a call. Raises MasterGone if the call or its answer is lost.
+        """Make a call over the link and return its answer.
 
-        The call may be sent more than once. Only calls with `may_be_lost` (heartbeats to the JobTracker) are lost.
+        Raises MasterGone if the call or the answer is lost. A call whose answer is lost has been carried out.
+        Only calls with `may_be_lost` (heartbeats to the JobTracker) can be lost at random.
         """
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")

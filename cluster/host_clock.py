@@ -1,6 +1,7 @@
-"""Measures, during a run, the offset of a host's clock from the clock of the driver's host, with an error bound.
+"""Measurement of the offset between a host's clock and the driver's clock during a run, with an error bound.
 
-Pure except for its arguments: a clock, and a function that asks for the other host's time.
+The functions do no I/O except through their arguments: a clock, and a function that asks for the other host's
+time.
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ if TYPE_CHECKING:
     from schedbed.cluster.messages import AttemptReport, AttemptStatus
 
 ROUND_TRIPS = 50
-"""Questions for one reading; the one with the least round trip counts."""
+"""Number of questions for one reading. The question with the shortest round trip is used."""
 EVERY_S = 10.0
 """Real seconds between two readings."""
 AGAIN_S = 0.2
-"""Real seconds until the next try while there is no reading yet."""
+"""Real seconds between tries while there is no reading yet."""
 DRIFT = 100e-6
-"""Clocks of two hosts may run apart by this share of the elapsed time, more than quartz does."""
+"""Maximum drift between two hosts' clocks, as a fraction of the elapsed time; quartz clocks drift less."""
 
 Exchange = tuple[float, float, float]
-"""A question about the time: asked (own clock), answer (the other's clock), answered (own clock)."""
+"""A question about the time: sent (own clock), answer (the other host's clock), received (own clock)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """A reading: at `at_s` (own time of day) the own clock was ahead of the other by `offset_s`, plus or minus
-    `bound_s`."""
+    """A measured clock offset.
+
+    At Unix time `at_s` by the own clock, the own clock was `offset_s` seconds ahead. The offset is relative
+    to the other host's clock, with an error of at most `bound_s` seconds.
+    """
 
     at_s: float
     offset_s: float
@@ -41,9 +45,10 @@ class ClockReading:
 
 
 def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
-    """Return the reading of the exchange with the least round trip.
+    """Return the clock reading of the exchange with the shortest round trip.
 
-    The answer was given at some time between question and arrival, so half of the round trip bounds the error.
+    The other host read its clock at some time between question and answer, so half of the round trip bounds
+    the error.
     """
     asked_s, said_s, answered_s = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     middle_s = (asked_s + answered_s) / 2
@@ -53,8 +58,10 @@ def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
 async def read_clock(
     ask: Callable[[], Awaitable[float]], now_s: Callable[[], float], times: int = ROUND_TRIPS
 ) -> ClockReading:
-    """Ask for the other's time of day `times` times, one after the other, and return the best reading. Errors of
-    `ask` are raised."""
+    """Ask for the other host's time of day `times` times in sequence, and return the best reading.
+
+    Errors of `ask` are raised.
+    """
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = now_s()
@@ -70,10 +77,11 @@ class ClockTrack:
         self.readings: list[ClockReading] = []
 
     def add(self, reading: ClockReading) -> None:
-        """Add a later reading, unless the previous one is still more precise.
+        """Add a new reading, unless the previous reading is still more precise.
 
-        A reading on a busy host has a wide bound. It is dropped if an earlier reading, widened by the drift since, is
-        more precise and does not contradict it. A contradiction means that a clock was set.
+        A reading on a busy host has a wide bound. It is dropped if the previous reading, with its bound
+        widened by the drift since then, is more precise and agrees with the new reading. A contradiction
+        means that a clock was set.
         """
         if self.readings:
             last = self.readings[-1]
@@ -85,7 +93,7 @@ class ClockTrack:
         self.readings.append(reading)
 
     def offset_s(self, at_s: float) -> float:
-        """Return the offset at a time of day of the own clock, in seconds; 0 without a reading."""
+        """Return the clock offset in seconds at a time of day of the own clock; 0 without a reading."""
         readings = self.readings
         if not readings:
             return 0.0
@@ -98,9 +106,10 @@ class ClockTrack:
 
 
 class HostScale:
-    """Scale factors that make figures of a host comparable: its clock's offset, and the speed of its cores.
+    """Conversions that make the figures of different hosts comparable, by clock offset and core speed.
 
-    `speed` is relative to a core of the slowest host.
+    `track` holds the clock offsets. `speed` is the speed of a core of the host relative to a core of the
+    slowest host.
     """
 
     def __init__(self, track: ClockTrack | None = None, speed: float = 1.0) -> None:
@@ -108,11 +117,14 @@ class HostScale:
         self.speed = speed
 
     def run_s(self, at_s: float, epoch_s: float, stretch: float) -> float:
-        """Return the time since the run's start by the driver's clock, given the time by the host's clock."""
+        """Return the time since the run's start by the driver's clock.
+
+        `at_s` is the same time by the host's clock.
+        """
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return a running attempt's status with its time converted to the driver's clock."""
+        """Return a running attempt's status with its start time converted to the driver's clock."""
         if said.started_s is None or not self._track.readings:
             return said
         return type(said)(
@@ -120,8 +132,10 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return a report with times converted to the driver's clock, and CPU time converted to a core of the slowest
-        host."""
+        """Return an attempt's report with times and CPU seconds made comparable between hosts.
+
+        Times are converted to the driver's clock, and CPU seconds to a core of the slowest host.
+        """
         if not self._track.readings and self.speed == 1:
             return said
 
@@ -142,6 +156,6 @@ async def follow_clock(
 ) -> None:
     """Add a reading to the track now and every `every_s` seconds, until canceled. Failed readings are skipped."""
     while True:
-        with contextlib.suppress(Exception):  # a fault may keep down who is asked
+        with contextlib.suppress(Exception):  # A fault may keep the asked process down.
             track.add(await read())
         await asyncio.sleep(every_s if track.readings else AGAIN_S)

@@ -23,28 +23,38 @@ class MasterGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The JobTracker's reply with the specifications (JSON values) of the attempts that it launches."""
+    """The JobTracker's reply to a heartbeat, with the specifications of the attempts to launch.
+
+    `specs` holds the specifications as JSON values, by attempt name.
+    """
 
     reply: Reply
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class JobTrackerDoor(Protocol):
-    """The calls of TaskTrackers to the JobTracker. The driver of a run has more (`deploy.live.driver_door`)."""
+    """The calls that TaskTrackers make to the JobTracker.
+
+    `deploy.live.driver_door` adds the calls that a run's driver makes.
+    """
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
         """Register a node at the start of an incarnation."""
         ...
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Return the actions for the node, with the specifications of the attempts to start."""
+        """Send a node's report.
+
+        Return the actions for the node, with the specifications of the attempts to start.
+        """
         ...
 
 
 class NameNodeDoor(Protocol):
-    """The calls of TaskTrackers, JobTracker, loader, WebHDFS and driver to the NameNode.
+    """The calls that TaskTrackers, the JobTracker, the loader, WebHDFS and the driver make to the NameNode.
 
-    The methods are those of `cluster.blocks.namenode.NameNode` without the time, which the NameNode's side adds.
+    The methods are those of `cluster.blocks.namenode.NameNode` without the current time, which the NameNode's
+    process adds.
     """
 
     # -- nodes -----------------------------------------------------------------------------------------------
@@ -58,25 +68,32 @@ class NameNodeDoor(Protocol):
         ...
 
     async def heartbeat(self, node: NodeId) -> Rows:
-        """Return the node's orders as commands for its agent."""
+        """Report that the node is alive. Return the NameNode's commands for the node's agent."""
         ...
 
     async def block_event(self, node: NodeId, event: str, block: str, length: int) -> None:
-        """Note that a replica on the node was `added`, `kept` or `removed`, or found `corrupt`."""
+        """Record the `event` of a replica on the node: `added`, `kept`, `removed` or `corrupt`."""
         ...
 
     async def report_bad(self, block: str, node: NodeId) -> None:
-        """Note that a reader found a bad or missing replica."""
+        """Record that a reader found the node's replica of the block bad or missing."""
         ...
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep"}: whether a block that an attempt fetches stays on the attempt's node."""
+        """Return {"keep": bool}: whether the node keeps a replica of a block that an attempt fetches.
+
+        `budget` is the maximum size of all kept replicas, as a fraction of the size of all inputs.
+        """
         ...
 
     async def note_reads(
         self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
     ) -> None:
-        """Count current readers of inputs: jobs by path, and by node its requests and slots (`cluster.spec`)."""
+        """Count the current readers of inputs.
+
+        At the end of an epoch, set the number of replicas by `scheme`. `reading` holds the number of jobs by
+        path. `serving` holds the requests and slots by node.
+        """
         ...
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -113,11 +130,14 @@ class NameNodeDoor(Protocol):
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return the planned blocks of an input: [{"block", "offset", "length", "nodes"}]."""
+        """Return the planned blocks of an input and their nodes: [{"block", "offset", "length", "nodes"}].
+
+        `lengths` are the blocks' lengths in bytes.
+        """
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Complete an input file, stored as planned or as `blocks` say."""
+        """Mark an input file as complete, with the planned blocks, or with `blocks` if given."""
         ...
 
     # -- the tree --------------------------------------------------------------------------------------------
@@ -127,7 +147,10 @@ class NameNodeDoor(Protocol):
         ...
 
     async def delete(self, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory; return False when there is none. Raises WrongKind."""
+        """Delete a file or directory. Return False if there is none. Raises WrongKind.
+
+        With `for_good`, later writes to the path are refused.
+        """
         ...
 
     async def mkdirs(self, path: str) -> None:
@@ -135,7 +158,7 @@ class NameNodeDoor(Protocol):
         ...
 
     async def concat(self, path: str, sources: Sequence[str]) -> None:
-        """Add the blocks of other files to the end of a file; the others are gone then."""
+        """Append the blocks of the files `sources` to a file, and remove the sources."""
         ...
 
     async def set_attributes(self, path: str, attributes: Json) -> None:
@@ -161,17 +184,17 @@ class NameNodeDoor(Protocol):
         ...
 
     async def content_summary(self, path: str) -> Json:
-        """Return {"length", "files", "directories", "space"} of a tree."""
+        """Return {"length", "files", "directories", "space"} of a directory tree."""
         ...
 
     async def nodes(self) -> dict[NodeId, Json]:
-        """Return the live nodes: {"rack", "url", "used_bytes", "blocks"}."""
+        """Return the live nodes by name: {"rack", "url", "used_bytes", "blocks"}."""
         ...
 
     async def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica that a fault may harm, and the node that holds the replica."""
+        """Return a replica that a fault may harm, as block and node; None if there is none."""
         ...
 
     async def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
@@ -181,7 +204,7 @@ class NameNodeDoor(Protocol):
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        """Set the run's start (a time of day), from which time counts."""
+        """Set the run's start (Unix time), from which emulated time counts."""
         ...
 
     async def time_of_day(self) -> float:
@@ -189,23 +212,23 @@ class NameNodeDoor(Protocol):
         ...
 
     async def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: rows of blocks.parquet since a cursor."""
+        """Return {"cursor", "rows"}: the rows of blocks.parquet after `cursor`, and the next cursor."""
         ...
 
     async def close(self) -> None:
-        """Write the rows of all replicas that exist at the end of the run."""
+        """Write the rows of blocks.parquet for all replicas that exist at the end of the run."""
         ...
 
 
 class Masters(Protocol):
-    """The JobTracker and the NameNode as reached from another process."""
+    """Access to the JobTracker and the NameNode from another process."""
 
     @property
     def job_tracker(self) -> JobTrackerDoor:
-        """Return the JobTracker's calls."""
+        """Return the object whose methods are the calls to the JobTracker."""
         ...
 
     @property
     def name_node(self) -> NameNodeDoor:
-        """Return the NameNode's calls."""
+        """Return the object whose methods are the calls to the NameNode."""
         ...

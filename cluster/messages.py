@@ -1,7 +1,7 @@
-"""The messages between TaskTrackers and the JobTracker as values, the same live and simulated.
+"""The messages between TaskTrackers and the JobTracker as values, the same in live and simulated runs.
 
-A heartbeat carries node, incarnation and sequence: a repeated one gets the same reply, an unknown incarnation is told
-to register (Hadoop MRv1, JobTracker.heartbeat).
+A heartbeat carries a node, an incarnation and a sequence number. A repeated heartbeat gets the same reply. A
+node with an unknown incarnation must register again (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from schedbed.tasks.values import value
 
 @value
 class AttemptStatus:
-    """A running attempt as reported by its node. `phase` is map, shuffle, sort or reduce."""
+    """The status of a running attempt as reported by its node. `phase` is map, shuffle, sort or reduce."""
 
     attempt: str
     progress: float  # 0 to 1
@@ -23,9 +23,10 @@ class AttemptStatus:
 
 @value
 class AttemptReport:
-    """An ended attempt. `state` is succeeded, failed or killed; `reason` says why unless it succeeded.
+    """The report of an ended attempt. `state` is succeeded, failed or killed.
 
-    `partitions` are the bytes of each reduce's part of a map's output.
+    `reason` says why unless the attempt succeeded. `partitions` are the sizes in bytes of the parts of a
+    map's output, one part for each reduce.
     """
 
     attempt: str
@@ -39,7 +40,7 @@ class AttemptReport:
 
 @value
 class FetchFailure:
-    """A reduce could not fetch a map's output from the node that ran it."""
+    """The report that a reduce could not fetch a map's output from the node that ran the map."""
 
     reduce_attempt: str
     map_attempt: str
@@ -47,8 +48,10 @@ class FetchFailure:
 
 @value
 class Usage:
-    """A node's use of resources since its last heartbeat, as shares of its declared rates; above 1 if a limit was
-    exceeded."""
+    """A node's resource usage since its last heartbeat, as fractions of its declared rates.
+
+    A fraction above 1 means that a limit was exceeded.
+    """
 
     cpu_util: float = 0.0
     disk_util: float = 0.0
@@ -61,9 +64,10 @@ NO_USAGE = Usage()
 
 @value
 class Heartbeat:
-    """A TaskTracker's report. `sequence` grows by one; an equal sequence is a resend.
+    """A TaskTracker's periodic report to the JobTracker.
 
-    `disk_full`: attempts that write on the node currently fail.
+    `sequence` increases by one with each new heartbeat; an equal number marks a resend. `disk_full` means
+    that attempts that write on the node currently fail.
     """
 
     node: NodeId
@@ -78,7 +82,10 @@ class Heartbeat:
 
 @value
 class Launch:
-    """Action: start this attempt of a whole task or of one part. The live JobTracker also sends the AttemptSpec."""
+    """Action: start an attempt of a whole task, or of one part of its split.
+
+    In live runs the JobTracker also sends the AttemptSpec.
+    """
 
     attempt: str
     job: str
@@ -89,7 +96,7 @@ class Launch:
 
 @value
 class KillAttempt:
-    """Action: kill this attempt if it runs."""
+    """Action: kill this attempt if it is running."""
 
     attempt: str
     reason: str
@@ -97,10 +104,11 @@ class KillAttempt:
 
 @value
 class MapOutput:
-    """The location of a map's output. A later one for the same index replaces it.
+    """The location of a map's output. A later message for the same index replaces an earlier message.
 
-    `lost`: the output of `attempt` is gone; do not fetch it, and wait for another. `after` is the index of the map
-    whose records precede this one's in the input, if that is not the previous map.
+    `lost`: the output of `attempt` is gone; do not fetch it, and wait for another output. `after` is the
+    index of the map whose records precede the records of this map in the input, if that is not the previous
+    map.
     """
 
     index: int
@@ -112,9 +120,10 @@ class MapOutput:
 
 @value
 class MapOutputs:
-    """Action: tell the node's reduces about new outputs of a job's maps. `all_done`: no more will follow.
+    """Action: tell the node's reduces about new outputs of a job's maps.
 
-    `all_done` may become false again if a node with finished maps is lost.
+    `all_done` means that no more outputs will follow. It may become false again if a node with finished maps
+    is lost.
     """
 
     job: str

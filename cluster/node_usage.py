@@ -1,4 +1,4 @@
-"""A node's use of resources as shares of its declared rates: by the kernel's counters, else as its agent reports."""
+"""A node's resource usage as fractions of its declared rates, from kernel counters or its agent's report."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from schedbed.cluster.messages import Usage
 from schedbed.cluster.spec import NodeSpec
 
 AGENT, KERNEL = "agent", "kernel"
-"""Who counts a resource: an agent knows only of what attempts do by its leave."""
+"""The source of a usage figure. The agent does not see I/O that attempts do without charging its budgets."""
 
 GAP_MIN_S = (
-    0.02  # readings that lie closer say little: a group's quota is handed out by periods of tens of ms
+    0.02  # Closer readings are too noisy, since a group's quota is handed out in periods of tens of ms.
 )
 
 
 def counted_by(totals: KernelTotals) -> dict[str, str]:
-    """Return who counts each of cpu, memory, disk and network: the kernel or the agent."""
+    """Return the source of the figure (KERNEL or AGENT) for each of cpu, memory, disk and network."""
     seen = {
         "cpu": totals.cpu_s,
         "memory": totals.memory_bytes,
@@ -26,7 +26,10 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 
 
 class NodeUsage:
-    """Converts the kernel's running totals of one incarnation into the shares used since the last reading."""
+    """A converter of the kernel's running totals to a node's usage since the last reading.
+
+    One object serves one incarnation of the node.
+    """
 
     def __init__(self, node: NodeSpec) -> None:
         self._node = node
@@ -34,10 +37,12 @@ class NodeUsage:
         self._usage = Usage()
 
     def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
-        """Return the use since the last reading. `said` is the agent's report, for what the kernel does not count.
+        """Return the usage since the last reading, as fractions of the declared rates.
 
-        `launch_cpu_s` is the CPU time so far of starting and ending attempts in the node's groups, which is the
-        emulation's own work and not limited. Readings closer than GAP_MIN_S repeat the last one.
+        `totals` are the kernel's counters. `said` is the agent's report, used for resources that the kernel
+        does not count. `launch_cpu_s` is the total CPU time so far of starting and ending attempts in the
+        node's groups, which is work of the emulation and not limited. A reading less than GAP_MIN_S after the
+        last one repeats its fractions.
         """
         running = _running_totals(totals, launch_cpu_s)
         last_s, before = self._last or (now_s, running)

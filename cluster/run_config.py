@@ -1,7 +1,7 @@
-"""The configuration that all actors of a run share.
+"""The configuration that all processes of a run share.
 
-The masters read it from a file on the driver's host, also after a restart. Nodes, which may be on other hosts,
-receive it when they start.
+The masters read the configuration from a file on the driver's host, also after a restart. Nodes, which may be
+on other hosts, receive it when they start.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from schedbed.tasks.stretch_file import StretchFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """A run of one policy on one cluster.
+    """The configuration of a run of one policy on one cluster.
 
-    `epoch_s`: its start as time of day. `work`: its scratch folder. `policy`: its name in every output. `given`: what
-    makes it, a name, SPEC or mapping; `speculation` and `sizes` are in the same form.
+    `epoch_s`: the run's start as Unix time. `work`: the run's scratch folder. `policy`: the policy's name in
+    all outputs. `given`: the definition of the policy as a name, SPEC or mapping; `speculation` and `sizes`
+    have the same form.
     """
 
     run_id: str
@@ -48,13 +49,13 @@ class RunConfig:
     speculation: Any = "none"
     sizes: Any = "true"
     profiles: str = "store"  # the profile store of a policy that names none
-    machines: str = "process"  # what nodes are made of: one of cluster.machines.make.KINDS
-    owner: str = field(default_factory=owner_mark)  # the process for which all is made
-    host_speed: float = 1.0  # of a core of the host, where 1 is a core of the slowest host
-    ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
-    tls: Tls | None = None  # what agents serve with, None for clear text
-    adaptive: bool = False  # the stretch may change in mid-run, `cluster.stretch` is the first
-    listen: str = LOOPBACK  # where a node's agent serves: the address of its host when there are several
+    machines: str = "process"  # the kind of machine that holds a node: one of cluster.machines.make.KINDS
+    owner: str = field(default_factory=owner_mark)  # the process after whose death leftovers are removed
+    host_speed: float = 1.0  # the speed of a core of the host; a core of the slowest host has 1
+    ports: PortRange | None = None  # the range of all listening TCP ports, None for any port
+    tls: Tls | None = None  # the keys of agents' servers, None for clear text
+    adaptive: bool = False  # whether the stretch may change during the run; `cluster.stretch` is the first
+    listen: str = LOOPBACK  # the address on which agents serve: the host's address if there are several hosts
 
     def clock(self) -> RunClock:
         """Return the run's clock."""
@@ -71,12 +72,15 @@ class RunConfig:
 
     @property
     def links(self) -> Path | None:
-        """Return the folder with the budgets of links between racks and of shared disks; None without them."""
+        """Return the folder with the budgets of rack links and shared disks; None if there are none."""
         has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
         return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
-        """Create on this host what nodes need when they start: their folder, and the budgets of links."""
+        """Create the folder of all nodes on this host, and files that nodes need when they start.
+
+        These files are the `StretchFile` and the budgets of links, if the run has them.
+        """
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.changes is not None:
             StretchFile.create(self.changes, RunClock.host_time_s(), self.cluster.stretch)
@@ -84,9 +88,9 @@ class RunConfig:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Write this run to the control folder as the current one.
+        """Write this configuration to the folder `control` as the current run.
 
-        The file contains no private key, since attempts can read it.
+        The file contains no private key, since attempts can read the file.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         raw = asdict(known) | {"work": str(self.work)}
@@ -97,7 +101,7 @@ class RunConfig:
 
     @staticmethod
     def load(control: Path) -> RunConfig | None:
-        """Return the current run of this control folder; None if there is none."""
+        """Return the configuration of the current run in the folder `control`; None if there is none."""
         try:
             raw: dict[str, Any] = json.loads((control / "current.json").read_text())
         except FileNotFoundError:
@@ -119,12 +123,12 @@ class RunConfig:
 
 
 def hold_down(control: Path, master: str, until_s: float) -> None:
-    """Inject a fault: a master that restarts must not serve before this time of day."""
+    """Inject a fault: keep `master` from serving after a restart until the Unix time `until_s`."""
     (control / f"{master}.down").write_text(str(until_s))
 
 
 def is_held_down(control: Path, master: str, now_s: float) -> bool:
-    """Return whether a fault keeps that master from serving at this time of day."""
+    """Return whether a fault keeps `master` from serving at the Unix time `now_s`."""
     try:
         return now_s < float((control / f"{master}.down").read_text())
     except FileNotFoundError:

@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from schedbed.tasks.specs import NodeId
 
 BY_HOST = "by-host"
-"""The rack of nodes whose rack is to be the host that they will lie on."""
+"""The rack name of nodes that use their host as their rack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """An emulated node. `core_speed` is the share of a host core that one emulated core gets.
+    """An emulated node and its declared rates.
 
-    `latency_s` is added to each message to or from its NIC, and the share `loss` of them is lost
-    (`cluster.conditions.by_nature`). Its disk gives n streams `disk_bps` / (1 + `seek` x (n - 1)) together; nodes
-    with the same `shared_disk` share one such disk. `paging` slows the disk while tasks declare more memory than the
-    node has (`paging_factor`).
+    `core_speed` is the speed of a core as a fraction of a host core. `latency_s` is added to each message to
+    or from the node's NIC, and the fraction `loss` of these messages is lost
+    (`cluster.conditions.by_nature`). The disk gives n concurrent streams `disk_bps` / (1 + `seek` x (n - 1))
+    together; nodes with the same `shared_disk` share one disk. `paging` slows the disk while tasks declare
+    more memory than the node has (`paging_factor`).
     """
 
     node: NodeId
@@ -32,13 +33,13 @@ class NodeSpec:
     reduce_slots: int
     latency_s: float = 0.0
     loss: float = 0.0
-    host: str = ""  # that a run over many hosts must place it on, "" for any
+    host: str = ""  # the host on which a run over several hosts must place the node, "" for any
     seek: float = 0.0
     paging: float = 0.0
-    shared_disk: str = ""  # the name of the disk, "" for one of its own
+    shared_disk: str = ""  # the name of the disk, "" for a disk that is not shared
     foreground: tuple[tuple[float, float], ...] = ()
-    """Times of the run in seconds, in order, each with the share of the CPU that other work has ahead of tasks from
-    then on."""
+    """The foreground load: times of the run in seconds, ascending, each with the fraction of the CPU that
+    other work takes before tasks from then on."""
 
     def __post_init__(self) -> None:
         """Convert `foreground` to tuples, since JSON has only lists."""
@@ -47,11 +48,14 @@ class NodeSpec:
 
     @property
     def cpu_rate(self) -> float:
-        """Return the host core-seconds per second of all attempts of the node together."""
+        """Return the CPU rate of the whole node, in host core-seconds per second."""
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
-        """Return the share of the node's CPU that the foreground load leaves to tasks at that time of the run."""
+        """Return the fraction of the node's CPU that the foreground load leaves to tasks at a time.
+
+        `now_s` is in seconds since the run's start.
+        """
         left = 1.0
         for at_s, share in self.foreground:
             if at_s > now_s:
@@ -60,23 +64,29 @@ class NodeSpec:
         return left
 
     def paging_factor(self, declared_bytes: int) -> float:
-        """Return the divisor of the disk's rate while the node's tasks declare that much memory.
+        """Return the divisor of the disk's rate while the node's tasks declare `declared_bytes` of memory.
 
-        It is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 while everything fits. Memory in excess
-        is written to the disk and read back as tasks alternate. For each byte that tasks move, the disk then moves
-        `paging` x excess bytes of memory, so tasks get 1 / (1 + `paging` x excess) of its rate.
+        The divisor is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 while all memory
+        fits. Memory in excess is written to the disk and read back as tasks alternate. For each byte that
+        tasks move, the disk then also moves `paging` x excess bytes of memory, so tasks get 1 / (1 + `paging`
+        x excess) of the disk's rate.
         """
         if not self.paging or declared_bytes <= self.memory_bytes:
             return 1.0
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return the node for a host whose cores are `speed` times as fast as the cores that `core_speed` refers
-        to."""
+        """Return the node with its `core_speed` adapted to a host with faster cores.
+
+        The host's cores are `speed` times as fast as the cores that `core_speed` refers to.
+        """
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return the node with its rates converted to real seconds, `stretch` of which are one emulated second."""
+        """Return the node with its rates converted from emulated seconds to real seconds.
+
+        An emulated second lasts `stretch` real seconds.
+        """
         if stretch == 1:
             return self
         return replace(
@@ -121,7 +131,10 @@ NO_LINK_RATES = LinkRates()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicReplicas:
-    """Number of replicas by epochs. `scheme` is scarlett (`delta`, `budget`) or cdrm (`availability`, `failure`)."""
+    """The settings of a scheme that changes the number of replicas in each epoch of `epoch_s` seconds.
+
+    `scheme` is scarlett (parameters `delta`, `budget`) or cdrm (parameters `availability`, `failure`).
+    """
 
     scheme: str
     epoch_s: float = 60.0
@@ -133,10 +146,11 @@ class DynamicReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSettings:
-    """Size and placement of blocks.
+    """The size and placement of blocks.
 
-    `skew` is the share of nodes that hold everything under `skewed`. `keep_share` of the maps that fetch their block
-    leave a replica of it (DARE); these take at most `keep_budget` of the size of all inputs with their replicas.
+    `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. The fraction
+    `keep_share` of the maps that fetch their block leave a replica of the block on their node (DARE). These
+    replicas take at most the fraction `keep_budget` of the size of all inputs with their replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -150,9 +164,10 @@ class BlockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """All nodes of a cluster, with common settings. `limits`: auto | cgroup | software | off.
+    """All nodes of a cluster, with common settings. `limits` is auto, cgroup, software or off.
 
-    Rates and `heartbeat_s` are in emulated seconds, each of which lasts `stretch` real ones in a live run.
+    Rates and `heartbeat_s` are in emulated seconds. An emulated second lasts `stretch` real seconds in a live
+    run.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -176,7 +191,7 @@ class ClusterSpec:
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return the cluster with that `seek` for nodes that declare none."""
+        """Return the cluster with `seek` set on all nodes that declare none."""
         if not seek:
             return self
         return replace(
@@ -184,7 +199,7 @@ class ClusterSpec:
         )
 
     def node(self, name: NodeId) -> NodeSpec:
-        """Return the node of that name. Raises KeyError."""
+        """Return the node with this name. Raises KeyError if there is none."""
         for node in self.nodes:
             if node.node == name:
                 return node

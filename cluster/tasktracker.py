@@ -1,7 +1,6 @@
-"""The live TaskTracker: owns one machine, carries heartbeats to the JobTracker and actions to the agent.
+"""The TaskTracker of live runs: owns a node's machine, sends heartbeats and passes actions to the agent.
 
-An asyncio class. The agent's own timer triggers the heartbeats, so a node that hangs falls silent, as a real one
-does.
+The agent's timer triggers the heartbeats, so a node that hangs falls silent, like a real node.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ RETRY_S = 0.1
 
 
 class TaskTracker:
-    """Runs one node of one run. `make_machine(epoch_s)` returns a new machine on the node's folder for each
-    incarnation.
+    """The TaskTracker of one node in a live run. It starts a new machine for each incarnation of the node.
 
-    `epoch_s` 0 means that the run's clock has not started: the machine starts and holds blocks, and joins the
-    JobTracker when `introduce` sets the epoch. `scale` converts the host's times and CPU seconds into the run's.
-    `changes` is the run's `StretchFile` if the stretch may change; `stretch` is then the first. `open_session`
-    returns a client of agents.
+    `make_machine(epoch_s)` returns a machine that uses the node's folder. An `epoch_s` of 0 means that the
+    run's clock has not started: the machine starts and stores blocks, and joins the JobTracker when
+    `introduce` sets the epoch. `scale` converts the host's times and CPU seconds to those of the run. If the
+    stretch may change, `changes` is the path of the run's `StretchFile` and `stretch` the initial value.
+    `open_session` returns an HTTP client for agents.
     """
 
     def __init__(
@@ -84,10 +83,10 @@ class TaskTracker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._life: asyncio.Task[None] | None = None
         self._stopping = False
-        self._joined = -1  # the incarnation that the JobTracker has taken in
+        self._joined = -1  # the incarnation registered with the JobTracker
         self._down = False  # killed by a fault, not to be restarted
         self._link = FaultyLink(node.node, seed, self._clock.real_s)
-        self._orders: dict[str, dict[str, Any]] = {}  # the agent's, of faults in force, by kind
+        self._orders: dict[str, dict[str, Any]] = {}  # arguments of the agent's fault orders, by kind
         self._peers: dict[str, Any] = {}
         self._real_node = node.on_host(self._scale.speed).stretched(stretch)
         self._usage = NodeUsage(self._real_node)
@@ -97,8 +96,7 @@ class TaskTracker:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Start the machine as a DataNode. Return {"node", "url", "limits", "counted"}. Raises the machine's
-        errors."""
+        """Start the machine. Return {"node", "url", "limits", "counted"}. Raises the machine's errors."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -106,14 +104,14 @@ class TaskTracker:
         return {"node": self.node.node, "url": self.url, "limits": self.limits, "counted": counted}
 
     async def stop(self) -> None:
-        """Stop everything of this node."""
+        """Stop the TaskTracker and its machine, and remove what the machine created on the host."""
         await self._cease()
         if self._machine is not None:
             await self._machine.stop()
             await self._machine.dispose()
 
     async def die(self) -> None:
-        """End as a killed process does: connections are cut, everything on the node dies, its files stay."""
+        """End like a killed process: cut connections and kill everything on the node, but keep its files."""
         await self._cease()
         if self._machine is not None:
             await self._machine.kill()
@@ -127,7 +125,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Tell the agent the other nodes' addresses and, if known, the run's start; then join the JobTracker."""
+        """Send the agent all addresses and, if known, the run's start; then join the JobTracker."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -140,8 +138,11 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault and return what was hit: kill, restart, freeze, thaw, an order of
-        `cluster.conditions.Conditions`, kill_attempt (target, luck), corrupt_block or delete_block (block)."""
+        """Apply a fault. Return the name of the attempt that was hit, if any.
+
+        Kinds: kill, restart, freeze, thaw, kill_attempt (target, luck), corrupt_block or delete_block
+        (block), and the orders of `cluster.conditions.Conditions`.
+        """
         if kind == "kill" and self._machine is not None:
             self._down = True
             await self._machine.kill()
@@ -162,7 +163,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send an order to the agent, and to the machine what the agent cannot do, adapted to the current stretch."""
+        """Send an order to the agent, and rates also to the machine, adapted to the current stretch."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -175,7 +176,7 @@ class TaskTracker:
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
-        """Kill a running attempt (the named one, one of the named task, or any) as a failure. Return its name."""
+        """Kill an attempt of `target` (attempt, task or any) so that it counts as failed. Return its name."""
         running = [
             name
             for name in self._tracker.running
@@ -221,11 +222,11 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return a number above all earlier ones, even of another process: it grows with the time of day."""
+        """Return an incarnation number above all earlier numbers, also those of earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """Run one incarnation of the machine after the other, until stopped."""
+        """Run one incarnation of the machine after another until the TaskTracker is stopped."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._beat(), self._tend_blocks())
@@ -302,7 +303,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the node's use of resources by the kernel's counters, else as the agent reports."""
+        """Return the node's resource usage from the kernel's counters, or else from the agent's report."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
@@ -311,7 +312,7 @@ class TaskTracker:
         counters = Counters(**raw.pop("counters"))
         partitions = tuple(raw.pop("partitions", ()))
         report = AttemptReport(**raw, counters=counters, partitions=partitions)
-        if report.reason == DISK_FULL:  # before the agent's next word
+        if report.reason == DISK_FULL:  # The agent's next report comes later than the next heartbeat.
             self._tracker.disk_full = True
         self._tracker.on_ended(self._scale.report(report, self._clock.epoch_s, self._clock.stretch))
         self._due.set()
@@ -325,7 +326,7 @@ class TaskTracker:
         self._spawn(self._until_heard(lambda: self._masters.name_node.block_event(*arguments)))
 
     async def _forward(self, raw: dict[str, Any]) -> None:
-        """Make an attempt's call to the NameNode and send the answer back."""
+        """Make an attempt's call to the NameNode and send the answer to the agent."""
         names = self._masters.name_node
         try:
             result = await self._until_heard(
@@ -338,7 +339,7 @@ class TaskTracker:
     # ----------------------------------------------------------- the masters
 
     async def _beat(self) -> None:
-        """Send a heartbeat at each agent timer and end of an attempt. A lost one is sent again, unchanged."""
+        """Send a heartbeat at each agent report and each attempt end. Resend lost heartbeats unchanged."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -369,7 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and start a new incarnation on the same machine; the JobTracker gave up the old one."""
+        """Stop all attempts and begin a new incarnation, after the JobTracker gave up the current one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):
@@ -378,7 +379,7 @@ class TaskTracker:
         await self._send({"type": "report_blocks"})
 
     async def _tend_blocks(self) -> None:
-        """Fetch the NameNode's commands for this node regularly, as a DataNode's heartbeat does."""
+        """Fetch the NameNode's commands every NAMENODE_BEAT_S seconds and send them to the agent."""
         while True:
             await asyncio.sleep(NAMENODE_BEAT_S)
             commands = await self._until_heard(lambda: self._masters.name_node.heartbeat(self.node.node))
@@ -386,7 +387,7 @@ class TaskTracker:
                 await self._send(command)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Repeat a call until the master answers. Masters restart by themselves."""
+        """Return the master's answer to a call, which is repeated until the master answers."""
         while True:
             try:
                 return await self._link.carry(call, may_be_lost=may_be_lost)

@@ -1,7 +1,7 @@
-"""The TaskTracker as a state machine without I/O: the reports it owes and the orders it got.
+"""The state machine of a TaskTracker, without I/O: reports for the next heartbeat, and actions from replies.
 
-`cluster.tasktracker` drives it live, `scheduler.simulate.heartbeats` in virtual time, and the tests' world by hand.
-They carry its heartbeats to the JobTracker and its actions to the node.
+`cluster.tasktracker` drives it in live runs, `scheduler.simulate.heartbeats` in virtual time, and tests drive
+it directly. These drivers carry its heartbeats to the JobTracker and its actions to the node.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from schedbed.cluster.messages import (
 from schedbed.tasks.specs import NodeId
 
 UNSEEN_LIMIT = 3
-"""Heartbeats in a row in which a node says that it does not run an attempt, until it is believed: a launch that is on
-its way to the node may be missing once."""
+"""Number of consecutive heartbeats in which a node must omit an attempt until it counts as not running. A launch
+that is on its way to the node may be missing once."""
 
 
 class Tracker:
-    """A node with all its incarnations, as known to the JobTracker.
+    """The state of a node across its incarnations, as reported to the JobTracker.
 
-    `unanswered` is the heartbeat without a reply. It stays the same until the reply comes, so that a resend is
-    recognized by its sequence; attempts that end meanwhile wait in `finished` for the next heartbeat. `running` holds
-    the launched attempts that have not ended, `unseen` those that the node left out recently. `jobs` may have map
-    outputs here. `disk_full` survives an incarnation.
+    `unanswered` is the heartbeat without a reply. It stays the same until the reply arrives, so that the
+    JobTracker recognizes a resend by its sequence number. Attempts that end in the meantime wait in
+    `finished` for the next heartbeat. `running` holds the launched attempts that have not ended, and `unseen`
+    counts how often the node's recent lists omitted an attempt. `jobs` are the jobs that may have map outputs
+    on the node. `disk_full` keeps its value when a new incarnation begins.
     """
 
     __slots__ = (
@@ -57,7 +58,10 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start an incarnation that the JobTracker does not know: nothing runs and there is nothing to report."""
+        """Start an incarnation that the JobTracker does not know yet.
+
+        Nothing runs and there is nothing to report.
+        """
         self.incarnation = incarnation
         self.sequence = 0
         self.unanswered: Heartbeat | None = None
@@ -70,11 +74,11 @@ class Tracker:
 
     @property
     def has_news(self) -> bool:
-        """Return whether an ended attempt or a failed fetch waits for a heartbeat."""
+        """Return whether a report of an ended attempt or a failed fetch waits for the next heartbeat."""
         return bool(self.finished or self.fetch_failures)
 
     def heartbeat(self) -> Heartbeat:
-        """Return the next heartbeat, or the same one again while its reply is missing."""
+        """Return the next heartbeat, or the same heartbeat again while its reply is missing."""
         waiting = self.unanswered
         if waiting is None:
             self.sequence += 1
@@ -97,8 +101,8 @@ class Tracker:
     def on_reply(self, reply: Reply) -> tuple[Action, ...]:
         """Process a reply and return the actions to carry out; none for a late reply to an old heartbeat.
 
-        After Reregister the driver must stop what is `running` on the node and forget `jobs`, whose outputs are lost,
-        and then call `begin_life`.
+        After the action Reregister, the driver must stop the attempts in `running` on the node and forget
+        `jobs`, whose outputs are lost, and then call `begin_life`.
         """
         actions = reply.actions
         if len(actions) == 1 and isinstance(actions[0], Reregister):
@@ -118,8 +122,8 @@ class Tracker:
     def on_running(self, statuses: Collection[AttemptStatus]) -> None:
         """Update the running attempts from the node's list. Attempts that were not launched here are ignored.
 
-        An attempt that the node leaves out `UNSEEN_LIMIT` times in a row does not exist there: its launch or the
-        report of its end was lost. It is removed, so that the JobTracker gives it up.
+        An attempt that the node omits `UNSEEN_LIMIT` times in a row does not exist there: its launch or the
+        report of its end was lost. The attempt is removed, so that the JobTracker gives it up.
         """
         running, seen = self.running, 0
         for status in statuses:
@@ -132,7 +136,10 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count how often in a row each attempt was left out, and remove those that do not exist."""
+        """Count how often in a row the node omitted each attempt, and remove attempts omitted too often.
+
+        `seen` are the attempts in the node's list.
+        """
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen
         }
@@ -141,12 +148,12 @@ class Tracker:
             del self.running[attempt]
 
     def on_ended(self, report: AttemptReport) -> bool:
-        """Queue an attempt's report. Return False for an attempt that does not run here (a second report)."""
+        """Queue an attempt's report for the next heartbeat. Return False if the attempt is not running."""
         if self.running.pop(report.attempt, None) is None:
             return False
         self.finished.append(report)
         return True
 
     def on_fetch_failed(self, failure: FetchFailure) -> None:
-        """Queue the report that a reduce here could not fetch a map's output."""
+        """Queue the report that a reduce on this node could not fetch a map's output."""
         self.fetch_failures.append(failure)

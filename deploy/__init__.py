@@ -1,1 +1,3 @@
-"""The user's side: command line, scenarios, launching, results and reports."""
+"""The package of everything around the scheduler: command line, scenarios, live and simulated runs, results,
+reports.
+"""

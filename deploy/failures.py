@@ -1,4 +1,4 @@
-"""The error for a run that failed, and one-line messages for unexpected errors."""
+"""The exceptions for a failed run and a refused request, and one-line messages for unexpected errors."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ FORBIDDEN, TOO_MANY = 403, 429
 
 
 class RunFailed(Exception):
-    """A failed run (exit code 1): a job failed, a check did not hold, the cluster broke. The message is one line."""
+    """A failed run (exit code 1): a job failed, an output check failed, or the cluster broke.
+
+    The message is one line.
+    """
 
 
 class Denied(RunFailed):
-    """A request that its sender has no right to, or no quota left for; `status` is the HTTP status of the answer."""
+    """A refused request: the sender lacks the permission or the quota.
+
+    `status` is the HTTP status of the answer.
+    """
 
     def __init__(self, line: str, status: int = FORBIDDEN) -> None:
         super().__init__(line)
@@ -26,7 +32,10 @@ class Denied(RunFailed):
 
 @contextmanager
 def port_told(option: str, port: int) -> Iterator[None]:
-    """Turn an OSError of the block, which listens on `port`, into RunFailed that names the option and the port."""
+    """Raise RunFailed for an OSError of the block, which listens on `port`.
+
+    The message names the option and the port.
+    """
     try:
         yield
     except OSError as error:
@@ -34,7 +43,7 @@ def port_told(option: str, port: int) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error and the file and line where it was raised, as one line."""
+    """Return an error's message with the file and line where the error was raised, as one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     frames = traceback.extract_tb(error.__traceback__)

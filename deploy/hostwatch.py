@@ -1,4 +1,4 @@
-"""The host as a part of the experiment: its description, and its load during a run."""
+"""The description of the host, and samples of its CPU load during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")
 
 
 def describe_host() -> dict[str, Any]:
-    """Return cores, memory and system of this host."""
+    """Return the number of cores, the memory in bytes, and the operating system of this host."""
     return {
         "cores": psutil.cpu_count() or 1,
         "memory_bytes": psutil.virtual_memory().total,
@@ -24,7 +24,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that determine a run."""
+    """Return the versions of Python and of the packages that influence a run, by name."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         found[package] = importlib.metadata.version(package)
@@ -32,7 +32,10 @@ def versions() -> dict[str, str]:
 
 
 class HostWatch:
-    """Samples the host's CPU about once a second. `samples` are [seconds since the run's start, share in use]."""
+    """A sampler of the host's CPU load, about once a second.
+
+    `samples` is a list of [seconds since the run's start, share of the CPU in use].
+    """
 
     def __init__(self, clock: RunClock) -> None:
         self._clock = clock
@@ -41,7 +44,7 @@ class HostWatch:
         psutil.cpu_percent(None)
 
     def look(self) -> None:
-        """Take a sample if one is due."""
+        """Take a sample if the last one was taken at least `SAMPLE_S` seconds earlier."""
         now_s = self._clock.now_s()
         if now_s >= self._next_s:
             self._next_s = now_s + SAMPLE_S

@@ -1,4 +1,4 @@
-"""An HTTP server in a thread of this process, behind a token."""
+"""An HTTP server that runs in a thread of this process and requires a token."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ STOP_S = 10.0
 
 
 class HttpThread:
-    """Serves `app` behind `gate` on the loopback interface during the context; `url` is its address.
+    """A context in which `app` is served behind `gate` on the loopback interface. `url` is the server's
+    address.
 
-    It listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or OSError on failure.
+    The server listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or
+    OSError on failure.
     """
 
     def __init__(

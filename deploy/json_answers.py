@@ -1,4 +1,6 @@
-"""JSON over HTTP: errors become a status and a line, and a request's body is an object."""
+"""JSON over HTTP: the middleware that turns exceptions into error responses, and the parsing of
+request bodies.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def error_answer(status: int, line: str) -> web.Response:
-    """Return an answer with an error."""
+    """Return a JSON response with an error message: `{"error": line}`."""
     return web.json_response({"error": line}, status=status)
 
 
 @web.middleware
 async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a request; an error becomes {"error": line}: 400, 404, 413 for bad input, 403 or 429 without the right
-    or the quota, 503 if it cannot be carried out, else 500."""
+    """Answer a request; turn an exception into the response {"error": line} with a matching HTTP status.
+
+    The status is 400, 404 or 413 for bad input, 403 or 429 without the permission or the quota, 503 if the
+    cluster cannot carry out the request, else 500.
+    """
     try:
         return await handler(request)
     except BadInput as error:
@@ -43,7 +48,7 @@ async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object that is the request's body. Raises BadInput for any other body."""
+    """Return the JSON object in the request's body. Raises BadInput for any other body."""
     try:
         body = await request.json()
     except ValueError as error:

@@ -1,5 +1,4 @@
-"""The process that cleans up a scratch folder if its command was killed: `python -m schedbed.deploy.leftovers
-FOLDER`."""
+"""The watch process `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a killed command."""
 
 from __future__ import annotations
 
@@ -10,12 +9,14 @@ from pathlib import Path
 from schedbed.cluster.caretaker import await_owner
 
 ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, or by Ray: see ray.log); cleaning up"
-"""Told in place of the dead command. Ray ends the command when the GCS dies while Ray starts."""
+"""Printed for the dead command. Ray kills the command if its GCS dies while Ray starts."""
 
 
 def main() -> None:
-    """Remove the folder, the processes that still use it, and the control groups of dead agents, once the owner has
-    died."""
+    """Wait for the end of the owner. If it was killed, remove its scratch folder and everything that uses it.
+
+    Processes that still use the folder are killed, and the control groups of dead agents are removed.
+    """
     await_owner()
     with suppress(OSError):
         print(ABRUPT, file=sys.stderr, flush=True)

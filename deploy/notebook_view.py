@@ -1,4 +1,6 @@
-"""Shows a result in a notebook: the comparison of the policies, and the lanes of their slots as an inline picture."""
+"""The display of a `Result` in a notebook: the comparison of the policies, and a plot of their slots over
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ STYLE = """<style>
 </style>"""
 POLICIES_DRAWN = 6
 JOBS_NAMED = 7
-"""Jobs in the legend: as many as have a color of their own."""
+"""The number of jobs in the legend, which is the number of different colors."""
 
 
 def result_html(folder: Path, summary: Mapping[str, Any]) -> str:
-    """Return a result's comparison and lanes as HTML that needs no other file."""
+    """Return a result's comparison table and slot plot as HTML with the image embedded."""
     from schedbed.deploy.results.page.report_tables import comparison_html
 
     return f'{STYLE}<div class="schedbed">{comparison_html(summary)}{_lanes_html(folder, summary)}</div>'
@@ -43,7 +45,10 @@ def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
 
 
 def _png(data: Mapping[str, Any]) -> bytes:
-    """Draw the lanes without pyplot, which would change the notebook's own plots."""
+    """Return the plot of the slots over time as a PNG image.
+
+    Pyplot is not used, since it would change the user's plots.
+    """
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch

@@ -1,4 +1,4 @@
-"""The common part of all kinds of runs: options, order of runs, and deferred Ctrl-C."""
+"""The common parts of live and simulated runs: options, the order of the runs, and deferred Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from schedbed.cluster.wire.port_range import PortRange
 from schedbed.tasks.errors import BadInput
 
 MACHINES = (*KINDS, "sim")
-"""What `--machines` takes: the kinds of machine of a live run, and virtual time."""
+"""The values of `--machines`: the kinds of machine of a live run, and `sim` for virtual time."""
 
 IN_CLEAR = "note: --address: data and tokens cross the network between hosts in clear, without --tls"
-"""What a run over many hosts says of its network when it has no TLS."""
+"""Printed by a run over many hosts without TLS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run, as opposed to its scenario."""
+    """The options of a run, which come from the command line and are not part of the scenario."""
 
     out: Path | None = None
     machines: str = "process"
-    address: str | None = None  # address of a running Ray cluster; the nodes are dealt over its hosts
+    address: str | None = None  # A running Ray cluster, whose hosts run the nodes.
     keep_outputs: bool = False
     live: bool = True
-    check: bool = True  # that outputs are right, for applications that can be checked
-    plots: bool = True  # the pictures beside the report, which take longer than a small run
-    report: bool = True  # the page and its plots
-    jobs: int = 1  # simulations at a time
-    slowdowns: bool = True  # whether each job is simulated alone, which slowdowns are relative to
-    tls: bool = False  # whether what crosses the network between hosts is TLS
-    ports: PortRange | None = None  # where all that listens on TCP does, None for anywhere
-    webhdfs: int | None = None  # a port of the loopback interface to serve the block store on, 0 for any
-    metrics: int | None = None  # a port of the loopback interface for Prometheus, 0 for any
-    web: int | None = None  # a port of the loopback interface for the live page, 0 for any
-    read_only: bool = False  # whether the live page changes nothing
-    private: bool = False  # whether only this user may read the results
+    check: bool = True  # Whether to check outputs, if the application has a check.
+    plots: bool = False  # Whether to draw plots next to the report, which takes seconds.
+    report: bool = True  # Whether to write report.html and its plots.
+    jobs: int = 1  # The number of simulations at a time.
+    slowdowns: bool = True  # Whether to simulate each job alone, the base of slowdowns.
+    tls: bool = False  # Whether to encrypt connections between hosts.
+    ports: PortRange | None = None  # The ports for all TCP listeners; None for any port.
+    webhdfs: int | None = None  # A loopback port for the block store; 0 for any.
+    metrics: int | None = None  # A loopback port for Prometheus; 0 for any.
+    web: int | None = None  # A loopback port for the live page; 0 for any.
+    read_only: bool = False  # Whether the live page has no controls.
+    private: bool = False  # Whether only this user may read the results.
 
     def __post_init__(self) -> None:
         if self.address is not None and self.machines == "sim":
@@ -67,18 +67,20 @@ class RunOptions:
 
     @property
     def is_in_clear(self) -> bool:
-        """Return whether data crosses a network in clear text."""
+        """Return whether data crosses a network without encryption."""
         return self.address is not None and not self.tls
 
 
 def check_read_only(web: int | None, read_only: bool) -> None:
-    """Raise BadInput if `--read-only` is given without a page."""
+    """Raise BadInput if `--read-only` is given without `--web`, the option for the live page."""
     if read_only and web is None:
         raise BadInput("--read-only: says what the live page may do, expected --web PORT beside it")
 
 
 def check_tls(tls: bool, address: str | None) -> None:
-    """Raise BadInput if TLS is requested but impossible or useless."""
+    """Raise BadInput if TLS is requested without a Ray cluster (`--address`), or certificates
+    cannot be made.
+    """
     if tls and address is None:
         raise BadInput("--tls: nothing crosses a network without --address, expected --address beside it")
     if tls:
@@ -86,22 +88,25 @@ def check_tls(tls: bool, address: str | None) -> None:
 
 
 def check_machines_name(machines: str) -> None:
-    """Raise BadInput if there is no such kind of machine."""
+    """Raise BadInput if `machines` is not a kind of machine, such as `process` or `sim`."""
     if machines not in MACHINES:
         expected = f"{', '.join(MACHINES[:-1])} or {MACHINES[-1]}"
         raise BadInput(f"--machines {machines}: unknown kind of machine, expected {expected}")
 
 
 def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
-    """Return (repeat, policy) pairs: each repeat runs all policies, every other one backwards, so that drift
-    cancels."""
+    """Return the (repeat, policy) index pairs of all runs in the order in which they run.
+
+    Each repeat runs all policies. Every other repeat runs them in reverse order, so that drift of the host
+    cancels out.
+    """
     forwards = list(range(policies))
     return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]
 
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Raise a Ctrl-C of the block at its end, for work that would leave something behind if cut short."""
+    """Delay KeyboardInterrupt until the end of the block, for work that must not be cut short."""
     came: list[int] = []
     with _on_interrupt(lambda number, _: came.append(number)):
         yield
@@ -111,17 +116,20 @@ def interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C during the block, so that an impatient second one does not cut cleaning up short."""
+    """Ignore Ctrl-C during the block, so that a second Ctrl-C does not cut cleanup short."""
     with _on_interrupt(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[None]:
-    """Send Ctrl-C to `handler` (as for `signal.signal`) during the block."""
+    """Handle SIGINT by `handler` (as in `signal.signal`) during the block.
+
+    Do nothing outside of the main thread.
+    """
     try:
         before = signal.signal(signal.SIGINT, handler)
-    except ValueError:  # not in the main thread: signals do not come here
+    except ValueError:  # Outside of the main thread, which alone receives signals.
         yield
         return
     try:

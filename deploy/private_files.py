@@ -1,4 +1,4 @@
-"""Results that only their owner can read: requested by `--private`, and preserved by every later command."""
+"""Private results, which only their owner can read: requested by `--private`, kept so by later commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether only the owner can enter a folder."""
+    """Return whether only its owner can enter the folder."""
     return not stat.S_IMODE(folder.stat().st_mode) & 0o077
 
 
 def stay_private(folder: Path) -> None:
-    """Remove the permissions of others from everything in a private folder. Do nothing for another folder."""
+    """Remove the permissions of other users from all files in a private folder.
+
+    Do nothing in other folders.
+    """
     if not is_private(folder):
         return
     for path in folder.rglob("*"):
@@ -29,7 +32,10 @@ def stay_private(folder: Path) -> None:
 
 @contextmanager
 def token_file(path: Path, token: str | bytes) -> Iterator[Path]:
-    """Keep the token in a file that only its owner can read, while the context lasts."""
+    """Write the token to a file that only its owner can read; yield the path.
+
+    The file is removed after the block.
+    """
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
         file.write(token.encode() if isinstance(token, str) else token)

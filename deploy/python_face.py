@@ -1,4 +1,4 @@
-"""The public Python functions `schedbed.run` and `schedbed.connect`, and the class `Result`."""
+"""The public Python interface: the functions `run` and `connect`, and the class `Result`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,28 @@ Machines = Literal["process", "docker", "sim"]
 
 
 class Result:
-    """The results of a finished run: tables as pandas frames, the summary and the report.
+    """The results of a finished run: the tables as pandas frames, the summary, and the report.
 
-    `folder` holds the results; each table is read at its first use. If `run` was called without `out`, the folder is
-    temporary and removed with the last reference to the result. Times in the tables are seconds since the run's start,
-    sizes bytes, CPU core-seconds of the host. Reading raises BadInput if a file of the folder has changed or
-    is missing.
+    Attributes: `folder` is the path of the folder with the results. `run` creates the results; if `run` is
+    called without `out`, the folder is temporary and is removed with the last reference to the result.
+
+    Tables: each property below reads one Parquet file at its first use. Each frame begins with the columns
+    `policy` (the policy's specification as given) and `repeat` (from 0). Units: times are seconds since the
+    run's start, sizes are bytes, CPU time is core-seconds of the host. With `stretch`, all times are emulated
+    seconds. Missing values are NaN or `<NA>`. docs/reference/tables.md describes every column.
+
+    Raises BadInput when a file of the folder is missing or has changed since the run.
+
+    Example:
+
+        >>> import schedbed
+        >>> job = {"name": "a", "app": "synthetic", "maps": 4, "map": {"cpu": "10s"}}
+        >>> scenario = {"name": "tiny", "cluster": {"nodes": 2}, "workload": {"jobs": [job]}}
+        >>> result = schedbed.run(scenario, policies=["fifo"], machines="sim")
+        >>> result.jobs[["job", "maps", "state"]].to_numpy().tolist()
+        [['job_0001', 4, 'succeeded']]
+        >>> result.trusted
+        True
     """
 
     def __init__(self, folder: Path, *, temporary: bool = False) -> None:
@@ -40,37 +56,66 @@ class Result:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """Return the jobs, one row each: user, submit, start and finish time, bytes, state."""
+        """Return the jobs, one row per job.
+
+        Columns: job (id), name, user, queue, app, submit, start, finish, deadline (seconds), maps, reduces
+        (counts), input_bytes, output_bytes, state (`succeeded`, `failed` or `killed`).
+        """
         return self._table("jobs")
 
     @property
     def attempts(self) -> pd.DataFrame:
-        """Return the task attempts, one row each: node, locality, times, CPU, bytes, state."""
+        """Return the ended task attempts, one row per attempt.
+
+        Columns: the ids of job, task, attempt, node and rack; kind (`map` or `reduce`); locality (`node`,
+        `rack` or `off`); the times assigned, start, shuffle_end, sort_end and end (seconds); cpu_s
+        (core-seconds); the bytes read, shuffled, spilled and written; state and reason.
+        """
         return self._table("attempts")
 
     @property
     def heartbeats(self) -> pd.DataFrame:
-        """Return the heartbeats, one row each: node, running tasks, resource use, service time."""
+        """Return the heartbeats, one row per heartbeat.
+
+        Columns: t (seconds), node, running_maps, running_reduces, cpu_util, disk_util, net_util (shares of
+        the node's declared rates, from 0 to 1), memory_bytes, service_s (seconds that the JobTracker took to
+        answer).
+        """
         return self._table("heartbeats")
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """Return the policy's decisions, one row for each offer of a slot: job, task, answer, reason."""
+        """Return the decisions of the policy, one row per answer to an offered slot.
+
+        Columns: t (seconds), node, job, task (empty if a whole job was skipped), kind (`map` or `reduce`),
+        answer (`launch`, `split`, `skip`, `reject` or `kill`), reason (text).
+        """
         return self._table("decisions")
 
     @property
     def blocks(self) -> pd.DataFrame:
-        """Return the block replicas, one row each: node, bytes, times of creation and removal, cause."""
+        """Return the block replicas, one row per replica.
+
+        Columns: block, file, node, bytes, added, removed (seconds; missing while the replica exists), cause
+        (why the replica was created, such as `write` or `repair`).
+        """
         return self._table("blocks")
 
     @property
     def faults(self) -> pd.DataFrame:
-        """Return the injected faults, one row each: time, kind, target, end."""
+        """Return the injected faults, one row per fault.
+
+        Columns: t (seconds), kind, target, until (seconds; missing if the fault has no end).
+        """
         return self._table("faults")
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Return the content of summary.json: all metrics of each policy, with confidence intervals over repeats."""
+        """Return the content of summary.json as a dictionary.
+
+        `summary["policies"][name]` has all metrics of a policy. A metric is a dictionary with `mean`, `ci95`
+        (the 95% confidence interval, None below three repeats) and `repeats` (one value per repeat).
+        """
         from schedbed.deploy.results.summary import load
 
         if self._summary is None:
@@ -79,9 +124,10 @@ class Result:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the host provided the rates that the scenario declares.
+        """Return whether the host provided the rates that the scenario declares, so that the figures count.
 
-        If not, `summary["fidelity"]["why"]` gives the reasons. A simulated run is trusted unless a limit was exceeded.
+        If not, `summary["fidelity"]["why"]` lists the reasons as sentences. A simulated run is trusted unless
+        a node exceeded a declared rate or the run ended before all jobs did.
         """
         return bool(self.summary["fidelity"]["trusted"])
 
@@ -102,7 +148,7 @@ class Result:
         return plain(self.summary)
 
     def _repr_html_(self) -> str:
-        """Return the comparison of the policies and the lanes of their slots, as HTML for a notebook."""
+        """Return the comparison table and a plot of the slots over time, as HTML for a notebook."""
         from schedbed.deploy.notebook_view import result_html
 
         return result_html(self.folder, self.summary)
@@ -136,24 +182,24 @@ def run(
     check: bool = True,
     show: bool = False,
 ) -> Result:
-    """Run a scenario under each policy and return the measured results.
+    """Run a scenario under each of its policies and return the results when all runs have ended.
 
-    Arguments other than the scenario replace the scenario's own values where they are given.
+    scenario: a YAML file's path, a shipped scenario's name, a scenario as a mapping, or a `ResolvedScenario`.
+    policies: replaces the scenario's policies. Each is a SPEC as for `--policy` (such as `fair`), a mapping,
+        a policy class, or a policy object. Live runs need a class from a file, or an object of a dataclass
+        with plain values. Simulations copy an object for each run.
+    machines: the kind of nodes: `process` or `docker` for a live run, `sim` for a simulation in virtual time.
+    address: the address of a Ray cluster to run on instead of this host (`host:port` or `auto`).
+    tls: whether to encrypt the connections between the hosts of the Ray cluster.
+    nodes, scale, repeats, seed: replace the scenario's `cluster.nodes`, `scale`, `repeats` and `seed`.
+    sets: changes of single scenario values as `KEY=VALUE`, such as `blocks.replication=2`.
+    out: the folder for the results, also of a failed run; None for a temporary folder.
+    keep_outputs: whether to copy the output files of the jobs into the folder.
+    private: whether to make the folder unreadable for other users.
+    check: whether to check the outputs of the jobs after a live run.
+    show: whether to print the progress and the comparison, as `schedbed run` does.
 
-    scenario: path of a YAML file, name of a shipped scenario, mapping with the keys of a scenario file, or resolved
-        scenario.
-    policies: each a SPEC as on the command line, a mapping as in a scenario, a policy class or a policy object. An
-        object is copied for each simulated run; a live run imports the class's file in another process, so the object
-        must be a dataclass of plain values.
-    machines: `process`, `docker` or `sim` (simulated, needs no other process).
-    address: address of a Ray cluster to run on instead of this host. tls: encrypt connections between its hosts.
-    nodes, scale, repeats, seed: as the scenario's keys `cluster.nodes`, `scale`, `repeats` and `seed`.
-    sets: texts `KEY=VALUE`, each sets a value of the scenario, such as `blocks.replication=2`.
-    out: folder for the results, also of a failed run; a temporary folder if None.
-    keep_outputs: copy the jobs' output files into the folder. private: make the folder unreadable for other users.
-    check: check the jobs' outputs. show: print progress and the comparison, as `schedbed run` does.
-
-    Raises BadInput for wrong arguments or a wrong scenario, RunFailed when a job fails or an output is wrong.
+    Raises BadInput for wrong arguments or a wrong scenario, RunFailed if a job, a check or the cluster fails.
 
     Example:
 
@@ -174,7 +220,7 @@ def run(
     with _folder_of(out) as folder:
         kept: dict[str, Any] = {"out": folder, "keep_outputs": keep_outputs, "private": private}
         where: dict[str, Any] = {"machines": machines, "address": address, "tls": tls}
-        options = RunOptions(**kept, **where, live=show, check=check, plots=out is not None)
+        options = RunOptions(**kept, **where, live=show, check=check)
         with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
             run_scenario(resolved, options)
     return Result(folder, temporary=out is None)
@@ -189,7 +235,7 @@ def _check_machines(machines: str) -> None:
 
 
 def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Policy] | Policy]) -> None:
-    """Raise BadInput for a class or object that another process cannot import."""
+    """Raise BadInput for a policy class or object that a live run cannot import in another process."""
     from schedbed.deploy.scenario.own_policies import live_spec
 
     for policy in policies:
@@ -199,7 +245,7 @@ def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Polic
 
 @contextlib.contextmanager
 def _folder_of(out: str | Path | None) -> Generator[Path]:
-    """Yield the folder for results. A temporary one is removed after an error."""
+    """Yield the folder for the results: `out`, or a temporary folder, which is removed after an error."""
     folder = _temporary_folder() if out is None else Path(out)
     try:
         yield folder
@@ -210,7 +256,10 @@ def _folder_of(out: str | Path | None) -> Generator[Path]:
 
 
 def _temporary_folder() -> Path:
-    """Make a temporary folder for results. First remove such folders of programs that were killed."""
+    """Make a temporary folder for results and return its path.
+
+    First remove the folders of processes that were killed.
+    """
     from schedbed.deploy.workspace import owned, sweep
 
     sweep(Path(tempfile.gettempdir()))
@@ -218,14 +267,33 @@ def _temporary_folder() -> Path:
 
 
 def connect(name: str | None = None, *, token: str | None = None) -> Cluster:
-    """Return a client of a cluster of this user that `schedbed up` keeps up.
+    """Return a client of a running cluster that was started by `schedbed up`.
 
-    Without `name` there must be exactly one cluster. `Cluster.submit` submits a job; the returned job has `wait`,
-    `state` and `outputs`. For a cluster of another user, `name` is its address (`http://127.0.0.1:PORT`) and `token`
-    the token that its owner gave to this user; SCHEDBED_CLUSTER and SCHEDBED_TOKEN in the environment replace both.
-    Raises BadInput if no such cluster exists, RunFailed if the cluster ended without `down`.
+    The client's method `submit` submits a job and returns an object with `wait()`, `state` and `outputs()`.
 
-    Example: `schedbed.connect("lab").submit({"app": "wordcount", "input": "books.txt"}).wait()`
+    name: the name of a cluster of this user, or the address of another user's cluster
+        (`http://127.0.0.1:PORT`). None: the environment variable SCHEDBED_CLUSTER, or, if it is not set, the
+        only running cluster of this user.
+    token: the token that the cluster's owner gave to this user. It is needed for an address only. None: the
+        environment variable SCHEDBED_TOKEN.
+
+    Raises BadInput if no such cluster is up, if several clusters are up and none is named, if the address is
+    not on the loopback interface, or if the token is missing. Raises RunFailed if the cluster failed or was
+    killed. An address is first contacted by a method of the client.
+
+    Example:
+
+        >>> import schedbed
+        >>> lab = schedbed.connect("http://127.0.0.1:5555", token="secret")
+        >>> lab.name
+        'http://127.0.0.1:5555'
+
+    With a cluster that is up (`schedbed up SCENARIO --name lab`):
+
+        lab = schedbed.connect("lab")
+        job = lab.submit({"app": "wordcount", "input": "books.txt", "reduces": 2})
+        if job.wait() == "succeeded":
+            print({part: len(data) for part, data in job.outputs().items()})
     """
     from schedbed.deploy.service.client import connect
 

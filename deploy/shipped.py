@@ -1,4 +1,4 @@
-"""The scenarios shipped with the software, each a file in `deploy/scenarios`, found by name from any folder."""
+"""The shipped scenarios: files in `deploy/scenarios`, which a command finds by name from any folder."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def shipped() -> dict[str, Path]:
-    """Return the files of all shipped scenarios by name."""
+    """Return the paths of all shipped scenarios by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def scenario_file(source: str | Path) -> tuple[Path, Path]:
-    """Return the file that an argument means, and the folder that relative paths in the file start from.
+    """Return the path of the scenario named by an argument, and the base folder of relative paths in that
+    file.
 
-    An existing file wins. The name of a shipped scenario means that scenario, and its relative paths (such as that of
-    a trace, which is not shipped) start from the working folder. Raises BadInput if a plain word is neither.
+    An existing file takes precedence over a shipped scenario of the same name. The base folder of a shipped
+    scenario is the working folder, since its traces are not shipped. Raises BadInput for a name that is
+    neither a file nor a shipped scenario.
     """
     path = Path(source)
     if _is_file(path) or len(path.parts) != 1 or path.suffix in SUFFIXES:
@@ -34,5 +36,5 @@ def scenario_file(source: str | Path) -> tuple[Path, Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # such as a name that is too long
+    except OSError:  # For example, the name is too long.
         return False

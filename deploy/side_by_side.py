@@ -1,4 +1,4 @@
-"""Pieces of work side by side, each in a fork of this process; fewer at once when the host's memory would not do."""
+"""Concurrent pieces of work, each in its own forked process; fewer at once if memory is short."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from schedbed.deploy.worker_fork import (
 )
 
 STOP_S = 10.0
-"""Seconds that interrupted work has to say what it kept."""
+"""The most seconds in which interrupted work may save its state and send its last messages."""
 RESERVE_BYTES = 256 << 20
-"""Memory of the host that is left alone."""
+"""Memory of the host that stays free."""
 UNBOUND = WorkBounds()
 
 
 def _nothing(*_: object) -> None:
-    """Ignore what happens."""
+    """Ignore a call: the default of the callbacks in `SideWork`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SideWork:
-    """Work for a fork. The other functions are called in this process: `begin` before each start, of which there is
-    a second one if memory was short, `take` with each message, `ended` with the end.
+    """One piece of work for a forked process, with callbacks that run in the parent.
 
-    `file` is the policy's file if a user's code is in the work; `needs_bytes` is the memory that it will use, as far
-    as that is known.
+    `do` runs in the fork. `begin` is called before each start; there is a second start if memory was short.
+    `take` is called with each message, `ended` with the end. `file` is the policy's file if `do` runs a
+    user's code. `needs_bytes` is the expected memory of the work; 0 if unknown.
     """
 
     do: Callable[[Send], Any]
@@ -51,45 +51,48 @@ class SideWork:
 
 
 def all_cores() -> int:
-    """Return how many simulations at once this host's cores allow."""
+    """Return the number of simulations that can run at once on this host: its usable cores, at least 1."""
     return max(1, int(usable_cores()))
 
 
 def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *, file: str = "") -> Any:
-    """Do work with a user's code in a fork of this process. Return its result, and pass each message to `take`.
+    """Run `do`, which calls a user's code, in a forked process. Return its result; pass its messages to
+    `take`.
 
-    Raises BadInput of the work, ApartFailed for its other exceptions, and CutOff. A CutOff without a known place
-    names `file`.
+    Raises BadInput if the work raised BadInput, ApartFailed for other exceptions, and CutOff if the process
+    ended without a result. The message of CutOff names `file` if no line of the policy is known.
     """
     [end] = side_by_side([SideWork(do=do, take=take, file=file or "<unknown>")], 1)
     return end.result()
 
 
 def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = UNBOUND) -> list[WorkEnd]:
-    """Do the works, at most `at_once` at a time and each within `bounds`. Return their ends in their order.
+    """Run `works` in forked processes, at most `at_once` at a time and each within `bounds`. Return their
+    ends in order.
 
-    They start in their order. A start waits while the host has no memory for it; if memory runs short all the same,
-    the latest start is taken back. Work that was killed while other work went on is tried again alone. After
-    KeyboardInterrupt no process is left, and each work in progress has ended as STOPPED.
+    Work starts in the given order, and waits while the host lacks memory for it. If memory runs short later,
+    the newest process is ended and its work started again later. Work that was killed while other work was
+    running is tried again alone. After KeyboardInterrupt no process is left, and unfinished work has ended as
+    STOPPED.
     """
     return _Crew(works, at_once, bounds).play()
 
 
 class _Crew:
-    """Works on their way, by number."""
+    """The state of one call of `side_by_side`. Pieces of work are identified by their index in `works`."""
 
     def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
         self._works, self._at_once, self._bounds = works, at_once, bounds
         self._waiting = list(reversed(range(len(works))))
-        self._alone: list[int] = []  # to be tried again when no other work goes on
+        self._alone: list[int] = []  # Work to try again while no other work runs.
         self._running: dict[int, WorkerFork] = {}
         self._ends: dict[int, WorkEnd] = {}
-        self._most_bytes = 0  # that any of them has used
-        self._looked_s = 0.0  # at the host's memory, which takes longer than to process a message
+        self._most_bytes = 0  # The largest memory that a process has used.
+        self._looked_s = 0.0  # Time of the last look at the host's memory, which is slow.
         self._short_of_memory = (KILLED,) if bounds.memory_bytes else (KILLED, NO_MEMORY)
 
     def play(self) -> list[WorkEnd]:
-        """Do all works."""
+        """Run all pieces of work. Return their ends in order."""
         with self._none_left():
             while self._waiting or self._running or self._alone:
                 if not self._waiting and not self._running:
@@ -114,7 +117,7 @@ class _Crew:
             self._running[number] = WorkerFork(work.do, work.take, work.file, self._bounds)
 
     def _follow(self) -> list[int]:
-        """Process what has come from the forks. Return the numbers of works that have ended."""
+        """Process the messages from the forks. Return the indexes of the work that has ended."""
         wait([pipe for fork in self._running.values() for pipe in fork.pipes], LOOK_S)
         for fork in self._running.values():
             fork.follow()
@@ -127,7 +130,10 @@ class _Crew:
         return fork.end
 
     def _has_room(self, number: int) -> bool:
-        """Return whether one more can run beside those that run, which may still grow to the size of the largest."""
+        """Return whether the host has a free place and enough memory to start this work now.
+
+        Running processes are expected to grow to the size of the largest process so far.
+        """
         if not self._running:
             return True
         if len(self._running) >= self._at_once:
@@ -141,7 +147,10 @@ class _Crew:
         return max(self._most_bytes, self._works[number].needs_bytes)
 
     def _is_short_of_memory(self) -> bool:
-        """Return whether the host's memory runs short; always False within `LOOK_S` of the last look."""
+        """Return whether the host's memory runs short.
+
+        Always False within `LOOK_S` seconds of the last check.
+        """
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOK_S:
             return False
@@ -149,7 +158,7 @@ class _Crew:
         return memory_left_bytes() < RESERVE_BYTES
 
     def _take_back(self) -> None:
-        """End the latest start, which is done again later, and have fewer at once from now on."""
+        """End the newest process, queue its work again, and run fewer processes at once from now on."""
         number, fork = self._running.popitem()
         fork.close()
         self._waiting.append(number)
@@ -170,7 +179,7 @@ class _Crew:
                 fork.close()
 
     def _interrupt(self) -> None:
-        """Interrupt all works, and process their last messages."""
+        """Interrupt all running work, and process its last messages for at most `STOP_S` seconds."""
         until_s = time.monotonic() + STOP_S
         while any(fork.end is None for fork in self._running.values()) and time.monotonic() < until_s:
             for fork in self._running.values():

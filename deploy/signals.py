@@ -1,20 +1,21 @@
-"""The signals that end a command: Ctrl-C, SIGTERM and SIGHUP, all raised as KeyboardInterrupt so that cleanup
-runs."""
+"""The signals that end a command (Ctrl-C, SIGTERM, SIGHUP), all raised as KeyboardInterrupt so
+that cleanup runs.
+"""
 
 from __future__ import annotations
 
 import signal
 
 SIGNALLED = 128
-"""The exit code of a command that a signal ended is this plus the signal's number."""
+"""A command ended by a signal exits with this number plus the signal's number."""
 _came: list[int] = []
 
 
 def terminations_interrupt() -> None:
-    """Make SIGTERM and SIGHUP interrupt this process as Ctrl-C does; they wait where Ctrl-C waits.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in this process, the same as Ctrl-C.
 
-    An ignored SIGHUP (`nohup`) stays ignored. An ignored Ctrl-C (a shell's background job starts so) does not, since
-    the other two signals are raised as one.
+    Code that defers Ctrl-C also defers these signals. An ignored SIGHUP (`nohup`) stays ignored. An ignored
+    SIGINT (as in a shell's background job) is enabled again, since SIGTERM and SIGHUP are raised as SIGINT.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -23,7 +24,7 @@ def terminations_interrupt() -> None:
 
 
 def ended_by() -> int:
-    """Return the number of the first signal that ended the command; that of Ctrl-C if there was none."""
+    """Return the number of the first signal that ended the command; SIGINT if none was recorded."""
     return _came[0] if _came else signal.SIGINT
 
 

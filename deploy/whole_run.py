@@ -1,5 +1,6 @@
-"""A whole run: each policy in each repeat on a fresh emulated cluster, then the tables, the summary and the
-report."""
+"""A whole run: each policy in each repeat on a new emulated cluster, then the tables, the summary and the
+report.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +39,19 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Runs(Protocol):
-    """All runs of one command on one kind of machines."""
+    """All runs of one command (each policy in each repeat) on one kind of machines.
 
-    SUBMITS: ClassVar[bool]  # whether jobs can be submitted while a run goes on
+    Implemented by `LiveRuns` and `SimRuns`.
+    """
+
+    SUBMITS: ClassVar[bool]  # Whether jobs can be submitted during a run.
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat, shown on a page if there is one; continue after a run that failed."""
+        """Run every policy in every repeat; continue with the next run after a failed one.
+
+        Rows go into `folder`, descriptions of the runs into `record`; `watch` is the live page, if there is
+        one.
+        """
         ...
 
 
@@ -51,7 +59,7 @@ MakeRuns = Callable[[ResolvedScenario, RunOptions], Runs]
 
 
 Beside = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""What is shown instead of a summary: the summary with more policies."""
+"""A function that adds policies to a summary before the table is printed."""
 
 
 def run_scenario(
@@ -60,13 +68,15 @@ def run_scenario(
     make_runs: MakeRuns | None = None,
     beside: Beside | None = None,
 ) -> Path:
-    """Run the scenario under each of its policies; return the folder with the results.
+    """Run the scenario under each of its policies. Return the folder with the results.
 
-    `make_runs` replaces the runs of the kind of machines, `beside` adds to the printed table. Raises BadInput before
-    the start, RunFailed if a job or the cluster failed (measurements are kept), KeyboardInterrupt after cleaning up.
+    `make_runs` replaces the live or simulated runs that `options.machines` selects. `beside` adds policies to
+    the printed table. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
+    measurements are kept), and KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
-        if choice.make is not None or not is_policy_file(choice.spec):  # files are tried as they are resolved
+        # Policies in files are built when the scenario is resolved.
+        if choice.make is not None or not is_policy_file(choice.spec):
             choice.build(scale=scenario.scale, store=scenario.profiles.store)
     if options.machines != "sim":
         check_no_framework(scenario)
@@ -92,7 +102,7 @@ def run_scenario(
             if record.runs:
                 finish(folder, report=options.report, plots=options.plots, beside=beside)
                 record = RunFile.load(folder)
-            else:  # nothing has begun
+            else:  # No run has started.
                 (folder / NAME).unlink()
     _tell_what_differed(record)
     if scenario.profiles.learn:
@@ -105,7 +115,9 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if a scenario for a live run has costs of a framework, which only the simulator has."""
+    """Raise BadInput if the scenario of a live run sets framework costs (`framework`), which only simulations
+    support.
+    """
     if not scenario.framework.is_none:
         name = scenario.framework.name
         raise BadInput(
@@ -114,15 +126,19 @@ def check_no_framework(scenario: ResolvedScenario) -> None:
 
 
 def isolated(scenario: ResolvedScenario) -> dict[str, float]:
-    """Return the duration of each job alone; the simulator is imported only here, since a live run needs nothing else
-    of it."""
+    """Return, by job id, the simulated seconds that each job takes alone on the cluster.
+
+    The simulator is imported here, since a live run needs it for this purpose only.
+    """
     from schedbed.deploy.simulated.isolated import isolated_times
 
     return isolated_times(scenario)
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
-    """Print the policies that know jobs of earlier runs: they decide differently on a host without profiles."""
+    """Print the policies that read profiles of earlier runs, since on a host without profiles they decide
+    differently.
+    """
     store = scenario.profiles.store
     readers = [
         choice.spec for choice in scenario.policies if choice.make is None and reads_store(choice.given)
@@ -132,7 +148,11 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
 
 
 def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
-    """Print in one line which policies read task costs that the scenario hides, or have sizes from another source."""
+    """Print one line about hidden task sizes: the policies that read them, and those that use profiles
+    instead.
+
+    Print nothing if the scenario shows policies the true sizes.
+    """
     sizes = make_sizes(scenario.sizes)
     if sizes == TRUE_SIZES:
         return
@@ -150,16 +170,21 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Print the policies that answered differently when the JobTracker replayed its journal, or that keep the whole
-    journal."""
+    """Print notes about the JobTracker's journal.
+
+    A note names a policy that answered differently when the journal was replayed, or that keeps the whole
+    journal.
+    """
     for run in record.runs:
         for note in ("replay", "journal"):
             if note in run.findings:
                 print(f"note: {run.policy}: {run.findings[note]}", file=sys.stderr)
 
 
-def finish(folder: Path, *, report: bool = True, plots: bool = True, beside: Beside | None = None) -> None:
-    """Make the tables, the summary, the timeline and the report of the measurements, and print the table."""
+def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None) -> None:
+    """Make the tables, the summary, the timeline and the report from the measurements, and print the
+    comparison.
+    """
     with no_interrupts():
         broken = rebuild(folder, with_report=report, with_plots=plots)
     made = load(folder)
@@ -171,7 +196,10 @@ def finish(folder: Path, *, report: bool = True, plots: bool = True, beside: Bes
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
-    """Serve the live page, if asked for; its modules are imported only then."""
+    """Return the live page's server as a context; an empty context if no page was requested.
+
+    The page's modules are imported only if needed.
+    """
     if options.web is None:
         return nullcontext()
     from schedbed.deploy.watch.page_server import watching
@@ -180,7 +208,10 @@ def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManag
 
 
 def runs_on(machines: str) -> MakeRuns:
-    """Return the runs of that kind of machines; import nothing else, so that a simulation starts without Ray."""
+    """Return the class of runs for a kind of machines: `SimRuns` for `sim`, else `LiveRuns`.
+
+    Only the chosen module is imported, so that a simulation starts without Ray.
+    """
     if machines == "sim":
         from schedbed.deploy.simulated.simulated_runs import SimRuns
 
@@ -206,7 +237,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
 
 @contextmanager
 def _not_left_empty(folder: Path) -> Iterator[None]:
-    """Remove the folder at the end if it is empty."""
+    """Remove the folder at the end of the block if it is empty."""
     try:
         yield
     finally:
@@ -216,7 +247,10 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _full_disk_is_told(folder: Path) -> Iterator[None]:
-    """Turn a full disk into an error of one line; the part files written so far stay for `schedbed report`."""
+    """Raise RunFailed with a one-line message for a full disk in the block.
+
+    The part files written so far stay, so that `schedbed report` can use them.
+    """
     try:
         yield
     except OSError as error:

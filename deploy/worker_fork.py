@@ -1,8 +1,9 @@
-"""Work in a fork of this process: its messages come back through a pipe, and whatever ends it becomes a result.
+"""Work in a forked process: messages come back through a pipe, and any end of the process becomes a result.
 
-A fork protects against mistakes of a user's code: `os._exit`, a crash in C, a call that never returns, closed files,
-another working folder, changed modules. It is not a sandbox: malicious code can kill any process of the same user.
-Messages are JSON, since such code could write anything into the pipe, and reading JSON executes nothing.
+A fork protects against mistakes of a user's code: `os._exit`, a crash in C, a call that never returns, closed
+files, another working folder, changed modules. It is not a sandbox: malicious code can kill any process of
+the same user. Messages are JSON, since a user's code could write anything into the pipe, and reading JSON
+executes no code.
 """
 
 from __future__ import annotations
@@ -39,23 +40,25 @@ MESSAGE_MAX = 1 << 30
 _LENGTH = struct.Struct("<cQ")
 MESSAGE, RESULT, BAD_INPUT, ERROR, INTERRUPTED, NO_MEMORY = b"m", b"r", b"b", b"e", b"i", b"o"
 CUT_OFF, KILLED, STOPPED = b"c", b"k", b"s"
-"""Ends that the process itself does not tell: it went wrong, somebody else killed it, or its parent was interrupted."""
+"""Ends found by the parent: the process broke, another program killed it, or the parent was interrupted."""
 _PIPES: set[int] = set()
-"""Pipes of all forks of this process, which no other fork may read."""
+"""Pipes of all forks of this process. A new fork closes them, since only the parent may read them."""
 
 
 class CutOff(Exception):
-    """The process ended without a result, or had to be ended. The message is one line with the place in the
-    policy."""
+    """An exception for a forked process that ended without a result, or that its parent had to end.
+
+    The message is one line, which names the line of the policy if it is known.
+    """
 
 
 class ApartFailed(Exception):
-    """The work raised an exception in the other process. The message is one line."""
+    """An exception for work that raised an exception in its forked process. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkBounds:
-    """The most real seconds and bytes of memory of one piece of work. None: no bound of its own."""
+    """The limits of one piece of work: real seconds and bytes of memory. None means no limit."""
 
     time_s: float | None = None
     memory_bytes: int | None = None
@@ -63,23 +66,27 @@ class WorkBounds:
 
 @dataclass(frozen=True, slots=True)
 class WorkEnd:
-    """The end of work: `value` is the result if `kind` is RESULT, else the reason in one line."""
+    """The end of a piece of work. `value` is the result if `kind` is RESULT, else the reason as one line."""
 
     kind: bytes
     value: Any
 
     def result(self) -> Any:
-        """Return the result. Raises BadInput of the work, ApartFailed for its other exceptions, and CutOff."""
+        """Return the result of the work.
+
+        Raises BadInput if the work raised BadInput, ApartFailed if it raised another exception, and CutOff if
+        its process ended without a result.
+        """
         if self.kind == RESULT:
             return self.value
         raise {BAD_INPUT: BadInput, ERROR: ApartFailed}.get(self.kind, CutOff)(self.value)
 
 
 class WorkerFork:
-    """A fork that does the work, seen by its parent.
+    """The parent's side of a forked process that does one piece of work.
 
-    `take` gets each message of the work. `file` is the policy's file if a user's code is in the work: it is named
-    where no better place in the policy is known.
+    `take` is called in the parent with each message of the work. `file` is the policy's file if the work runs
+    a user's code; error messages name it if no line of the policy is known.
     """
 
     def __init__(
@@ -100,7 +107,7 @@ class WorkerFork:
         with suppress(OSError):
             os.setpgid(self.pid, self.pid)
         self._results, self._texts = results[0], texts[0]
-        self.pipes = {self._results, self._texts}  # that may still have something to read
+        self.pipes = {self._results, self._texts}  # Pipes that the fork has not closed.
         _PIPES.update(self.pipes)
         for pipe in self.pipes:
             os.set_blocking(pipe, False)
@@ -112,7 +119,10 @@ class WorkerFork:
         self._status: int | None = None
 
     def follow(self) -> None:
-        """Process what the fork has sent, and set `end` if it has ended or must be ended."""
+        """Process the messages and output that have arrived.
+
+        Set `end` if the process has ended or must be ended.
+        """
         try:
             more = self._results not in self.pipes or self._read()
             self._read_text()
@@ -124,23 +134,26 @@ class WorkerFork:
             self.end = WorkEnd(CUT_OFF, str(error))
 
     def interrupt(self) -> None:
-        """Interrupt the work, which then ends soon and may still send messages.
+        """Send SIGINT to the process, whose work then ends soon and may still send messages.
 
-        Python runs a signal's handler between two of its instructions, so an interrupt just before a blocking call is
-        seen only when the call ends. It must therefore be repeated; the process obeys the first that it sees.
+        Callers must repeat the call: Python runs a signal handler between two bytecode instructions, so a
+        signal just before a blocking call takes effect only after that call. The process obeys the first
+        signal that it sees.
         """
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
 
     def memory_bytes(self) -> int:
-        """Return the memory that only this process uses, or shares with its parent since the fork."""
+        """Return the size in bytes of the process's private memory: resident pages minus pages of
+        files and shared memory.
+        """
         with suppress(OSError, IndexError):
             fields = Path(f"/proc/{self.pid}/statm").read_text().split()
             return (int(fields[1]) - int(fields[2])) * mmap.PAGESIZE
         return 0
 
     def close(self) -> int:
-        """End the process with all its children. Return its status."""
+        """End the process and its children. Return the process's exit status."""
         if self._status is None:
             until_s = time.monotonic() + LOOK_S
             done, status = os.waitpid(self.pid, os.WNOHANG)
@@ -160,7 +173,7 @@ class WorkerFork:
         return self._status
 
     def _read(self) -> bool:
-        """Read available messages. Return whether more may come."""
+        """Read and process the messages that have arrived. Return whether more may come."""
         with suppress(BlockingIOError):
             data = os.read(self._results, 1 << 20)
             if not data:
@@ -186,7 +199,7 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the end that the process tells, with its place in the policy."""
+        """Return the end that the process reported, with the line of the policy added to the reason."""
         if kind == INTERRUPTED:
             value = f"{self._whose} process was interrupted by a signal{self._where()}"
         elif kind == ERROR and ", line " not in value:
@@ -205,7 +218,7 @@ class WorkerFork:
             sys.stdout.flush()
 
     def _look(self) -> None:
-        """Raise CutOff if the work, or one call of the policy, has taken too long."""
+        """Raise CutOff if the work exceeds its time limit, or one call of the policy takes too long."""
         inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if self._bounds.time_s is not None and now_s - self._began_s > self._bounds.time_s:
@@ -242,7 +255,7 @@ def _answer(
     texts: int,
     about: tuple[list[int], int, bool, WorkBounds],
 ) -> NoReturn:
-    """Do the work in the new process, and end it."""
+    """Do the work in the forked process, write the result to the pipe, and exit."""
     kind, value = ERROR, b""
     unused, parent, own, bounds = about
     try:
@@ -255,7 +268,7 @@ def _answer(
         for each in unused:
             os.close(each)
         _PIPES.clear()
-        gc.freeze()  # what comes from the parent stays shared with it
+        gc.freeze()  # Keeps the parent's memory pages shared.
         _own_streams(texts)
         _limit_memory(bounds.memory_bytes)
         CALL_MARK.share(memory)
@@ -288,12 +301,14 @@ def _packed(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number of numpy as Python's."""
+    """Return a numpy number as a Python number, which JSON can represent."""
     return value.item()
 
 
 def _limit_memory(most_bytes: int | None) -> None:
-    """Bound the memory, and let the kernel end this process rather than its parent when the host has none left."""
+    """Limit this process's memory, and make the kernel kill this process before its parent if the
+    host runs out.
+    """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
     if most_bytes is not None:
@@ -303,7 +318,7 @@ def _limit_memory(most_bytes: int | None) -> None:
 
 
 def _interrupt_once(number: int, _: object) -> NoReturn:
-    """Raise KeyboardInterrupt at the first interrupt only, so that the resulting saves are not cut short."""
+    """Raise KeyboardInterrupt, and ignore all later interrupts while the work saves its state."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -318,7 +333,7 @@ def _last_words(pipe: int) -> Callable[[str], NoReturn]:
 
 
 def _own_streams(texts: int) -> None:
-    """Send what the code prints through the pipe, and give it an empty standard input."""
+    """Redirect standard output and standard error to the pipe, and standard input to /dev/null."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -21,15 +21,15 @@ from schedbed.deploy.private_files import FOLDER_MODE
 from schedbed.tasks.errors import BadInput
 
 PREFIX = "schedbed-"
-SETTLE_S = 5.0  # time that users of a scratch folder get to end by themselves
-LONGEST_BASE = 13  # Ray's sockets live up to 94 characters below it, and a socket's path may have 107
+SETTLE_S = 5.0  # Time in which processes may stop using a scratch folder by themselves.
+LONGEST_BASE = 13  # Ray adds up to 94 characters; a socket's path may have 107.
 
 
 def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
-    """Return the run's folder, created; `runs/<name>-<time>` unless given. `private` makes it unreadable to other
-    users.
+    """Create the result folder of a run and return its path: `out`, or `runs/<name>-<time>` by default.
 
-    Raises BadInput if it cannot be made or already holds a run.
+    With `private`, other users cannot read it. Raises BadInput if it cannot be created or already holds a
+    run.
     """
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
     try:
@@ -45,8 +45,10 @@ def result_folder(out: Path | None, name: str, started: datetime, *, private: bo
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock for this process; a dead owner's lock does not count. Raises BadInput if another run has
-    it."""
+    """Hold the folder's lock during the block. Raises BadInput if another process holds it.
+
+    The lock of a process that has died is free.
+    """
     path = folder / ".lock"
     try:
         handle = path.open("w")
@@ -67,10 +69,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a private folder for Ray, the agents and the journals, removed at the end.
+    """Yield a private folder for Ray, the agents and the journals; remove it after the block.
 
-    The folders and control groups of dead runs are swept first. If this process is killed, a watch process removes
-    the folder and the processes that use it.
+    First, the folders and control groups of killed runs are removed. If this process is killed, a watch
+    process removes the folder and kills the processes that use it.
     """
     base = base_folder()
     sweep(base)
@@ -82,28 +84,33 @@ def scratch() -> Iterator[Path]:
     finally:
         with no_interrupts():
             remove(folder)
-            sweep_leftovers()  # of agents that were killed while they cleared up
+            sweep_leftovers()  # Some agents may have been killed during their cleanup.
 
 
 def base_folder() -> Path:
-    """Return the parent of scratch folders: the temporary folder, unless its path is too long for Ray's sockets."""
+    """Return the parent of scratch folders: the system's temporary folder, or /tmp if its path is too long.
+
+    Ray puts Unix sockets below it, and the length of a socket's path is limited.
+    """
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
 
 
 def make_scratch(base: Path) -> Path:
-    """Return a new private folder that belongs to this process until it ends."""
+    """Create a private scratch folder in `base` and return its path. Its name has this process's id."""
     return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
 
 
 def owned(kind: str = "") -> str:
-    """Return the start of the names of this process's temporary folders; `sweep` removes those of dead processes."""
+    """Return the name prefix of this process's temporary folders.
+
+    `sweep` removes the folders of dead processes.
+    """
     return f"{PREFIX}{os.getpid()}-{kind}"
 
 
 def remove(folder: Path) -> None:
-    """Remove a scratch folder; wait for processes that still use it (Ray's end a little later than Ray), then kill
-    them."""
+    """Remove a scratch folder. Processes that still use it get `SETTLE_S` seconds to end, then are killed."""
     end_s = time.monotonic() + SETTLE_S
     users = set(users_of(folder))
     while folder.exists() or users:
@@ -119,7 +126,9 @@ def remove(folder: Path) -> None:
 
 
 def users_of(folder: Path) -> list[psutil.Process]:
-    """Return Ray's processes and agents with the folder in their command line, and Ray's with an open file in it."""
+    """Return the processes that use the folder: Ray's processes and agents that name it, and
+    Ray's with open files in it.
+    """
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -138,7 +147,7 @@ def _has_open(process: psutil.Process, folder: Path) -> bool:
 
 
 def sweep(base: Path) -> list[Path]:
-    """Remove this user's temporary folders of dead processes, and return them."""
+    """Remove the temporary folders that dead processes of this user left in `base`. Return the folders."""
     swept = left_behind(base)
     for folder in swept:
         shutil.rmtree(folder, ignore_errors=True)
@@ -146,7 +155,7 @@ def sweep(base: Path) -> list[Path]:
 
 
 def left_behind(base: Path) -> list[Path]:
-    """Return this user's temporary folders of dead processes."""
+    """Return the temporary folders that dead processes of this user left in `base`."""
     left = []
     for folder in sorted(base.glob(f"{PREFIX}*-*")):
         owner = folder.name[len(PREFIX) :].partition("-")[0]

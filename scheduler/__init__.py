@@ -1,1 +1,1 @@
-"""The pure scheduler core, the policies, the JobTracker and the history of a run."""
+"""The scheduler: the pure core, the policies, the JobTracker, and the history (tables) of a run."""

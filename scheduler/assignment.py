@@ -1,7 +1,7 @@
-"""The content of an attempt's order, computed once for both forms: AttemptSpec for live agents, AttemptPlan for
-simulated nodes.
+"""Assignments: the task, input and output of an attempt, from which its launch message is built.
 
-AttemptPlan is built in `scheduler.simulate.launch_plans`, because a simulated node needs costs and no bytes.
+Live agents receive an assignment as an AttemptSpec. Simulated nodes receive an AttemptPlan, which is built in
+`scheduler.simulate.launch_plans` because simulated nodes need costs instead of file contents.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from schedbed.tasks.values import value
 class Assignment:
     """The task of one attempt, with its input and its output.
 
-    `split` is the input of a map, possibly a part of a split; None for a reduce. `cost_index` is the index of the
-    task whose declared cost applies; a `part` has its share of that cost. `output` is the path that is written before
-    the commit; None if the output is shuffled.
+    `split` is the input of a map, possibly only a part of the original split; None for a reduce. `cost_index`
+    is the index of the task whose declared cost applies; a `part` has a share of that cost. `output` is the
+    path of the file that the attempt writes before the commit; None if the output goes to reduces.
     """
 
     attempt: str
@@ -38,13 +38,13 @@ class Assignment:
 
 
 def aside(job: str, attempt: str = "") -> str:
-    """Return the path that an attempt writes before the commit, or the job's folder of all such paths."""
+    """Return the path that an attempt writes before the commit, or the job's folder of such paths."""
     folder = f"/out/{job}/_temporary"
     return f"{folder}/{attempt}" if attempt else folder
 
 
 def assign(job: JobSpec, launch: Launch) -> Assignment:
-    """Return the assignment for a launched attempt of the job."""
+    """Return the assignment of a launched attempt of the job."""
     attempt, index, part = launch.attempt, launch.index, launch.part
     is_map = launch.kind is TaskKind.MAP
     split, cost_index = None, index
@@ -76,7 +76,11 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the assignment as an AttemptSpec for a live agent. `file` holds the blocks of the split's file."""
+    """Return the assignment as an AttemptSpec for a live agent.
+
+    `file` holds the blocks of the split's file. If the attempt keeps fetched blocks as replicas,
+    `keep_budget` is the maximum size of kept replicas, as a share of the size of all inputs; otherwise 0.
+    """
     job, part = told.job, told.part
     costs = job.map_costs if told.split is not None else job.reduce_costs
     cost = costs[told.cost_index] if costs else None
@@ -102,7 +106,10 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the input of a map: its split and the blocks it may read (its own, the one before and the one after)."""
+    """Return the AttemptSpec fields for the input of a map: its file range and the blocks it may read.
+
+    These blocks are the blocks of the split, and the blocks directly before and after the split.
+    """
     if split.file is None:
         return {"offset": split.offset, "length": split.length}
     end = split.offset + split.length

@@ -1,5 +1,7 @@
-"""Counts of current readers of input files, which the JobTracker sends to the NameNode for replication by epochs
-(Scarlett, CDRM)."""
+"""Counts of current reads of input files, for replication by epochs (Scarlett, CDRM).
+
+The JobTracker sends the counts to the NameNode.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ MAP = TaskKind.MAP
 
 
 def reads_of(view: View) -> tuple[dict[str, int], dict[NodeId, tuple[float, int]]]:
-    """Return the number of jobs that read each input, and by node its number of read requests and of map slots.
+    """Return the number of jobs that read each input, and for each live node its read requests and map slots.
 
-    A job reads its inputs until its last map ends. A running map counts as a request to its own node if that node
-    holds the block, else as an equal share of a request to each holder.
+    A job counts as a reader of its inputs until its last map has ended. A running map counts as one request
+    to its own node if the node holds the block; otherwise each holder of the block counts an equal share of
+    the request.
     """
     reading: dict[str, int] = {}
     for job in view.jobs.values():

@@ -1,8 +1,9 @@
-"""The JobTracker without its network: the core, its journal, and the plan of jobs.
+"""The JobTracker without network, clock and disk: the core, its journal, and the jobs not submitted yet.
 
-This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate` with an
-event queue in virtual time, and the tests' world by hand. The core is deterministic: a driver that restores the last
-snapshot and replays the later events is in the state that the crashed driver was in.
+This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate`
+with an event queue in virtual time, and the tests with events made by hand. The core is deterministic: a
+driver that restores the last snapshot and replays the events after it reaches the state of the driver that
+crashed.
 """
 
 from __future__ import annotations
@@ -30,36 +31,40 @@ Serve = Callable[[Core, float, Heartbeat], Reply]
 
 
 class KeptAnswers(Protocol):
-    """The recorded answers of a user's policy, see `scheduler.guard.answers`. A policy returns them from
-    `keep_answers`."""
+    """The recorded answers of a user's policy, as returned by the policy's method `keep_answers`.
+
+    `difference` describes the first answer in a replay that differs from the recorded answer; empty if none
+    differs. `scheduler.guard.answers` implements this protocol.
+    """
 
     difference: str
 
     def take(self) -> Any:
-        """Return the answers since the last call; None if the policy was asked nothing."""
+        """Return the answers recorded since the last call; None if the policy was not asked."""
         ...
 
     def replay(self, replies: Any) -> None:
-        """Use these answers for the next event."""
+        """Set the recorded answers that apply to the next event."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All jobs of a run by submit time, and the blocks of every input file."""
+    """All jobs of a run, sorted by submit time, and the blocks of each input file."""
 
     jobs: tuple[JobSpec, ...]
     files: Mapping[str, tuple[BlockRange, ...]]
 
 
 class Driver:
-    """The core, its journal and its jobs; without clocks, sockets and disks.
+    """The core with its journal and jobs; without clocks, sockets and disks.
 
-    `make_policy` returns a new policy, so that a replay starts from nothing. A driver without a journal cannot
-    recover. `serve` replaces `Core.heartbeat` for a caller that does more with a heartbeat. `policy` is the first one,
-    if it is made already. `jobs` are the jobs that have not ended, `waiting` those that are not submitted yet, by
-    submit time; `submit_times_s` holds all jobs ever planned or submitted. A policy or sink that has state outside of
-    the object has `keep_state` and `restore_state`.
+    `make_policy` returns a new policy each time, so that a replay starts from an initial policy. A driver
+    without a `journal` cannot recover. `serve` replaces `Core.heartbeat` for callers that do more with a
+    heartbeat. `policy` is the first policy if it exists already. The attribute `jobs` holds the jobs that
+    have not ended, `waiting` the jobs that are not submitted yet, sorted by submit time, and `submit_times_s`
+    the submit times of all jobs ever planned or submitted. A policy or sink with state outside of its
+    attributes has the methods `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -79,14 +84,14 @@ class Driver:
         self._seed = seed
         self._journal = journal
         self._serve = serve
-        self._is_proven = False  # a snapshot of this life could be read
-        self._keeps_all = ""  # why there are no more snapshots
+        self._is_proven = False  # A snapshot of this driver has been read back.
+        self._keeps_all = ""  # The reason why no more snapshots are written.
         self.policy: Policy
         self.core: Core
         self._start_over(policy)
 
     def _start_over(self, policy: Policy | None = None) -> None:
-        """Reset everything except the journal, with the given policy or a new one."""
+        """Reset all state except the journal, with the given policy or a new one."""
         policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
@@ -95,11 +100,10 @@ class Driver:
         self.submit_times_s: dict[str, float] = {}
         self.waiting: deque[JobSpec] = deque()
         self.files: dict[str, tuple[BlockRange, ...]] = {}
-        self._file_of: dict[str, str] = {}  # the input file by block
-        self._readers: dict[str, int] = {}  # jobs that have not ended, by input file
-        self._open: dict[
-            object, Effect
-        ] = {}  # effects that may not have been carried out, by attempt if there is one
+        self._file_of: dict[str, str] = {}  # Input file by block.
+        self._readers: dict[str, int] = {}  # Number of jobs that have not ended, by input file.
+        # Effects that may not have been carried out, by attempt if there is one.
+        self._open: dict[object, Effect] = {}
         self.kinds: dict[str, Callable[..., Any]] = {
             "plan": self._plan,
             "add": self._add,
@@ -117,13 +121,16 @@ class Driver:
 
     @property
     def books(self) -> Ledger:
-        """Return the books of the current core, for reading."""
+        """Return the ledger (state tables) of the current core, for reading."""
         return self.core.ledger
 
     # ---------------------------------------------------------------- events
 
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
-        """Write an event into the journal, then apply it; return the answer."""
+        """Append an event to the journal, then apply the event; return its result.
+
+        `kind` is a key of `kinds`, such as `heartbeat` or `submit`. A snapshot is written if one is due.
+        """
         if self._journal is None:
             return self.kinds[kind](now_s, *arguments)
         self._journal.append(now_s, kind, *arguments)
@@ -134,26 +141,27 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Write the answers of a user's policy to the last event into the journal, before any node receives them."""
+        """Append a user's policy's answers to the last event to the journal, before nodes receive them."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.books.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's own report and notes.
+        """Return the policy's report, with notes about the run added.
 
-        Note `replay`: the policy answered differently after a restart. Note `journal`: why the journal has no
-        snapshots.
+        The note `replay` says that the policy answered differently after a restart. The note `journal` says
+        why the journal has no snapshots.
         """
         difference = "" if self._answers is None else self._answers.difference
         notes = {"replay": difference, "journal": self._keeps_all}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 
     def take_effects(self) -> list[Effect]:
-        """Return the effects to carry out, in order.
+        """Return the effects (actions for the caller, such as commits) to carry out, in order.
 
-        Each is returned once, and again after a recovery unless `carried_out` was called. The end of a commit is an
-        event of its own.
+        Each effect is returned once, and again after a recovery if `carried_out` was not called. For a
+        commit, the caller reports the end by the event `committed` or `commit_failed` instead of
+        `carried_out`.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -164,14 +172,17 @@ class Driver:
         return effects
 
     def carried_out(self, effect: Effect) -> None:
-        """Note that the effect was carried out, so that a recovery does not return it again."""
+        """Mark the effect as carried out, so that a recovery does not return it again."""
         if self._open.get(_key(effect)) == effect:
             del self._open[_key(effect)]
 
     # -------------------------------------------------------------- recovery
 
     def _keep_snapshot(self, journal: EventLog) -> None:
-        """Write a snapshot if the state allows one. The first snapshot is read back as a check."""
+        """Write a snapshot to the journal. Stop writing snapshots if the state cannot be serialized.
+
+        The first snapshot is read back as a check.
+        """
         try:
             snapshot = freeze(self._state())
             if not self._is_proven:
@@ -179,13 +190,13 @@ class Driver:
                 self._is_proven = True
         except PolicyFailed:
             raise
-        except Exception as error:  # a policy may hold anything
+        except Exception as error:  # A policy may hold objects that fail in any way.
             self._keeps_all = f"the JobTracker's journal keeps all events: {error}"
         else:
             journal.keep(snapshot)
 
     def _state(self) -> dict[str, Any]:
-        """Return all state that events change, for a snapshot."""
+        """Return all state that events can change, for a snapshot."""
         policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
         held = vars(self)
         return {
@@ -198,7 +209,7 @@ class Driver:
         }
 
     def _go_back(self, snapshot: bytes) -> None:
-        """Restore the state of a snapshot."""
+        """Restore the state from a snapshot."""
         state = thaw(snapshot)
         self._start_over(state["policy"])
         self.core.restore(state["core"])
@@ -211,10 +222,11 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Restore the state from the journal. Return the effects that may not have been carried out, oldest first.
+        """Restore the state from the journal. Return the effects that may not have been carried out.
 
-        A commit stays among them until its end is in the journal or the attempt's output is discarded. The expiry time
-        of live trackers starts again at `now_s`. Raises ValueError if no snapshot is readable.
+        The effects are returned oldest first. A commit is included until its end is in the journal or the
+        attempt's output is discarded. The expiry time of each live tracker starts again at `now_s`. Raises
+        ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -231,7 +243,7 @@ class Driver:
             self.do(now_s, "recovered")
         for effect in list(self._open.values()):
             if isinstance(effect, NodeLost) and nodes[effect.node].alive:
-                self.carried_out(effect)  # a node that is back holds blocks again
+                self.carried_out(effect)  # A node that registered again holds blocks again.
         return list(self._open.values())
 
     def _replay(self, events: Iterable[Event]) -> None:
@@ -250,7 +262,7 @@ class Driver:
         return self.waiting[0].submit_s if self.waiting else inf
 
     def submit_due(self, now_s: float) -> int:
-        """Submit the jobs whose submit time has come. Return their number."""
+        """Submit the waiting jobs whose submit time has come. Return the number of these jobs."""
         count = 0
         while self.waiting and self.waiting[0].submit_s <= now_s:
             self.do(now_s, "submit", self.waiting[0])
@@ -258,7 +270,7 @@ class Driver:
         return count
 
     def kill(self, now_s: float, jobs: Iterable[str] | None, reason: str) -> None:
-        """Kill the named jobs, or all if None, including jobs that wait for their submit time."""
+        """Kill the named jobs, or all jobs if None, including jobs that wait for their submit time."""
         names = None if jobs is None else list(jobs)
         for job in [job for job in self.waiting if names is None or job.job in names]:
             self.do(now_s, "submit", job)
@@ -270,11 +282,14 @@ class Driver:
         return not self.waiting and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
-        """Take over the run's plan. Times in the plan count from the run's start."""
+        """Add the jobs and files of the run's plan. The plan's times are seconds since the run's start."""
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
-        """Take over more jobs during the run. Their times count from now; jobs that are already known are ignored."""
+        """Add jobs during the run.
+
+        The plan's times are seconds from now; jobs that are already known are ignored.
+        """
         new: list[JobSpec] = []
         for job in plan.jobs:
             if job.job not in self.submit_times_s:
@@ -297,12 +312,12 @@ class Driver:
         self.submit_times_s[job.job] = job.submit_s
 
     def _inputs(self, job: JobSpec) -> Iterable[str]:
-        """Return the input files of the job whose blocks are known here."""
+        """Return the input files of the job whose blocks are in `files`."""
         splits = job.splits if self.files else ()
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job; its times may differ from the plan, or the job may be new."""
+        """Submit a job. The job may be new, or its times may differ from the plan."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]
@@ -310,7 +325,7 @@ class Driver:
         self._know(job)
 
     def _forget(self, name: str) -> None:
-        """Forget a job that has ended, and the blocks of files that no other job reads."""
+        """Remove a job that has ended, and the blocks of files that no other job reads."""
         job = self.jobs.pop(name, None)
         for file in () if job is None else self._inputs(job):
             self._readers[file] -= 1
@@ -321,7 +336,7 @@ class Driver:
                     self.core.forget_block(block.block)
 
     def _move_block(self, now_s: float, block: str, nodes: tuple[NodeId, ...]) -> None:
-        """Note the new replicas of a block, for unstarted maps and for later attempts."""
+        """Record the new replicas of a block, for unstarted maps and for later attempts."""
         name = self._file_of.get(block)
         if name is not None:
             self.files[name] = tuple(
@@ -336,11 +351,11 @@ class Driver:
         return assign(self.jobs[launch.job], launch)
 
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
-        """Return the blocks of a split's file with their current replicas; () for a split without a file."""
+        """Return the blocks of the split's file with their current replicas; () if there is no file."""
         return () if split is None or split.file is None else self.files[split.file]
 
     def _committed(self, now_s: float, attempt: str) -> None:
-        """Note the end of a commit."""
+        """Pass the end of a commit to the core, and mark the commit as carried out."""
         self.core.committed(now_s, attempt)
         if isinstance(self._open.get(attempt), Commit):
             del self._open[attempt]

@@ -1,4 +1,4 @@
-"""The journal as the driver sees it: events in order, with snapshots of the state in between."""
+"""The journal interface that the driver uses: events in order, with snapshots of the state in between."""
 
 from __future__ import annotations
 
@@ -6,36 +6,43 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 Event = tuple[float, str, tuple[Any, ...]]
-"""The time, the kind (a key of `Driver.kinds`, or ANSWERED) and the arguments of what has happened."""
+"""An event: its time, its kind (a key of `Driver.kinds`, or ANSWERED), and its arguments."""
 ANSWERED = "answered"
-"""Follows an event in the journal, with what a user's policy has answered to the event."""
+"""The kind of the journal entry that follows an event and holds a user's policy's answers to it."""
 
 
 class EventLog(Protocol):
-    """A journal: the events in the order in which they were applied, and the last two snapshots."""
+    """A journal: events in the order in which they are applied, and the last two snapshots of the state."""
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Keep one event, before it is applied."""
+        """Append one event, before the event is applied."""
         ...
 
     def is_due(self) -> bool:
-        """Return whether enough events have followed the last snapshot to write another one."""
+        """Return whether enough events have followed the last snapshot to write a new snapshot."""
         ...
 
     def keep(self, snapshot: bytes) -> None:
-        """Keep a snapshot of the state after the last event. Forget the events before the previous snapshot."""
+        """Store a snapshot of the state after the last event.
+
+        Remove the events before the previous snapshot.
+        """
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
-        """Return the readable snapshots, newest first, each with the events that follow.
+        """Return the readable snapshots, newest first, each with the events after it.
 
-        The last entry is None with all events, if no event was forgotten yet.
+        A replay can begin at any of them. If no event has been removed yet, the last entry is None with all
+        events.
         """
         ...
 
 
 class EventList:
-    """A journal in memory, for JobTrackers in virtual time."""
+    """A journal in memory, for JobTrackers in virtual time.
+
+    `every` is the number of events between snapshots.
+    """
 
     EVERY = 20_000
     """Default number of events from one snapshot to the next."""
@@ -43,24 +50,24 @@ class EventList:
     def __init__(self, every: int | None = None) -> None:
         self._every = self.EVERY if every is None else every
         self._events: list[Event] = []
-        self._forgotten = 0  # events that came before the list
-        self._snapshots: list[tuple[int, bytes]] = []  # with the number of events before each
+        self._forgotten = 0  # Number of events removed before the list.
+        self._snapshots: list[tuple[int, bytes]] = []  # Number of events before each snapshot.
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Keep one event."""
+        """Append one event to the list."""
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events after the first `after` ones, oldest first."""
+        """Return the events after the first `after` events of the run, oldest first."""
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
-        """Implement `EventLog`."""
+        """Implement `EventLog.is_due`: return whether `every` events have followed the last snapshot."""
         last = self._snapshots[-1][0] if self._snapshots else 0
         return self._forgotten + len(self._events) - last >= self._every
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog`."""
+        """Implement `EventLog.keep`: store the snapshot; drop the events before the previous snapshot."""
         before = self._snapshots[-1:]
         self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
         for number, _ in before:
@@ -68,7 +75,7 @@ class EventList:
             self._forgotten = number
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog`."""
+        """Implement `EventLog.beginnings`: yield the snapshots, newest first, with the events after each."""
         for number, snapshot in reversed(self._snapshots):
             yield snapshot, self.events(number)
         if not self._forgotten:
@@ -76,8 +83,10 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with the policy's answers to it; None if the policy was not asked or the answers were not
-    kept."""
+    """Yield each event with the policy's recorded answers to the event.
+
+    The answers are None if the policy was not asked or its answers were not recorded.
+    """
     waiting: Event | None = None
     for event in events:
         if event[1] == ANSWERED:

@@ -1,6 +1,6 @@
-"""Measurements of a run as Parquet: rows go to part files during the run and are merged at its end.
+"""The measurements of a run as Parquet tables: rows go to part files, which are merged at the end.
 
-A run that was cut short keeps its part files; `merge` can make tables of them at any later time.
+An interrupted run leaves its part files; `merge` can turn them into tables later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
 
 def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
-    """Return the columns of a row's class with their types. Any column may have missing values (None)."""
+    """Return the columns of a row class with their types. Any column may have missing values (None)."""
     types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
     return {name: _KINDS[kind] for name, kind in types.items()}
 
@@ -34,15 +34,15 @@ COLUMNS: dict[str, dict[str, str]] = {
     "jobs": _columns(JobRow),
     "attempts": _columns(AttemptRow),
     "heartbeats": {
-        "t": FLOAT,  # when the JobTracker took the heartbeat
+        "t": FLOAT,  # when the JobTracker received the heartbeat
         "node": STR,  # node that reported
         "running_maps": INT,  # maps running on the node
         "running_reduces": INT,  # reduces running on the node
         "cpu_util": FLOAT,  # share of the node's CPU in use since its last heartbeat, 0 to 1
-        "disk_util": FLOAT,  # share of its disk's rate
-        "net_util": FLOAT,  # share of its NIC's rate, the busier direction
-        "memory_bytes": INT,  # memory of its attempts
-        "service_s": FLOAT,  # time that the answer took
+        "disk_util": FLOAT,  # share of the disk's rate in use
+        "net_util": FLOAT,  # share of the NIC's rate in use, the busier direction
+        "memory_bytes": INT,  # memory in use by the node's attempts
+        "service_s": FLOAT,  # time to answer the heartbeat
     },
     "decisions": _columns(DecisionRow),
     "blocks": {
@@ -50,22 +50,22 @@ COLUMNS: dict[str, dict[str, str]] = {
         "file": STR,  # file that the block belongs to
         "node": STR,  # node that holds the replica
         "bytes": INT,  # length of the block
-        "added": FLOAT,  # when the replica came
-        "removed": FLOAT,  # when the replica went; missing while it is there
+        "added": FLOAT,  # when the replica was created
+        "removed": FLOAT,  # when the replica was removed; missing if it still exists
         "cause": STR,  # `write`, `pipeline`, `repair`, `dare`, `scarlett` and so on
     },
     "faults": {
         "t": FLOAT,  # when the fault began
         "kind": STR,  # kind of the fault, as in docs/faults.md
-        "target": STR,  # what was hit
-        "until": FLOAT,  # when it ended; missing for good
+        "target": STR,  # what the fault affects, such as a node
+        "until": FLOAT,  # when the fault ended; missing if permanent
     },
 }
-"""Each table's columns in the contract's order, with their types; files have `policy, repeat` before them."""
+"""The columns of each table in order, with their types; files have `policy` and `repeat` before them."""
 
 
 def places_of(table: str, *columns: str) -> list[int]:
-    """Return the positions of these columns in a row of the table."""
+    """Return the positions of the named columns in a row of the table."""
     names = list(COLUMNS[table])
     return [names.index(column) for column in columns]
 
@@ -75,11 +75,12 @@ ROW_GROUP_ROWS = 250_000
 
 
 class History:
-    """Takes the rows of one run (one policy, one repeat) and writes them to `out_dir/parts`.
+    """A writer for the rows of one run (one policy, one repeat), which go to files in `out_dir/parts`.
 
-    Rows stay buffered until a part file is complete, so that a failed write (OSError) loses nothing and
-    can be tried again. Not for several threads at once. With `part_rows` a table's part is written whenever it
-    has that many rows, and at the end, never by the time: memory is bounded, and equal rows give equal files.
+    Rows stay in memory until their part file is complete, so that a write that fails with OSError loses no
+    row and can be repeated. Not safe for several threads. Without `part_rows`, `flush` writes a part when
+    `every_s` seconds have passed. With `part_rows`, a part is written whenever a table has that number of
+    rows, and at the end: memory is bounded, and equal rows give equal files.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class History:
         self._count = _next_part_number(self._parts, _slug(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows whose values are in the order of `COLUMNS[table]`; None is a missing value. Raises ValueError for
-        a wrong number of values."""
+        """Add rows with values in the order of `COLUMNS[table]`; None is a missing value.
+
+        Raises ValueError for a row with a wrong number of values.
+        """
         width = len(COLUMNS[table])
         for row in rows:
             if len(row) != width:
@@ -115,7 +118,10 @@ class History:
             del kept[: self._part_rows]
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Add a frame of the table's columns as a part file of its own. Raises ValueError for wrong columns."""
+        """Write a data frame with the table's columns as a separate part file.
+
+        Raises ValueError for wrong columns.
+        """
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
         rows = self._rows[table]
@@ -128,7 +134,7 @@ class History:
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
-        """Write the buffered rows if `every_s` seconds have passed since the last write, or if `now`."""
+        """Write the buffered rows if `now` is set or `every_s` seconds have passed since the last write."""
         if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
             return
         self._last_s = self._clock()
@@ -155,13 +161,16 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove the part files of an earlier run of this policy and repeat, before it is run again."""
+    """Remove the part files of this policy and repeat, so that the run can be executed again."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
         part.unlink()
 
 
 def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
-    """Return rows as a frame with the table's columns and types, `policy, repeat` first."""
+    """Return the rows as a data frame with the table's column types.
+
+    The first columns are `policy` and `repeat`.
+    """
     import pandas as pd
 
     columns = COLUMNS[table]
@@ -173,12 +182,12 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 
 
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Merge all part files into `out_dir/<table>.parquet` and remove them.
+    """Merge all part files into `out_dir/<table>.parquet` and remove them. Return the unreadable parts.
 
-    Returns the names of unreadable parts, which are moved to `out_dir/parts.broken`. Tables without rows are also
-    written. Without part files existing tables stay as they are, so merging twice, or again after an interrupted
-    merge, is harmless. `written` is called with the names while the parts still exist; after an interruption it is
-    called again.
+    Unreadable parts are moved to `out_dir/parts.broken`; the result lists their names. A table without rows
+    is written as an empty file. If no part files exist, existing tables stay unchanged, so a repeated merge
+    is harmless, also after an interrupted one. `written` is called with the names of the unreadable parts
+    while the part files still exist; after an interruption it is called again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -201,9 +210,10 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
-    """Return a merged table, or only the rows of one `run` (policy, repeat), in memory bounded by the result.
+    """Return a merged table, or only the rows of one `run` (policy, repeat).
 
-    Raises BadInput if the file is missing or damaged.
+    The file is read in row groups, so that memory use depends on the returned rows only. Raises BadInput if
+    the file is missing or damaged.
     """
     import fastparquet
 
@@ -211,19 +221,19 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
     if not path.is_file():
         raise BadInput(f"{path}: no such table, expected the folder of a finished run")
     try:
-        with path.open("rb") as file:  # fastparquet does not close what it opens by name
+        with path.open("rb") as file:  # fastparquet does not close files that it opens.
             return _typed(_read(fastparquet.ParquetFile(file), run), table)
     except Exception as error:
         raise BadInput(f"{path}: not a readable Parquet table of {table} ({error})") from error
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """Return all tables of a run by name. Raises BadInput as `read_table` does."""
+    """Return all tables of a run by name. Raises BadInput if a file is missing or damaged."""
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
 def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
-    """Return the rows of one run, or all, read one row group at a time."""
+    """Return the rows of one run, or all rows, reading one row group at a time."""
     import pandas as pd
     from fastparquet.api import filter_row_groups
 
@@ -239,7 +249,10 @@ def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with one shared object for equal texts of a column, if texts repeat often."""
+    """Return the rows with equal strings of a column as one shared object, to save memory.
+
+    Columns with few repeated strings stay unchanged.
+    """
     import pandas as pd
 
     made: dict[str, pd.Series] = {}
@@ -265,7 +278,10 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
 
 
 def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield frames of about ROW_GROUP_ROWS rows, in the order of the parts' numbers."""
+    """Yield frames of about ROW_GROUP_ROWS rows from the part files, in the order of the part numbers.
+
+    The names of unreadable part files are added to `broken`.
+    """
     import fastparquet
     import pandas as pd
 
@@ -275,7 +291,7 @@ def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFram
         try:
             with part.open("rb") as file:
                 rows = _nullable(fastparquet.ParquetFile(file).to_pandas(), table)
-        except Exception:  # a torn file can fail anywhere inside the reader
+        except Exception:  # A damaged file can fail anywhere inside the reader.
             broken.append(f"{table}/{part.name}")
             continue
         pending.append(rows)
@@ -293,7 +309,10 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the columns in the contract's order and types. Raises KeyError if a column is missing."""
+    """Return the frame with the columns of the table, in the order and types of `COLUMNS`.
+
+    Raises KeyError if a column is missing.
+    """
     import pandas as pd
 
     kinds = {"policy": STR, "repeat": INT, **COLUMNS[table]}
@@ -301,21 +320,23 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the result of `_typed`, with all integers in the nullable type in which tables are written."""
+    """Return the frame as `_typed` does, with integer columns in the nullable type used for files."""
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return a column in the type for readers: integers without missing values become int64."""
+    """Return the column in the type for readers: int64 for integers without missing values."""
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
     return column.astype(kind)  # type: ignore[call-overload]
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """Return values in the type for writing: integers are nullable, other numbers become integers where the type is
-    one."""
+    """Return the values as a column in the type for writing: Int64 (nullable), str, float64 or bool.
+
+    In an integer column, other numbers are converted to integers, and NaN becomes a missing value.
+    """
     import pandas as pd
 
     if kind == INT:
@@ -331,7 +352,10 @@ def _part_order(part: Path) -> tuple[str, int, int]:
 
 
 def _slug(policy: str) -> str:
-    """Return a file name for a policy. A checksum distinguishes policies that differ only in punctuation."""
+    """Return a file name for a policy.
+
+    The name contains a checksum, so that policies that differ only in punctuation have different names.
+    """
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
     return f"{plain}_{zlib.crc32(policy.encode()):08x}"
 

@@ -1,7 +1,7 @@
-"""The live JobTracker: passes events and the time to the pure driver, and carries out its effects.
+"""The live JobTracker: passes events and the current time to the pure driver, and carries out its effects.
 
-An asyncio class without threads; the launcher makes a Ray actor of it. After a crash it continues from its journal;
-trackers see only a late reply.
+The JobTracker is an asyncio class without threads; the launcher turns it into a Ray actor. After a crash the
+JobTracker continues from its journal; trackers only notice a late reply.
 """
 
 from __future__ import annotations
@@ -44,12 +44,11 @@ T = TypeVar("T")
 RETRY_S = 0.2
 FOLLOW_BLOCKS_S = 1.0
 LIVES_TICKS = 12
-"""Looks of the time bound, three seconds, after which the process has not ended soon after its start."""
+"""The number of ticks (three seconds) after which the process has not ended soon after its start."""
 
 
 class Recorder:
-    """The sink of the live core: keeps each row until the driver has fetched it. Rows are numbered from the run's
-    start."""
+    """The sink of the live core: stores each row until it is fetched. Each table numbers its rows from 0."""
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -58,28 +57,28 @@ class Recorder:
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
-        """Keep the row of an offer and its answer."""
+        """Store the row of an offer and its answer."""
         self._rows["decisions"].append(row)
 
     def attempt(self, row: tuple[Any, ...]) -> None:
-        """Keep the row of an attempt that ended."""
+        """Store the row of an attempt that ended."""
         self._rows["attempts"].append(row)
 
     def job(self, row: tuple[Any, ...]) -> None:
-        """Keep the row of a job that ended."""
+        """Store the row of a job that ended."""
         self._rows["jobs"].append(row)
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Keep the row of a heartbeat that was served."""
+        """Store the row of a heartbeat that was answered."""
         self._rows["heartbeats"].append(row)
 
     @property
     def jobs(self) -> int:
-        """Return the number of jobs that have ended."""
+        """Return the number of jobs that have ended since the run's start."""
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows of each table from its cursor on, and drop the rows before it."""
+        """Return the rows of each table from the table's cursor (row number) on; drop the earlier rows."""
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
             if done > 0:
@@ -88,17 +87,20 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return the rows that may not have been fetched yet and the number of dropped ones, for a snapshot."""
+        """Return the stored rows and the number of dropped rows of each table, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, books: Ledger, state: Any) -> None:
-        """Set the rows of a snapshot."""
+        """Restore the rows and numbers from a snapshot."""
         self._rows, self._dropped = state
 
 
 class JobTracker:
-    """The JobTracker of one run. `make_policy` returns a new policy, so that a replay starts from nothing. `changes`
-    is the run's `StretchFile` if its stretch may change."""
+    """The JobTracker of one run. `make_policy` returns a new policy each time, because a replay needs one.
+
+    `epoch_s` is the time of the run's start, `journal` the path of the journal file. `changes` is the run's
+    `StretchFile`, if its stretch (real seconds per emulated second) may change.
+    """
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Restore the state from the journal. An error of the policy ends the run as at any other time."""
+        """Restore the state from the journal. An error of the policy or of the snapshots ends the run."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
@@ -159,18 +161,24 @@ class JobTracker:
         self._look_at_files()
 
     def _look_at_files(self) -> None:
-        """Exit if the policy has closed files of this process: neither Ray nor sockets work any more."""
+        """Exit if the policy has closed files of this process, since Ray and sockets no longer work then."""
         if self._kept_open.is_lost():
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
 
     def _leave(self, why: str) -> NoReturn:
-        """Exit because of a policy that cannot be interrupted. The restarted JobTracker reports `why` and does not
-        ask the policy again."""
+        """Exit because of a policy that cannot be interrupted.
+
+        The reason `why` is written to a file; the restarted JobTracker reports it and does not ask the policy
+        again.
+        """
         self._last_words.write_text(why)
         os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
-        """Return the result of `act` at the current time. An exception ends the run; None after that."""
+        """Return the result of `act`, called with the current time. An exception ends the run.
+
+        Returns None if the run has failed. The driver's new effects are started in any case.
+        """
         if self._failure is not None:
             return None
         try:
@@ -191,14 +199,13 @@ class JobTracker:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
 
     def _submit_due(self) -> None:
-        """Submit the jobs whose submit time has come. Called before each heartbeat, since nothing starts between two
-        heartbeats."""
+        """Submit the jobs whose submit time has come. Called before each heartbeat, which may start tasks."""
         self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Start the run with its plan, or continue it without a plan after a restart."""
+        """Start the run with its plan; without a plan, continue the run after a restart."""
         if plan is not None:
             self._do("plan", plan)
         self._set_off(self._unfinished)
@@ -209,10 +216,10 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Submit more jobs during the run, with times that count from now. Return the submit times of the plan's
-        jobs, in seconds since the run's start.
+        """Submit more jobs during the run, with times in seconds from now.
 
-        A job that is already known is ignored, so that the call can be repeated.
+        Return the submit times of the plan's jobs, in seconds since the run's start. Jobs that are already
+        known are ignored, so the call can be repeated. Raises MasterGone if the run has failed.
         """
         known = self._driver.submit_times_s
         if any(job.job not in known for job in plan.jobs):
@@ -223,16 +230,21 @@ class JobTracker:
         return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the named jobs, or all if None, including jobs that wait for their submit time. Ended and unknown jobs
-        are ignored."""
+        """Kill the named jobs, or all jobs if None, including jobs that wait for their submit time.
+
+        Ended and unknown jobs are ignored.
+        """
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """Register a node at the start of an incarnation."""
+        """Register a node at the start of an incarnation (one life of the node)."""
         self._do("register", node, incarnation)
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Serve a heartbeat. Return the actions for the node, with the specifications of the attempts to start."""
+        """Process a heartbeat. Return the actions for the node, with the specifications of new attempts.
+
+        Raises MasterGone if the run has failed.
+        """
         self._submit_due()
         reply = self._do("heartbeat", beat)
         if reply is None:
@@ -246,13 +258,13 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Return whether the action, from a repeated reply, launches an attempt of a job that has ended."""
+        """Return whether the action launches an attempt of an ended job, as a repeated reply can."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, the rows since the cursors, whether all jobs have ended, and a fatal error if any.
+        """Return the status, the rows from the cursors on, whether all jobs have ended, and any fatal error.
 
-        The policy's own report is added once all jobs have ended.
+        The policy's report is included once all jobs have ended.
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
@@ -271,18 +283,18 @@ class JobTracker:
         check_untouched(self._driver.core, self._driver.policy, missing)
 
     async def stop(self) -> None:
-        """Stop the background tasks. The journal stays."""
+        """Stop the background tasks and close the journal. The journal file stays."""
         for task in list(self._tasks):
             task.cancel()
         self._journal.close()
-        if TIME_BOUND.on_tick == self._look_at_files:
+        if TIME_BOUND.on_tick == self._tick:
             TIME_BOUND.on_tick = look_at_nothing
         self._kept_open.close()
 
     # ------------------------------------------------------------- internals
 
     def _serve(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
-        """Serve a heartbeat and record its row with the service time."""
+        """Process a heartbeat, and record its row in the heartbeats table with the service time."""
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, beat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
@@ -334,17 +346,19 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete what an attempt wrote before its commit, and keep later writes out: an attempt that was given up may
-        still run."""
+        """Delete the uncommitted output of an attempt, and block later writes to its path.
+
+        An attempt that was given up may still run and write.
+        """
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
-        """Make the NameNode carry out an effect, then note that it was carried out."""
+        """Carry out an effect by a call to the NameNode, then mark the effect as carried out."""
         await self._until_heard(call)
         self._driver.carried_out(effect)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]]) -> None:
-        """Repeat a call to the NameNode until it is answered."""
+        """Repeat a call to the NameNode until the NameNode answers."""
         while True:
             try:
                 await call()
@@ -353,14 +367,14 @@ class JobTracker:
                 await asyncio.sleep(RETRY_S)
 
     async def _keep_time(self) -> None:
-        """Send ticks to the core and submit due jobs every heartbeat interval, even if no heartbeat arrives."""
+        """Submit due jobs and send a tick to the core every heartbeat interval, even without heartbeats."""
         while True:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Report moved replicas to the core, and current readers to the NameNode, at regular intervals."""
+        """Report moved replicas to the core, and current read counts to the NameNode, once per second."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

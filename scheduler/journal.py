@@ -1,7 +1,7 @@
-"""The JobTracker's journal: every event is written to SQLite before the core applies it.
+"""The JobTracker's journal in SQLite: every event is written before the core applies the event.
 
-The core is deterministic: replaying the events after a snapshot through a core in the snapshot's state gives the
-current state. The file holds two snapshots and the events since the older one, so its size is bounded.
+The core is deterministic: restoring a snapshot and replaying the events after it gives the current state. The
+file holds two snapshots and the events since the older one, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from schedbed.scheduler.event_log import Event
 log = logging.getLogger(__name__)
 
 SNAPSHOT_BYTES = 8 << 20
-"""Bytes of events after which a snapshot is due, or as many bytes as the last snapshot has, if these are more."""
+"""The size of events in bytes after which a snapshot is due; the last snapshot's size if that is larger."""
 EVENT_BYTES = 400
-"""The least that an event counts: small events take time in a replay, too."""
+"""The minimum size in bytes counted for an event, because small events also take time in a replay."""
 
 _SCHEMA = """
 PRAGMA journal_mode=WAL;
@@ -33,10 +33,10 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, s
 
 
 class Journal:
-    """Events in the order in which they were applied, as (time, method of the core, arguments), and snapshots.
+    """A journal file: events as (time, kind, arguments) in the order of application, and snapshots.
 
-    Written without fsync: the journal survives the end of the process but not of the host, as does the run. The file
-    is in the run's private folder and never comes from a socket.
+    The file is written without fsync: like the run, it survives the end of the process, but not of the host.
+    The file is in the run's private folder, so it is safe to unpickle.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,19 +57,22 @@ class Journal:
         return self._database.execute(query, values).fetchone()
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Write one event. After the return it survives the end of the process."""
+        """Write one event. Once written, the event survives the end of the process."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
         self._number += 1
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (self._number, now_s, kind, blob))
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """Implement `EventLog`: return true when the later events cost as much time to replay as a snapshot takes to
-        write."""
+        """Implement `EventLog.is_due`: return whether the events since the last snapshot are large enough.
+
+        A snapshot is due after SNAPSHOT_BYTES bytes of events, and at least as many bytes as the last
+        snapshot has, so that a replay takes about as long as writing a snapshot.
+        """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog` in one transaction, so that a crash leaves either the old or the new state."""
+        """Implement `EventLog.keep` in one transaction: a crash leaves either the old or the new state."""
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -79,7 +82,7 @@ class Journal:
         self._last, self._least, self._since = self._number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog`."""
+        """Implement `EventLog.beginnings`. Snapshots with a wrong checksum are logged and left out."""
         query = "SELECT number, digest, state FROM snapshots ORDER BY number DESC"
         for number, digest, snapshot in self._database.execute(query).fetchall():
             if sha256(snapshot).digest() == digest:
@@ -90,11 +93,11 @@ class Journal:
             yield None, self.events()
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events with larger numbers than `after`, oldest first."""
+        """Return the events with numbers greater than `after`, oldest first."""
         query = "SELECT t, kind, arguments FROM events WHERE number > ? ORDER BY number"
         for now_s, kind, blob in self._database.execute(query, (after,)):
             yield now_s, kind, pickle.loads(blob)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the SQLite database."""
         self._database.close()

@@ -1,7 +1,9 @@
-"""The policy interface: the protocols that a scheduler implements, its proposals, and composition from three axes.
+"""The policy interface: protocols for scheduling policies, their answers, and composition from three axes.
 
-A policy is any object with the method `decide` of `Policy`. It may also have methods and attributes of `Hooks`. A
-policy sees the cluster through `schedbed.scheduler.view.View`. Times are seconds since the run's start, sizes bytes.
+A policy is any object with the method `decide` of `Policy`. It may also have methods and attributes of
+`Hooks`. For each free slot of a node that sends a heartbeat, the core calls `decide` and starts the task of
+the returned `Proposal`. A policy reads the state of the cluster from its `schedbed.scheduler.view.View`. All
+times are seconds since the run's start; all sizes are bytes.
 
 Example of a policy in a simulated run:
 
@@ -34,26 +36,30 @@ from schedbed.tasks.values import value
 
 _MAP = TaskKind.MAP
 AVOIDED = "failures on this node"
-"""The reason in the decisions table when a job is skipped on a node that the job avoids."""
+"""The reason recorded in the decisions table when a job is skipped on a node that the job avoids."""
 
 
 class PolicyError(Exception):
-    """A bug in a policy, such as a proposal that cannot be carried out. It ends the run."""
+    """An error caused by a bug in a policy, such as an impossible proposal. The error ends the run."""
 
 
 class PolicyFailed(PolicyError):
-    """A user's policy failed and the run ends. The message is one line that names the policy's file and line."""
+    """The error that ends a run when a user's policy fails. The message names the policy's file and line."""
 
 
 @value
 class Proposal:
-    """An answer of a policy: start `task` on the offered node.
+    """An answer of `Policy.decide`: start a task on the offered node.
 
-    `task` is an unstarted task of the kind asked for, or a running task if `speculative`. `reason` is a short text for
-    the decisions table and `schedbed explain`. `split`, between 0 and 1, is the share of the map's bytes to start; the
-    rest becomes a new task. Only maps from `JobView.whole_map` can be split. `speculative` starts a copy of a task
-    that runs on another node; the copy that finishes first counts. A proposal that cannot be carried out (task not
-    unstarted, node without room) is recorded as `reject` for a user's policy and raises PolicyError for a shipped one.
+    task: an unstarted task of the requested kind; with `speculative` a running task.
+    reason: a short text for the decisions table and for `schedbed explain`.
+    split: None starts the whole task. A number between 0 and 1 starts only this share of the map's bytes; the
+        remaining bytes become a new task. Only maps returned by `JobView.whole_map` can be split.
+    speculative: True starts a copy of a task that runs on another node. The attempt that succeeds first
+        counts; the other attempts are killed.
+
+    A proposal that the core cannot carry out, for example because the task has started or the node has no
+    room, is recorded as `reject` for a user's policy and raises PolicyError for a shipped policy.
     """
 
     task: TaskView
@@ -63,9 +69,10 @@ class Proposal:
 
 
 class Kill(NamedTuple):
-    """An answer of `Hooks.preempt`: stop the live `attempt` to free its slot.
+    """An answer of `Hooks.preempt`: stop an attempt to free its slot. The attempt's task runs again later.
 
-    The attempt's work is lost and its task runs again later.
+    attempt: an attempt in the state assigned or running. Its work is lost.
+    reason: a short text for the decisions table.
     """
 
     attempt: AttemptView
@@ -75,8 +82,9 @@ class Kill(NamedTuple):
 class Limits(NamedTuple):
     """The limits that the core enforces on a node when a policy starts tasks.
 
-    `slots`: map and reduce slots. `memory`: the declared memory of all attempts fits on the node. `vcores`: the
-    declared vcores of all attempts fit on the node's cores.
+    slots: each task occupies a map slot or a reduce slot of the node.
+    memory: the declared memory of all attempts on the node must not exceed the node's memory.
+    vcores: the declared vcores of all attempts on the node must not exceed the node's cores.
     """
 
     slots: bool = True
@@ -85,31 +93,38 @@ class Limits(NamedTuple):
 
 
 class Policy(Protocol):
-    """A scheduling policy. A policy answers questions and never acts; the core carries out the answers.
+    """A scheduling policy. A policy only answers questions; the core carries out the answers.
 
-    On each heartbeat of a node the core calls `decide` for each kind of task until `decide` returns None, while tasks
-    of that kind could start and (if `Limits.slots`) a slot is free. The same events must give the same answers: no
-    clock, no I/O, randomness only from `view.random`. A policy may also have attributes and methods of `Hooks`.
+    On each heartbeat of a node, the core calls `decide` repeatedly for each kind of task, until `decide`
+    returns None, no task of the kind can start, or (with `Limits.slots`) no slot is free. The same events
+    must always give the same answers: a policy must use no clock and no I/O, and take random numbers only
+    from `view.random`. A policy may also have the attributes and methods of `Hooks`.
     """
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a proposal for the next task of this kind to start on `node`, or None to leave the slot free for now.
+        """Return a proposal for the next task to start on `node`, or None to leave the slot free for now.
 
-        `kind` is TaskKind.MAP or TaskKind.REDUCE. An exception ends the run with the policy's file and line.
+        view: the state of the cluster, valid during this call only.
+        node: the node that sent the heartbeat.
+        kind: TaskKind.MAP or TaskKind.REDUCE, the kind of task to start.
+
+        An exception ends the run with an error that names the policy's file and line.
         """
         ...
 
 
 class Hooks(Protocol):
-    """Optional attributes and methods of a policy or axis. A hook that is absent costs nothing.
+    """Optional attributes and methods of a policy or axis. The core calls only the hooks that exist.
 
-    Each hook is called after its event, with the view as the event left it. A hook may change the policy's own
-    attributes only.
+    The core calls a hook after its event, with the view in the state after the event. A hook may change the
+    policy's own attributes only. docs/your-policy.md describes further members: `report`, `state`, `restore`,
+    `patience_s`.
 
-    `limits`: what the core enforces on a node; typed slots if absent. `speculation`: an object that proposes copies of
-    running tasks. `elidable`: a promise that the policy does not depend on heartbeats that report nothing new, except
-    those for which `awaits_beat` returns true; the simulator skips the others. For a policy without
-    `beat` the simulator decides this from the values that the policy reads.
+    limits: the limits that the core enforces on a node; the default is typed slots.
+    speculation: an object that proposes copies of running tasks, see `Speculation`.
+    elidable: True promises that heartbeats that report no change have no effect on the policy's answers,
+        except while `awaits_beat` returns true. The simulator skips such heartbeats. Without this attribute
+        and without `beat`, the simulator decides from the values that the policy reads.
     """
 
     limits: Limits
@@ -117,59 +132,75 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Return whether the next heartbeat, of any node, matters to an `elidable` policy even without news.
+        """Return whether an `elidable` policy needs the next heartbeat, even if it reports no change.
 
-        A policy that waits for a time to pass returns true while it waits.
+        A policy that waits until a certain time returns true while it waits. The heartbeat may be of any
+        node.
         """
         ...
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Handle the submission of a job, whose tasks exist by now. Called before the first `changed` for the job."""
+        """Handle the submission of a job.
+
+        Its tasks exist already; the first `changed` call for the job comes later.
+        """
         ...
 
     def finished(self, view: View, job: JobView) -> None:
         """Handle the end of a job; `job.state` is succeeded, failed or killed.
 
-        Attempts that are still being killed end later. After this call the job's tasks are gone and the job's counters
-        are meaningless.
+        Attempts that are still being killed end later. After this call the job has no tasks, and the job's
+        counters have no meaning.
         """
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Handle the end of an attempt. Called once per attempt, with its final state, `end_s`, counters and reason.
+        """Handle the end of an attempt, with its final state, `end_s`, counters and reason.
 
-        An attempt that writes a file (a reduce, a map of a job without reduces) succeeds when the file is in place, not
-        when the node reports. Called before the task can run again and before the job can end.
+        The core calls this hook once per attempt, before the task can run again and before the job can end.
+        An attempt that writes a file (a reduce, or a map of a job without reduces) succeeds when the file is
+        in place, which is later than the node's report.
         """
         ...
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Handle a heartbeat of a node, with or without free room. Called before `decide` is asked for the node."""
+        """Handle a heartbeat of a node, with or without free slots.
+
+        Called before `decide` for the same node.
+        """
         ...
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
         """Handle a change of the counters or the state of the job's stage of this kind.
 
-        Called before the next call of `decide`; several changes in between are reported by one call.
+        The core calls this hook before the next call of `decide`. One call reports all changes since the last
+        call.
         """
         ...
 
     def tick(self, view: View) -> None:
-        """Do periodic work. Called about once a heartbeat interval even if no heartbeat arrives, after all pending
-        `changed` calls and before `preempt`."""
+        """Do periodic work, about once per heartbeat interval, even if no heartbeat arrives.
+
+        The core calls this hook after all pending `changed` calls and before `preempt`.
+        """
         ...
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Return attempts to stop now. Called on every tick; PolicyError if an attempt is not live."""
+        """Return attempts to stop now.
+
+        Called on every tick. Raises PolicyError for an attempt that is not live.
+        """
         ...
 
 
 class Speculation(Protocol):
-    """Proposes copies of slow tasks for slots that the policy leaves free. `ended`, `finished` and `tick` are as in
-    `Hooks`."""
+    """An object that proposes copies of slow tasks for the slots that the policy leaves free.
+
+    The methods `ended`, `finished` and `tick` are the hooks of `Hooks`.
+    """
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a proposal with `speculative=True` to copy a running task of this kind to `node`; None for no copy."""
+        """Return a proposal to copy a running task to `node`, with `speculative=True`; None for no copy."""
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None: ...
@@ -178,50 +209,76 @@ class Speculation(Protocol):
 
 
 class Order(Protocol):
-    """Axis 1 of a composed policy: the order in which jobs are offered a slot. An axis may also have hooks (`Hooks`).
+    """Axis 1 of a composed policy: the order in which jobs are offered a slot. An axis may also have `Hooks`.
 
-    An order that offers different jobs to different nodes also has `group_of(view, node)`. It returns a text that is
-    equal for nodes to which the same jobs are offered; a locality that plans for several nodes at once calls it.
+    An order that offers different jobs to different nodes also has the method `group_of(view, node)`, which
+    returns a string. Nodes with equal strings are offered the same jobs. Localities that plan for several
+    nodes at once call this method.
+
+    Example of a policy that serves the latest job first:
+
+        >>> import schedbed
+        >>> from schedbed.policy import Composed, shipped_axis
+        >>> class LatestFirst:
+        ...     def jobs(self, view, node, kind):
+        ...         return reversed([job for job in view.jobs.values() if job.stage(kind).ready])
+        >>> class Latest(Composed):
+        ...     def __init__(self):
+        ...         greedy, slots = shipped_axis("locality", "greedy"), shipped_axis("admission", "slots")
+        ...         super().__init__(LatestFirst(), greedy, slots)
+        >>> jobs = [{"name": x, "app": "synthetic", "maps": 4, "map": {"cpu": "10s"}} for x in ("a", "b")]
+        >>> scenario = {"name": "tiny", "cluster": {"nodes": 1}, "workload": {"jobs": jobs}}
+        >>> result = schedbed.run(scenario, policies=[Latest], machines="sim")
+        >>> list(result.jobs.sort_values("finish")["name"])
+        ['b', 'a']
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the jobs whose stage of this kind is ready, in the order in which they are offered the slot."""
+        """Return the jobs with a ready stage of this kind, first the job that is offered the slot first."""
         ...
 
 
 class Locality(Protocol):
-    """Axis 2 of a composed policy: which map of a job runs on the offered node, or why the job waits.
+    """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait.
 
-    A locality may also have `scan(view, node, jobs)`, a faster equivalent of the loop in `Composed.decide` over maps.
-    It is used only when the admission has `takes_any`.
+    A locality may also have the method `scan(view, node, jobs)`, a faster equivalent of the loop over jobs in
+    `Composed.decide`. `scan` is used for maps only, and only if the admission has `takes_any`.
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Return a proposal for a map of the job, a text that says why the job waits, or None to record nothing."""
+        """Return a proposal for a map of the job, a text with the reason why the job waits, or None.
+
+        The text is recorded in the decisions table; None records nothing.
+        """
         ...
 
 
 class Admission(Protocol):
-    """Axis 3 of a composed policy: whether the node has room for another task of a job.
+    """Axis 3 of a composed policy: the check that a node has room for another task of a job.
 
-    `limits` is what the core enforces. An admission with a true attribute `takes_any` never refuses a job.
+    `limits` are the limits that the core enforces. An admission with a true attribute `takes_any` never
+    refuses a job.
     """
 
     limits: Limits
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Return whether any task of this kind could start on the node. Called once before the jobs; must be cheap."""
+        """Return whether any task of this kind could start on the node.
+
+        Called once per offer, so it must be cheap.
+        """
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Return why a task of this kind of the job cannot start on the node, or None if one can."""
+        """Return why the node has no room for a task of this kind of the job, or None if it has room."""
         ...
 
 
 def says(part: object, name: str) -> Any:
-    """Return the attribute `name` (such as `elidable`) of the part's own class or of the part; None if absent.
+    """Return the attribute `name`, such as `elidable`, of an axis or of the axis' own class; None if absent.
 
-    Attributes of parent classes are ignored: a promise of the parent need not hold for a subclass.
+    Attributes inherited from parent classes are ignored, because a promise of the parent may not hold for a
+    subclass.
     """
     return getattr(part, name) if name in vars(type(part)) or name in getattr(part, "__dict__", ()) else None
 
@@ -229,8 +286,12 @@ def says(part: object, name: str) -> Any:
 class Composed:
     """A policy composed of an order, a locality and an admission, which are independent of each other.
 
-    A hook of the composed policy calls the hooks of the three axes in this order. A hook that a subclass defines
-    replaces them. `limits` is the admission's.
+    order: chooses the sequence in which jobs are offered a slot.
+    locality: chooses the map that a job runs on the offered node.
+    admission: checks that the node has room for the task; its `limits` become the policy's limits.
+
+    Each hook of a composed policy calls the hooks of the order, the locality and the admission, one after the
+    other. A hook defined in a subclass replaces all three.
 
     Example:
 
@@ -265,12 +326,15 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes are elidable (see `Hooks`)."""
+        """Return whether all three axes are elidable: heartbeats that report no change may be skipped."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
     def acts_on_ticks(self) -> bool:
-        """Return whether the policy or an axis has `tick` or `preempt`; an axis with `preempts` false has none."""
+        """Return whether the policy or an axis has the hook `tick` or `preempt`.
+
+        The hook `preempt` of an axis does not count if the attribute `preempts` of the axis is false.
+        """
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
         return any(
@@ -279,7 +343,10 @@ class Composed:
         )
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return the proposal of the first job, in order, that takes the node; record the jobs before it as skipped."""
+        """Return the proposal of the first job, in order, that accepts the node; None if no job does.
+
+        Jobs that gave a reason not to start a task are recorded as skipped.
+        """
         if not self._room(node, kind):
             return None
         if self._scan is not None and kind is _MAP:
@@ -305,7 +372,10 @@ class Composed:
 
 
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
-    """Return one hook that calls all hooks in order. With `answers` it returns their results in one list."""
+    """Return a function that calls all hooks in order.
+
+    With `answers`, it returns the hooks' results in one list.
+    """
     if len(hooks) == 1:
         return hooks[0]
     return partial(_collect if answers else _call, tuple(hooks))

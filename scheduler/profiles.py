@@ -1,7 +1,7 @@
 """The profile store: measurements of jobs in earlier runs, as JSON values by kind and name, in SQLite.
 
-Policies never open it. The registry reads it once and passes plain values to policies, so that a replay of a journal
-makes the same decisions.
+Policies never open the store. The registry reads the store once and passes plain values to policies, so that
+a replay of the journal makes the same decisions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """Return the path of the user's store: `SCHEDBED_PROFILES`, else in the user's data folder. It need not exist."""
+    """Return the path of the user's store. The file may not exist.
+
+    The path is the environment variable `SCHEDBED_PROFILES` if set, else a file in the user's data folder.
+    """
     named = os.environ.get("SCHEDBED_PROFILES")
     if named:
         return Path(named)
@@ -33,14 +36,16 @@ def default_store() -> Path:
 
 
 def named_store(name: str) -> Path:
-    """Return the path of the named store: `store` is the user's own, any other name is a path."""
+    """Return the path of a store: the user's own store for the name `store`, else the name as a path."""
     return default_store() if name == "store" else Path(name)
 
 
 def frozen_store(name: str, copy: Path) -> str:
-    """Return the path of a copy of the store, to be used by a run; `none` if the store does not exist.
+    """Copy the store to the path `copy` for one run and return that path; `none` if the store does not exist.
 
-    Other processes may write to the store meanwhile, and a JobTracker that restarts must read the same values again.
+    A run needs a copy because other processes may write to the store, and a restarted JobTracker must read
+    the same values again. If the store is damaged, its name is returned, and the readers of the store report
+    the error.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -48,26 +53,26 @@ def frozen_store(name: str, copy: Path) -> str:
         with closing(sqlite3.connect(named_store(name))) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
     except sqlite3.DatabaseError:
-        return name  # the error is reported by its readers
+        return name  # The readers of the store report the error.
     return str(copy)
 
 
 class ProfileStore:
-    """A profile store, opened for each call. `kind` names the meaning of the values (resources, demand, ...), `name`
-    their owner.
+    """A profile store. The SQLite file is opened for each call.
 
-    Every method raises BadInput if the file is not a profile store.
+    `kind` is the type of the values, such as resources or demand. `name` identifies the object described by
+    the values, such as a job name. Every method raises BadInput if the file is not a profile store.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Return the last saved values; None without any."""
+        """Return the values last saved for the kind and name; None if there are none."""
         return self.load_all(kind).get(name)
 
     def load_all(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Return all values of that kind by name, sorted; empty if the file does not exist."""
+        """Return all values of the kind by name, sorted by name; empty if the file does not exist."""
         if not self.path.exists():
             return {}
         with self._open() as db:
@@ -75,7 +80,10 @@ class ProfileStore:
             return {name: json.loads(values) for name, values in rows}
 
     def save(self, kind: str, name: str, values: Mapping[str, Any], *, overwrite: bool = True) -> bool:
-        """Save JSON values. Returns False if there are values already and `overwrite` is off."""
+        """Save JSON values for the kind and name. Return whether the values were saved.
+
+        Existing values are kept if `overwrite` is false.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         verb = "REPLACE" if overwrite else "IGNORE"
         with self._open() as db:
@@ -86,7 +94,7 @@ class ProfileStore:
             return done.rowcount > 0
 
     def clear(self, kind: str, name: str) -> None:
-        """Delete the values, if any."""
+        """Delete the values of the kind and name, if any."""
         if self.path.exists():
             with self._open() as db:
                 db.execute("DELETE FROM profiles WHERE kind = ? AND name = ?", (kind, name))

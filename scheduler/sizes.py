@@ -1,7 +1,8 @@
-"""The scenario's `sizes`: what policies can know of the costs of tasks before these run.
+"""The scenario setting `sizes`: true, estimated or hidden task costs for policies.
 
-Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true, since the
-NameNode tells them to everybody. Profiles of earlier runs are chosen with `profiles`.
+Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true, because
+the NameNode reports them to all clients. Profiles of earlier runs are chosen by the policy parameter
+`profiles`.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ FORMS = "true, hidden, estimated, {estimated: {error: 0.5}}"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A setting of `sizes`. `kind` is true, estimated or hidden.
+    """A value of the scenario setting `sizes`. `kind` is true, estimated or hidden.
 
-    An estimate is the true cost times exp(`error` x a standard normal): one factor for all maps of a job, another for
-    all its reduces, drawn from the run's seed and the job's id.
+    An estimated cost is the true cost times exp(`error` x a standard normal number). Each job has one factor
+    for all its maps and another for all its reduces, drawn from the run's seed and the job's id.
     """
 
     kind: str = "true"
     error: float = 0.0
 
     def shown(self, job: JobSpec, seed: int) -> JobSpec:
-        """Return the job as policies can read it."""
+        """Return the job with its costs as policies can read them: true, estimated, or hidden."""
         if self.kind == "hidden":
             return _without_costs(job)
         if self.kind == "estimated":
@@ -52,7 +53,7 @@ TRUE_SIZES = Sizes()
 
 
 def make_sizes(given: Any) -> Sizes:
-    """Return the sizes that a scenario asks for. Raises BadInput for an unknown value."""
+    """Return the `Sizes` for a value of the scenario setting. Raises BadInput for an unknown value."""
     if given is True or given == "true":
         return TRUE_SIZES
     if given == "hidden":
@@ -89,7 +90,7 @@ def _hidden(name: str) -> property:
 
 
 class SpecWithoutCosts(JobSpec):
-    """A job whose costs cannot be read."""
+    """A job specification with hidden costs: reading `map_costs` or `reduce_costs` raises TypeError."""
 
     __slots__ = ()
     map_costs = _hidden("map_costs")  # type: ignore[assignment]

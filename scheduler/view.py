@@ -1,8 +1,8 @@
-"""The read-only view of the cluster that a policy decides on.
+"""The read-only view of the cluster from which a policy decides.
 
-`View` is the first argument of every call of a policy. Its jobs, tasks, attempts and nodes are the core's own objects
-behind read-only types: they show the state at the moment of the call and nothing is copied. A policy must therefore
-keep ids and numbers between calls, not objects. Times are seconds since the run's start, sizes bytes.
+Every method of a policy that takes a view takes a `View` as its first argument. The view's jobs, tasks,
+attempts and nodes show the state at the moment of the call; nothing is copied. A policy must therefore keep
+ids and numbers between calls, not objects. All times are seconds since the run's start; all sizes are bytes.
 
 Example of a policy that starts tasks of the job with the fewest unstarted tasks:
 
@@ -36,23 +36,26 @@ from schedbed.tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskK
 
 
 class TallyView(Protocol):
-    """Sums over all jobs of one user or queue, for one kind of task. The counters mean the same as in `StageView`."""
+    """The sums of the task counters over all jobs of one user or one queue, for one kind of task.
+
+    The counters have the same meaning as in `StageView`.
+    """
 
     @property
     def name(self) -> str: ...  # The name of the user or queue.
     @property
-    def running(self) -> int: ...  # Live attempts, those being killed included.
+    def running(self) -> int: ...  # Number of live attempts, including attempts being killed.
     @property
-    def killing(self) -> int: ...  # Of the running: told to stop.
+    def killing(self) -> int: ...  # Number of the running attempts that are being killed.
     @property
-    def unstarted(self) -> int: ...  # Tasks that no attempt runs.
+    def unstarted(self) -> int: ...  # Number of tasks in the state unstarted.
 
 
 class AttemptView(Protocol):
-    """An attempt: one execution of a task on a node.
+    """An attempt: one execution of a task on a node. Times are seconds since the run's start.
 
-    A live attempt is assigned, running or killing. An attempt that writes a file is then committing until its output
-    is in place. The final state is succeeded, failed, killed or lost. Times are seconds since the run's start.
+    A live attempt is in the state assigned, running or killing. An attempt that writes a file then is in the
+    state committing until the file is in place. The final state is succeeded, failed, killed or lost.
     """
 
     @property
@@ -70,17 +73,17 @@ class AttemptView(Protocol):
     @property
     def assigned_s(self) -> float: ...  # Time of the launch, s.
     @property
-    def started_s(self) -> float | None: ...  # Time of the start on the node, s; None before.
+    def started_s(self) -> float | None: ...  # Time of the start on the node, s; None if not started.
     @property
     def progress(self) -> float: ...  # Progress from 0 to 1, as of the node's last heartbeat.
     @property
     def phase(self) -> str: ...  # Current phase: map, shuffle, sort or reduce; empty before the start.
     @property
-    def locality(self) -> str: ...  # Distance to the input: node, rack or off; off for reduces.
+    def locality(self) -> str: ...  # Where the input is: node, rack or off (elsewhere); off for reduces.
     @property
     def end_s(self) -> float: ...  # Time of the end as reported by the node, s; 0 before.
     @property
-    def counters(self) -> Counters: ...  # CPU seconds and bytes used; all 0 before the end.
+    def counters(self) -> Counters: ...  # CPU seconds and numbers of bytes used; all 0 before the end.
     @property
     def reason(self) -> str: ...  # Why the attempt failed or was killed; empty otherwise.
 
@@ -107,13 +110,13 @@ class TaskView(Protocol):
     @property
     def state(self) -> str: ...  # unstarted, running, committing or done.
     @property
-    def failures(self) -> int: ...  # Number of failed attempts; the fourth fails the job.
+    def failures(self) -> int: ...  # Number of failed attempts; the job fails at the fourth.
     @property
     def attempts(self) -> Sequence[AttemptView]: ...  # Live attempts of the task.
 
 
 class StageView(Protocol):
-    """All tasks of one kind (maps or reduces) of a job, with counters that are kept up to date."""
+    """All tasks of one kind (maps or reduces) of a job, with counters that the core keeps up to date."""
 
     @property
     def kind(self) -> TaskKind: ...  # TaskKind.MAP or TaskKind.REDUCE.
@@ -122,25 +125,28 @@ class StageView(Protocol):
     @property
     def demand(self) -> Demand: ...  # Resources that each task declares: `memory_bytes`, `vcores`.
     @property
-    def total(self) -> int: ...  # Number of tasks.
+    def total(self) -> int: ...  # Number of tasks of the stage.
     @property
-    def unstarted(self) -> int: ...  # Tasks that no attempt runs and that are not done.
+    def unstarted(self) -> int: ...  # Number of tasks in the state unstarted.
     @property
-    def running(self) -> int: ...  # Live attempts, including copies and attempts being killed.
+    def running(self) -> int: ...  # Number of live attempts, including copies and attempts being killed.
     @property
-    def killing(self) -> int: ...  # Of the running: told to stop.
+    def killing(self) -> int: ...  # Number of the running attempts that are being killed.
     @property
-    def done(self) -> int: ...  # Tasks whose output is in place.
+    def done(self) -> int: ...  # Number of tasks whose output is in place.
     @property
-    def ready(self) -> bool: ...  # True if a task may start; reduces wait for 5% of the maps.
+    def ready(self) -> bool: ...  # True if a task can start; reduces wait for 5% of the maps.
     @property
-    def user(self) -> TallyView: ...  # Sums of this kind over all jobs of the job's user.
+    def user(self) -> TallyView: ...  # Counters for this kind of task over all jobs of the job's user.
     @property
-    def queue(self) -> TallyView: ...  # Sums of this kind over all jobs of the job's queue.
+    def queue(self) -> TallyView: ...  # Counters for this kind of task over all jobs of the job's queue.
 
 
 class JobView(Protocol):
-    """A job. The methods that return a map or reduce find one in constant time; all return None if there is none."""
+    """A job.
+
+    The methods that find an unstarted map or reduce take constant time and return None if there is none.
+    """
 
     @property
     def job(self) -> str: ...  # The job's id, such as `job_0001`.
@@ -163,7 +169,7 @@ class JobView(Protocol):
     @property
     def state(self) -> str: ...  # running, then succeeded, failed or killed.
     @property
-    def finish_s(self) -> float | None: ...  # Time of the end, s; None before.
+    def finish_s(self) -> float | None: ...  # Time of the end, s; None while the job runs.
     @property
     def maps(self) -> StageView: ...  # The job's map tasks.
     @property
@@ -171,39 +177,45 @@ class JobView(Protocol):
     @property
     def attempts(self) -> Mapping[str, AttemptView]: ...  # Live attempts of all tasks of the job, by id.
     @property
-    def excluded(self) -> Mapping[NodeId, None]: ...  # Nodes with failures of the job, see `View.avoids`.
+    def excluded(self) -> Mapping[NodeId, None]: ...  # Nodes that the job may avoid, see `View.avoids`.
 
     def stage(self, kind: TaskKind) -> StageView:
-        """Return `maps` or `reduces`."""
+        """Return `maps` for TaskKind.MAP, or `reduces` for TaskKind.REDUCE."""
         ...
 
     def local_map(self, node: NodeId) -> TaskView | None:
-        """Return an unstarted map with a replica of its input on that node."""
+        """Return an unstarted map with a replica of its input on that node, or None."""
         ...
 
     def rack_map(self, rack: str) -> TaskView | None:
-        """Return an unstarted map with a replica of its input in that rack."""
+        """Return an unstarted map with a replica of its input in that rack, or None."""
         ...
 
     def free_map(self) -> TaskView | None:
-        """Return an unstarted map whose input has no location, such as a map without input."""
+        """Return an unstarted map whose input has no location, such as a map without input, or None."""
         ...
 
     def any_map(self) -> TaskView | None:
-        """Return any unstarted map."""
+        """Return any unstarted map, or None."""
         ...
 
     def whole_map(self, rack: str) -> TaskView | None:
-        """Return an unstarted map that may be split (`Proposal.split`), preferably with its input in that rack."""
+        """Return an unstarted map that can be split (`Proposal.split`), or None.
+
+        A map with a replica of its input in that rack is preferred.
+        """
         ...
 
     def any_reduce(self) -> TaskView | None:
-        """Return any unstarted reduce; None also while reduces wait for the first 5% of the maps."""
+        """Return any unstarted reduce, or None. None also while reduces wait for the first 5% of the maps."""
         ...
 
 
 class NodeView(Protocol):
-    """An emulated node. An attempt holds its slot, memory and vcores from its launch, before the node starts it."""
+    """An emulated node.
+
+    An attempt occupies its slot, memory and vcores from its launch, before the node starts it.
+    """
 
     @property
     def node(self) -> NodeId: ...  # The node's name, such as `n3`.
@@ -216,28 +228,28 @@ class NodeView(Protocol):
     @property
     def alive(self) -> bool: ...  # True while the node sends heartbeats.
     @property
-    def usage(self) -> Usage: ...  # CPU, disk, network (shares of declared rates), memory; last heartbeat.
+    def usage(self) -> Usage: ...  # Shares of CPU, disk and network rates, bytes of memory; last heartbeat.
     @property
     def attempts(self) -> Mapping[str, AttemptView]: ...  # Live attempts on the node, by id.
     @property
-    def running_maps(self) -> int: ...  # Live map attempts on the node.
+    def running_maps(self) -> int: ...  # Number of live map attempts on the node.
     @property
-    def running_reduces(self) -> int: ...  # Live reduce attempts on the node.
+    def running_reduces(self) -> int: ...  # Number of live reduce attempts on the node.
     @property
-    def free_memory_bytes(self) -> int: ...  # Memory not claimed by live attempts, bytes.
+    def free_memory_bytes(self) -> int: ...  # Memory not reserved by live attempts, bytes.
     @property
-    def free_vcores(self) -> int: ...  # Cores not claimed by live attempts.
+    def free_vcores(self) -> int: ...  # Number of cores not reserved by live attempts.
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Return the number of free slots of that kind."""
+        """Return the number of free slots of this kind on the node."""
         ...
 
 
 class View(Protocol):
-    """The cluster at the time `now_s`: its jobs, its nodes, and questions about them.
+    """The state of the cluster at the time `now_s`: its jobs and nodes, with queries about slots and room.
 
-    `random` is a generator seeded with the run's seed. It draws the same numbers when the JobTracker replays its
-    journal after a crash; a policy must use no other randomness.
+    `random` is a random generator with the run's seed. It draws the same numbers when the JobTracker replays
+    its journal after a crash. A policy must use no other source of random numbers.
     """
 
     @property
@@ -249,31 +261,35 @@ class View(Protocol):
     @property
     def seed(self) -> int: ...  # The run's seed.
     @property
-    def random(self) -> Coin: ...  # A `random.Random` from the run's seed; use no other.
+    def random(self) -> Coin: ...  # A `random.Random` seeded with the run's seed; use no other.
     @property
-    def sizes(self) -> str: ...  # Which costs `job.spec` shows: true, estimated or hidden.
+    def sizes(self) -> str: ...  # The kind of task costs in `job.spec`: true, estimated or hidden.
     @property
     def jobs(self) -> Mapping[str, JobView]: ...  # Jobs that have not ended, by id, in order of submission.
     @property
-    def nodes(self) -> Mapping[NodeId, NodeView]: ...  # All nodes, also lost ones, by name.
+    def nodes(self) -> Mapping[NodeId, NodeView]: ...  # All nodes, including lost nodes, by name.
 
     def slots(self, kind: TaskKind) -> int:
-        """Return the number of slots of that kind on all live nodes."""
+        """Return the total number of slots of this kind, free and occupied, on all live nodes."""
         ...
 
     def fits(self, node: NodeView, stage: StageView) -> bool:
-        """Return whether the node has room for another task of that stage, by the policy's `Limits`."""
+        """Return whether the node has room for another task of the stage under the policy's `Limits`."""
         ...
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """Return whether the job avoids the node after failures there, because a better node could run the task.
+        """Return whether the job avoids the node for tasks of this kind, because of failures on the node.
 
-        Reasons to avoid a node, strongest first: the node's disk is full and an attempt failed for that reason; the
-        job's attempts failed there three times; a task of this kind failed there and waits to run again. A node is
-        avoided while another node with a weaker reason or none could run the task.
+        A job has up to three reasons to avoid a node. Strongest first: an attempt failed because the node's
+        disk was full, and the disk is still full; three attempts of the job failed on the node; a task of
+        this kind failed on the node and waits to run again. The job avoids the node only while another live
+        node, with a weaker reason or none, could run the task.
         """
         ...
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Record that the job was offered this node and did not take it. Does nothing unless `records_skips`."""
+        """Record in the decisions table that the job was offered this node and declined, with the reason.
+
+        Does nothing unless `records_skips` is true.
+        """
         ...

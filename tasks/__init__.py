@@ -1,1 +1,3 @@
-"""Jobs and what they execute: ids, specifications, applications, workloads and trace readers."""
+"""Jobs and the code that their tasks execute: ids, specifications, applications, workloads and trace
+readers.
+"""

@@ -1,4 +1,4 @@
-"""Executes one task attempt from its specification to its report, in a forked process of its own."""
+"""Executes one task attempt, from its specification to its report, in a separate forked process."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ REASON_CHARS = 300
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run the attempt. Return the process's exit code: 0 succeeded, 1 failed (the report says why).
+    """Run an attempt on a live node. Return the exit code of its process: 0 if it succeeded, 1 if it failed.
 
-    `limited` limits the attempt to its core while its own code runs. Must be called from the main thread of a process
-    that nothing else uses, since it takes SIGPROF and the CPU clock.
+    The file `report.json` has the reason of a failure. `limited` limits the attempt to one core while the
+    attempt's own code runs. Must be called from the main thread of a process that has no other use, since it
+    uses SIGPROF and the process's CPU clock.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
@@ -48,8 +49,10 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
 def _paced(
     limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
 ) -> Iterator[None]:
-    """Limit the attempt in the block to its core by sleeping. The budget is the client's, so that the pacer knows
-    when it is locked."""
+    """Limit the attempt in the block to one emulated core by sleeping.
+
+    `budget` must be the object that the client uses, so that the pacer sees when its buckets are locked.
+    """
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
         client.settle_cpu_by(pacer.settle)
@@ -64,11 +67,11 @@ def _paced(
 def _paid_in_full(
     limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
 ) -> Iterator[None]:
-    """Limit the attempt by `limited`, and wait at its end until it took as long as its CPU time takes on one emulated
-    core.
+    """Limit the attempt in the block by `limited`, and wait at the end if the attempt ran too fast.
 
-    A quota lets a process use each period's share at once, and up to a tick of the kernel more, which later periods
-    pay for. An attempt that ended in between would be too short by that time.
+    A CPU quota lets a process use a period's share early, and up to a kernel tick more, and compensates in
+    later periods. An attempt that ends before the compensation has run too fast. The wait extends its
+    duration to that of the same CPU time on one emulated core.
     """
     began_s, used_s = steady.now_s(), 0.0
     try:
@@ -79,7 +82,7 @@ def _paid_in_full(
             finally:
                 used_s = own_cpu_s() - began_cpu_s
     finally:
-        # The limit is eased in the meantime, so that the report does not wait for the quota's next period.
+        # The limit has ended here, so the report does not wait for the quota's next period.
         owed_s = cpu_debt_s(used_s, core_speed, steady.now_s() - began_s)
         if owed_s > 0:
             steady.sleep(owed_s)
@@ -95,10 +98,10 @@ def run_on(
     stretch: float = 1.0,
     changes: StretchFile | None = None,
 ) -> int:
-    """Run the attempt on any node, see `run_attempt`. Write status and report below `root`/attempts, a traceback to
-    stderr.
+    """Run an attempt with any implementation of `AttemptNode`; see `run_attempt` for the exit code.
 
-    `core_speed` is the number of host core-seconds of an emulated core per emulated second.
+    Write the status and the report below `root`/attempts, and a traceback to stderr. `core_speed` is the
+    number of host core-seconds that an emulated core provides per emulated second.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
@@ -112,7 +115,7 @@ def run_on(
             state, reason = "failed", reason_of(error, spec.memory_bytes)
             _make_room(scratch)
             traceback.print_exception(error)
-    # Only now is the CPU time paid for that the attempt has used.
+    # The end of the block has paid for all CPU time of the attempt.
     counters = node.meter.counters(progress.setup_cpu_s)
     end_s = progress.now_s()
     write_report(scratch / "report.json", state, reason, progress.started_s, end_s, counters, partitions)
@@ -122,7 +125,10 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """Run the task. Return the bytes of each partition of a map's output; none for other tasks."""
+    """Run the task's application.
+
+    Return the size in bytes of each partition of a map's output; [] for other tasks.
+    """
     app = app_of(spec)
     params = app.params(spec.params)
     if spec.kind is TaskKind.MAP:
@@ -136,13 +142,13 @@ def _run(
 
 
 def _make_room(scratch: Path) -> None:
-    """Delete what a failed attempt has written, so that on a full disk at least its report fits."""
+    """Delete the data files of a failed attempt, so that its report fits even on a full disk."""
     for path in (*scratch.glob("spill-*"), *scratch.glob("copy-*"), *scratch.glob("output/*")):
         path.unlink(missing_ok=True)
 
 
 def reason_of(error: Exception, memory_bytes: int) -> str:
-    """Return why an attempt failed, as one line."""
+    """Return the reason of an attempt's failure as one line, such as "disk full"."""
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

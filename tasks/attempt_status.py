@@ -1,4 +1,6 @@
-"""Data from an attempt to its agent: the status file while it runs, its counters, and the report at its end."""
+"""Data that an attempt passes to its agent: a status file while it runs, its counters, and its final
+report.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,19 @@ OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace the file at `path` by one line of JSON, atomically for readers."""
+    """Replace the file at `path` atomically by one line of JSON."""
     aside = path.with_name(path.name + ".tmp")
     aside.write_text(json.dumps(value) + "\n")
     aside.replace(path)
 
 
 class StatusFile:
-    """The attempt's `status` file with progress (0 to 1) and phase, rewritten at most every 0.2 s.
+    """The `status` file of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
-    Times are emulated seconds since the run's start, which was at the time of day `epoch_s`. An emulated second lasts
-    `stretch` real ones, or what the run's `changes` say. Created when the attempt's own code begins: earlier CPU time
-    of this process (`setup_cpu_s`) is the emulation's.
+    Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
+    of real seconds per emulated second, unless the run changes it by the file `changes`. The object is
+    created when the attempt's own code begins, and `setup_cpu_s` is the CPU time that this process used
+    before, for the emulation.
     """
 
     def __init__(
@@ -55,7 +58,7 @@ class StatusFile:
         self._phase = ""
 
     def now_s(self) -> float:
-        """Return seconds since the run's start."""
+        """Return the emulated seconds since the run's start."""
         if self._changes is None:
             return (self._clock() - self._epoch_s) / self._stretch
         emulated = self._changes.time
@@ -67,7 +70,7 @@ class StatusFile:
         return self._stretch if self._changes is None else self._changes.time.stretch_at(self._clock())
 
     def report(self, phase: str, progress: float) -> None:
-        """Write phase and progress. A new phase is written immediately."""
+        """Write phase and progress, at most every 0.2 s. A new phase is written immediately."""
         now_s = self.now_s()
         if now_s < self._next_s and phase == self._phase:
             return
@@ -77,37 +80,41 @@ class StatusFile:
         write_json(self._path, line)
 
     def touch(self) -> None:
-        """Update the file's time as a sign of life, though there may be no progress."""
+        """Update the modification time of the file, which tells the agent that the attempt is alive."""
         with contextlib.suppress(OSError):
             os.utime(self._path)
 
 
 class Meter:
-    """An attempt's counters while it runs. `add` may be called from any thread."""
+    """The counters of a running attempt. `add` may be called from any thread."""
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def add(self, name: str, amount: int) -> None:
-        """Add to the counter of that name (a field of Counters)."""
+        """Add `amount` to the counter `name`, which is a field of `Counters`."""
         with self._lock:
             self._values[name] = self._values.get(name, 0) + amount
 
     def mark(self, name: str, at_s: float) -> None:
-        """Set a time (`shuffle_end`, `sort_end`), seconds since the run's start."""
+        """Set the time `name` (`shuffle_end` or `sort_end`) to `at_s`, in seconds since the run's start."""
         self._values[name] = at_s
 
     def counters(self, setup_cpu_s: float = 0.0) -> Counters:
-        """Return the counters so far, with the CPU time and peak memory of this process and its waited-for children,
-        without setup."""
+        """Return the counters so far, with CPU time and peak memory of this process and its ended children.
+
+        The CPU time is reduced by `setup_cpu_s`, which this process used for its setup.
+        """
         peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
         return Counters(**own, cpu_s=cpu_s() - setup_cpu_s, memory_peak_bytes=peak_bytes)
 
 
 def cpu_s() -> float:
-    """Return the CPU time of this process and of its waited-for children."""
+    """Return the CPU time in seconds of this process and of its children that have ended and were waited
+    for.
+    """
     children = resource.getrusage(CHILDREN)
     return own_cpu_s() + children.ru_utime + children.ru_stime
 
@@ -121,6 +128,6 @@ def write_report(
     counters: Counters,
     partitions: list[int],
 ) -> None:
-    """Write `report.json`, the attempt's report (fields of AttemptReport without the id)."""
+    """Write the attempt's final report, a JSON file with the fields of `AttemptReport` except the id."""
     report = {"state": state, "reason": reason, "start_s": start_s, "end_s": end_s}
     write_json(path, {**report, "counters": asdict(counters), "partitions": partitions})

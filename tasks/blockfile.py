@@ -1,5 +1,7 @@
-"""Block files: the bytes, and beside them a file of checksums (a CRC-32 per 64 KiB). Written once, verified when
-read."""
+"""Block files: the data of a block, and a second file with a CRC-32 checksum for each 64 KiB.
+
+A block is written once, and its checksums are verified when it is read.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,16 @@ Piece = bytes | bytearray
 
 
 class CorruptBlock(Exception):
-    """A block's bytes do not match its checksums, or the two files do not belong together."""
+    """Raised if a block's data does not match its checksums, or its checksum file is unusable."""
 
 
 def crc_path(path: Path) -> Path:
-    """Return the path of the checksums of the block at `path`."""
+    """Return the path of the checksum file of the block at `path`."""
     return path.with_name(path.name + ".crc")
 
 
 class BlockWriter:
-    """Writes a block aside and renames it into place at a clean exit; after an exception nothing is left.
+    """Writes a block to a temporary file and renames it at a clean exit. After an exception no file is left.
 
     `length` is the number of bytes written so far.
     """
@@ -44,7 +46,7 @@ class BlockWriter:
         return self
 
     def write(self, data: Buffer) -> None:
-        """Append `data`."""
+        """Append `data` to the block."""
         view = memoryview(data).cast("B")
         at = 0
         while at < len(view):
@@ -86,10 +88,10 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 
 def read_verified(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a block in verified pieces of at most 1 MiB. `end` is limited to the block's
-    length.
+    """Yield the bytes [start, end) of a block in verified pieces of at most 1 MiB.
 
-    Raises CorruptBlock if a checksum does not match, FileNotFoundError if there is no such block.
+    `end` is limited to the block's length. Raises CorruptBlock if a checksum does not match,
+    FileNotFoundError if there is no such block.
     """
     with path.open("rb", buffering=0) as file:
         length = os.fstat(file.fileno()).st_size

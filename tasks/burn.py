@@ -1,4 +1,4 @@
-"""Synthetic work: CPU time that is burned by the process's CPU clock, and meaningless bytes."""
+"""Synthetic work of tasks: consumption of CPU time, and random bytes to write."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from schedbed.tasks.chance import array_chance
 from schedbed.tasks.pacing import own_cpu_s
 
 PATTERN_BYTES = 256 * 1024
-TURNS = 500  # of the loop between two looks at the clock: about 0.03 ms, 0.6 ms on a twentieth of a core
+TURNS = 500  # Loop iterations between two clock reads: 0.03 ms; 0.6 ms on 1/20 of a core.
 
 
 def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = own_cpu_s) -> None:
-    """Compute until this process has used `until_cpu_s` of CPU time since its start. `tick` is called repeatedly."""
+    """Compute until this process has used `until_cpu_s` seconds of CPU time since its start.
+
+    Call `tick` repeatedly.
+    """
     value = 1
     while cpu_clock() < until_cpu_s:
         for _ in range(TURNS):
@@ -21,11 +24,11 @@ def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], f
 
 
 class Filler:
-    """An endless sequence of incompressible bytes from a seed."""
+    """An endless sequence of incompressible bytes, determined by the seed and the names."""
 
     def __init__(self, seed: int, *names: object) -> None:
         self._seed, self._names = seed, names
-        self._pattern = memoryview(b"")  # made for the first piece: an attempt may write nothing
+        self._pattern = memoryview(b"")  # Created for the first piece, since an attempt may write nothing.
         self._at = 0
 
     def take(self, length: int) -> Iterator[memoryview]:

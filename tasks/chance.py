@@ -1,4 +1,7 @@
-"""Random generators by name. The only file of the project that makes them."""
+"""Random number generators that depend on a seed and on names.
+
+All generators of the project are created here.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,20 @@ if TYPE_CHECKING:
     import numpy as np
 
 Coin = random.Random
-"""The type of a generator, for who takes one."""
+"""The type of a generator, for annotations."""
 
 
 def chance(seed: int, *names: object) -> random.Random:
-    """Return a generator that depends on the seed and the names only, the same in every process."""
+    """Return a random generator determined by the seed and the names, equal in every process."""
     return random.Random(_key(seed, names))
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:
-    """Return a generator of numpy arrays that depends on the seed and the names only. The numbers differ from those
-    of `chance`."""
-    import numpy as np  # an agent throws coins but needs no arrays, and starts in three quarters of the time without
+    """Return a numpy random generator determined by the seed and the names.
+
+    Its numbers differ from those of `chance` with the same arguments.
+    """
+    import numpy as np  # Without numpy an agent starts in three quarters of the time.
 
     digest = np.frombuffer(_key(seed, names).encode(), dtype=np.uint8)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([int(b) for b in digest])))

@@ -1,4 +1,4 @@
-"""The node of an attempt as the attempt sees it. Made by the agent, passed to each fork."""
+"""The settings of a node that its attempts need. The agent creates them and passes them to each fork."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from schedbed.tasks.specs import NodeId
 
 FULL_DISK = "disk-full"
-"""A file of that name in the node's `root` says that a fault has filled its disk."""
+"""A file with this name in the node's `root` means that a fault has filled the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """A node as its attempts see it.
+    """A node's settings for its attempts.
 
-    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and `attempts/<attempt>/`
-    (scratch, `status`, `report.json`). `budget` is the mapped file of the node's software budgets (`tasks.pacing`),
-    None without limits. `pace_cpu` is False if a cgroup already limits the CPU. `authority` is the certificate
-    authority (PEM) of the agents' certificates, "" for clear text.
+    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and
+    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the mapped file of the node's
+    software budgets (`tasks.pacing`), None without limits. `pace_cpu` is False if a cgroup already limits the
+    CPU. `authority` is the certificate authority (PEM) of the agents' certificates, "" without TLS.
     """
 
     node: NodeId
@@ -27,14 +27,14 @@ class NodeContext:
     agent_url: str
     token: str
     root: Path
-    peers: Mapping[NodeId, str]  # agents' base URLs, this node's own included
+    peers: Mapping[NodeId, str]  # Base URLs of all agents, including this node's.
     racks: Mapping[NodeId, str]
-    epoch_s: float  # time of day of the run's start
-    core_speed: float  # of an emulated core, in host cores
-    stretch: float = 1.0  # real seconds that an emulated one lasts, at first when that may change
-    changes: Path | None = None  # the run's `StretchFile` where it may
+    epoch_s: float  # Time of day at the run's start.
+    core_speed: float  # Speed of an emulated core in host cores.
+    stretch: float = 1.0  # Real seconds per emulated second, at the start.
+    changes: Path | None = None  # The run's `StretchFile` if the stretch may change.
     budget: Path | None = None
-    shared_disk: Path | None = None  # the budget of the disk that the node shares, beside its own
+    shared_disk: Path | None = None  # Budget of a disk shared with other nodes.
     pace_cpu: bool = True
     authority: str = ""
 

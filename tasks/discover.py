@@ -1,5 +1,6 @@
-"""Discovery of extensions: what the modules of a package declare. An extension is one file, and no other list
-exists."""
+"""Discovery of extensions: values that the modules of a package declare. A new module needs no
+registration.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ Declared = TypeVar("Declared")
 
 
 def names_in(folder: Path) -> tuple[str, ...]:
-    """Return the names of a folder's modules in alphabetical order, without importing any."""
+    """Return the names of the modules in a folder in alphabetical order, without importing them."""
     return tuple(sorted(found.name for found in pkgutil.iter_modules([str(folder)]) if not found.ispkg))
 
 
 def declared(package: str, attribute: str, kind: type[Declared]) -> list[Declared]:
-    """Import all modules of a package. Return their values of `attribute`, in the order of their names.
+    """Import all modules of a package, and return the value of `attribute` of each, in order of module names.
 
-    Modules without the attribute are skipped. Raises TypeError if the attribute is of another type.
+    Modules without the attribute are skipped. Raises TypeError if a value is not of type `kind`.
     """
     paths: Iterable[str] = import_module(package).__path__
     found: list[Declared] = []

@@ -1,4 +1,4 @@
-"""The error for bad input, shared by all modules."""
+"""The exception for bad input, used by all modules."""
 
 from __future__ import annotations
 
@@ -7,4 +7,7 @@ DISK_FULL = "disk full"
 
 
 class BadInput(Exception):
-    """Bad input from the user (exit code 2). The message is one line: file, line or key, value, what was expected."""
+    """Bad input from the user (exit code 2).
+
+    The message is one line: the file, the line or key, the value, and the expected form.
+    """

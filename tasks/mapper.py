@@ -1,5 +1,7 @@
-"""The interface of a map attempt for its application: records of the split in chunks, a sorted partitioned output, or
-a file."""
+"""The interface between a map attempt and its application.
+
+It provides the records of the split in chunks, and takes a sorted partitioned output or an output file.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ PIECE_MIN_BYTES = 64 * 1024
 
 
 class MapTask:
-    """A running map attempt. `partitions` are the bytes of each reduce's part once it has ended."""
+    """A running map attempt. At its end, `partitions` has the size in bytes of each partition of the
+    output.
+    """
 
     def __init__(
         self,
@@ -38,14 +42,17 @@ class MapTask:
         self.core_speed = core_speed
         self.partitions: list[int] = []
         self.sort_buffer_bytes = buffer_bytes(params.get("sort_buffer", SORT_BUFFER_BYTES), spec.memory_bytes)
-        # What a collector takes at a time stays small beside its buffer.
+        # A piece is small compared with the collector's buffer.
         self._piece_bytes = max(PIECE_MIN_BYTES, self.sort_buffer_bytes // 32)
         self.root = root
         self.scratch = root / "attempts" / spec.attempt
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
-        """Yield the split's own records as chunks of whole records. `kind` is text, records or raw."""
+        """Yield the records that belong to the split, as chunks of whole records.
+
+        `kind` is text, records or raw.
+        """
         spec, done = self.spec, 0
         for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
             yield chunk
@@ -55,7 +62,10 @@ class MapTask:
             self.progress.report("map", 0.95 * done / max(1, spec.length))
 
     def read(self, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the split's file."""
+        """Yield the bytes [start, end) of the split's file in pieces.
+
+        Raises ValueError for a job without input.
+        """
         if self.spec.file is None:
             raise ValueError(f"{self.spec.app} reads input, but this job has none")
         for piece in self.node.read(self.spec.file, start, end):
@@ -63,11 +73,14 @@ class MapTask:
                 yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
-        """Feed the split to the collector, spill whenever it is full, and publish the merged output."""
+        """Feed the split to the collector, spill when it is full, and publish the merged output.
+
+        `kind` is the record kind as in `chunks`, and `form` the format of the sorted runs.
+        """
         self.gather(map(bytes, self.chunks(kind)), collector, form)
 
     def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
-        """Feed pieces of whole records to the collector; otherwise like `collect`."""
+        """Feed pieces of whole records to the collector, spill when it is full, publish the merged output."""
         writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
         for piece in pieces:
             if collector.buffered >= self.sort_buffer_bytes:
@@ -77,11 +90,14 @@ class MapTask:
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
-        """Make these partitions the map's output, for a map that needs no sorting."""
+        """Publish these partitions as the map's output, for a map that does not sort."""
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
-        """Return the output file of a map-only job's map."""
+        """Create and return the output file of this map in the block store.
+
+        Raises ValueError if the job has reduces.
+        """
         spec = self.spec
         if spec.output is None:
             raise ValueError(f"{spec.app} writes files from its maps, but this job has reduces")

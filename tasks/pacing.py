@@ -1,8 +1,9 @@
-"""Software enforcement of a node's declared rates: GCRA buckets in a mapped file, and pacing of CPU.
+"""Software enforcement of a node's declared rates: GCRA buckets in a mapped file, and pacing of CPU time.
 
-One file per node, mapped by its agent and its attempts, contains a bucket for CPU, disk and each direction of the
-network. Charges are first come, first served, in small pieces, which shares a rate max-min fairly. A bucket with
-`seek` gives less to several streams than to one; the file has a place for each active stream for that.
+One file per node contains a bucket for CPU, disk and each direction of the network. The node's agent and
+attempts map the file. Charges are served in order of arrival, in small pieces, so a rate is shared max-min
+fairly. A bucket with `seek` gives several streams less in total than one stream; the file has a cell for each
+active stream to count them.
 """
 
 from __future__ import annotations
@@ -22,75 +23,79 @@ from pathlib import Path
 
 NAMES = ("cpu", "disk", "tx", "rx")
 LINK_BUCKET = "tx"
-"""The bucket of a file of what several nodes share; its others are not used."""
-CPU_BANK_S = 0.02  # idle time that the CPU bucket banks: a sleep that ends late is made up for
+"""The bucket in use in the file of a link or disk that several nodes share."""
+CPU_BANK_S = 0.02  # Idle time that the CPU bucket saves, to compensate for late ends of sleeps.
 # A stream stands still whenever its process has used its share of a core: a tick of CPU time is up to 8 ms, which at a
 # twentieth of a core takes 160 ms. It may make up for that much at a time, else it never gets the declared rate.
 CATCH_UP_S = 0.25
-PIECE_S = 0.02  # `take` pays in pieces of about this long, so that streams alternate
-PIECE_MIN = 4096.0  # but not less than this many bytes a piece
-TICK_S = 0.005  # of own CPU time between two charges of a CpuPacer
+PIECE_S = 0.02  # Duration of the pieces that `take` charges, so that streams alternate.
+PIECE_MIN = 4096.0  # Least number of bytes in a piece.
+TICK_S = 0.005  # CPU time between two charges of a CpuPacer.
 WITHHELD = "withheld"
-"""The file in an attempt's folder with the seconds for which its agent has stopped it, a double; may be missing."""
+"""The file in an attempt's folder with the seconds for which its agent has stopped it (a double). May be missing."""
 
 _DECLARED, _RATE, _TAT, _USED, _SEEK, _FIELDS = 0, 1, 2, 3, 4, 5
 _FIRST_PLACE = len(NAMES) * _FIELDS
-PLACES = 64  # of streams through a bucket that seeks; more count as 64
+PLACES = 64  # Most streams that are counted in a bucket with `seek`.
 _SIZE_BYTES = (_FIRST_PLACE + PLACES) * 8
-EXPIRES_S = 1.0  # a stream that makes no progress for longer is not counted, nor one of a killed process
+EXPIRES_S = 1.0  # A stream without progress for this time (such as of a killed process) is not counted.
 
 SOCKET_S = 0.02
 SOCKET_MIN_BYTES = 16 * 1024
 
 
 def socket_bytes(rate_bps: float) -> int:
-    """Return the buffer size of a socket at a NIC of this rate; 0 leaves the kernel's own.
+    """Return the buffer size in bytes of a socket for a network interface of this rate; 0 if the rate is 0.
 
-    The kernel would take megabytes from a sender before the receiver's NIC has let them in, so that a transfer would
-    not be limited at both ends. The kernel doubles this size.
+    Without this limit, the kernel takes megabytes from a sender before the receiver's interface has let them
+    in, and a transfer is not limited at both ends. The kernel doubles the size. A size of 0 means the
+    kernel's own default.
     """
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 
 
 def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
-    """Return when a bucket of `rate` is level again after `amount` is charged (GCRA, paid afterwards).
+    """Return the time at which `amount`, charged to a bucket of `rate`, is paid (GCRA, paid afterwards).
 
-    `tat` is the same value after the previous charge; `since` is the earliest time at which the bucket may have been
-    used for this amount. Capacity that was unused before `since` is lost.
+    `tat` is the time at which the previous charge is paid. `since` is the earliest time at which this amount
+    may have used the bucket. Capacity that was unused before `since` is lost.
     """
     return max(tat, since) + amount / rate
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for what it charges `now`.
+    """Return the earliest time at which a stream may have used its bucket for its charge at `now`.
 
-    `level` is the start of the stream, later the time at which the previous charge was paid. So a stream makes up for
-    its own delays, at most `catch_up_s` at a time, and its first bytes are as slow as all others: an idle bucket
-    saves nothing for the next stream.
+    `level` is the start of the stream, later the time at which its previous charge was paid. So a stream
+    catches up after delays, by at most `catch_up_s`, and its first bytes are as slow as all others: an idle
+    bucket saves no capacity for the next stream.
     """
     return max(level, now - catch_up_s)
 
 
 def own_cpu_s() -> float:
-    """Return the CPU time of this process, all threads, to the microsecond.
+    """Return the CPU time in seconds of all threads of this process, with a resolution of a microsecond.
 
-    `time.process_time` is not used: while an ITIMER_PROF is armed, Linux moves that clock by whole ticks of 4 ms.
+    `time.process_time` is not used: while an ITIMER_PROF is armed, Linux advances that clock by whole ticks
+    of 4 ms.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
-    """Return the seconds that an attempt must wait so that `used_s` of CPU time took as long as on one emulated
-    core."""
+    """Return the seconds that an attempt must still wait to be as slow as one emulated core.
+
+    `used_s` is its CPU time and `elapsed_s` its duration so far, on a core of `core_speed` host cores.
+    """
     return max(0.0, used_s / core_speed - elapsed_s)
 
 
 class Budget:
     """The buckets of one node, shared by all processes that open the same file.
 
-    Times are CLOCK_MONOTONIC, which all processes of a host share. fcntl locks end with their process, so that a
-    killed attempt never leaves a bucket locked.
+    Times are CLOCK_MONOTONIC, which is the same for all processes of a host. fcntl locks end with their
+    process, so a killed attempt never leaves a bucket locked.
     """
 
     def __init__(
@@ -104,17 +109,18 @@ class Budget:
         self._cells = memoryview(self._map).cast("d")
         self._clock = clock
         self._sleep = sleep
-        # Reentrant: a CpuPacer's handler may fire just after its own thread took this lock.
+        # Reentrant, since a CpuPacer's handler may run just after its own thread took this lock.
         self._lock = threading.RLock()
-        self.busy = False  # True while this process may hold a lock: a signal handler must not sleep then
+        self.busy = False  # True while this process may hold a lock: then a signal handler must not sleep.
 
     @classmethod
     def create(
         cls, path: Path, rates: Mapping[str, float | None], seek: Mapping[str, float] | None = None
     ) -> Budget:
-        """Create the file with these rates (units per second; None or 0 is unlimited) and open it.
+        """Create and open a file with these rates (units per second; None or 0 is unlimited).
 
-        The streams of a bucket with `seek` (at most one bucket per file) get rate / (1 + seek x (n - 1)) together.
+        If a bucket has `seek`, its n active streams share rate / (1 + seek x (n - 1)). At most one bucket of
+        a file has `seek`.
         """
         unknown = sorted(set(rates) - set(NAMES))
         if unknown:
@@ -129,7 +135,7 @@ class Budget:
 
     @classmethod
     def open(cls, path: Path) -> Budget:
-        """Open the file that `create` created."""
+        """Open a file that `create` has created."""
         return cls(path)
 
     def close(self) -> None:
@@ -141,10 +147,11 @@ class Budget:
     def reserve(
         self, name: str, amount: float, since: float | None = None, place: StreamPlace | None = None
     ) -> float:
-        """Charge `amount` and return the time at which it is paid; now if the rate is unlimited.
+        """Charge `amount` to the bucket `name`. Return the time at which it is paid; now if unlimited.
 
-        `since` is as in `next_tat`, by default now; `place` is the stream's. Charges above `PIECE_S` of the rate keep
-        others waiting, so callers charge in pieces (see `Stream.take`).
+        `since` is as in `next_tat`, by default now. `place` counts the stream. A charge of more than
+        `PIECE_S` seconds of the rate makes other streams wait, so callers charge in pieces (see
+        `Stream.take`).
         """
         with self._locked(name):
             cells = self._cells
@@ -163,11 +170,13 @@ class Budget:
             return paid_at
 
     def _streams(self, place: StreamPlace, now: float) -> int:
-        """Return the number of active streams including that of `place`, which gets a cell if it has none and one is
-        free."""
+        """Return the number of active streams, including the stream of `place`.
+
+        If `place` has no cell and a cell is free, `place` gets the cell.
+        """
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
-            place.cell = -1  # it stood still for long, and another stream has the cell
+            place.cell = -1  # The stream paused for long, and another stream has the cell.
         count, free = int(place.cell < 0), -1
         for cell in range(_FIRST_PLACE, _FIRST_PLACE + PLACES):
             if cell == place.cell or cells[cell] > now:
@@ -179,43 +188,44 @@ class Budget:
         return count
 
     def leave(self, place: StreamPlace) -> None:
-        """End a stream, so that it no longer counts. Takes no lock, since it may be called wherever a stream is
-        dropped."""
-        with contextlib.suppress(ValueError):  # the file was closed before
+        """Stop counting a stream. Takes no lock, since it is called wherever a stream object is deleted."""
+        with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
         place.cell = -1
 
     def stream(self, name: str, beyond: Stream | None = None) -> Stream:
-        """Return a stream: a file or transfer whose bytes pass this bucket piece by piece from now on, and the
-        buckets of `beyond`."""
+        """Return a new stream: the bytes of one file or transfer, which are charged to the bucket `name`.
+
+        The bytes are also charged to the stream `beyond`, if given.
+        """
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return the total of all charges."""
+        """Return the total amount charged to the bucket."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the total of charges that are paid by now, that is, that have passed at the declared rate."""
+        """Return the total amount that is paid by now, that is, has passed at the current rate."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
-        """Return the current rate; 0 if unlimited."""
+        """Return the current rate of the bucket in units per second; 0 if unlimited."""
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """Return the current rate divided by the declared one, below 1 while a fault slows the node."""
+        """Return the current rate divided by the declared rate, below 1 while a fault slows the node."""
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 
     def set_rate(self, name: str, rate: float | None) -> None:
-        """Set the current rate; None or 0 is unlimited."""
+        """Set the current rate of the bucket in units per second; None or 0 is unlimited."""
         self._cells[_cell(name, _RATE)] = rate or 0.0
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        # A range of its own each bucket: CpuPacer's handler only ever locks `cpu`, and only when not `busy`.
+        # Each bucket has its own range: CpuPacer's handler locks only `cpu`, and only if not `busy`.
         with self._lock:
             self.busy = True
             fcntl.lockf(self._file, fcntl.LOCK_EX, 1, NAMES.index(name), os.SEEK_SET)
@@ -231,8 +241,10 @@ def _cell(name: str, field: int) -> int:
 
 
 class StreamPlace:
-    """The cell of a budget's file that counts a stream (-1 for none), and its value while the cell is this
-    stream's."""
+    """The cell in a budget's file by which one stream is counted.
+
+    `cell` is its index, -1 for none. `until` is the value that the cell has while it belongs to the stream.
+    """
 
     __slots__ = ("cell", "until")
 
@@ -242,10 +254,10 @@ class StreamPlace:
 
 
 class Stream:
-    """The bytes of one file or transfer on their way through a bucket, from the creation to the deletion of this
-    object.
+    """The bytes of one file or transfer that pass through a bucket, counted until this object is deleted.
 
-    A stream that also computes between its pieces overlaps both, as reading ahead and writing behind do.
+    If the process computes between two pieces, computation and transfer overlap, as with reading ahead and
+    writing behind.
     """
 
     def __init__(
@@ -265,7 +277,7 @@ class Stream:
         self._level = clock()
 
     def reserve(self, amount: float) -> float:
-        """Charge `amount` now. Return the seconds to wait until it is paid; 0 if it is."""
+        """Charge `amount` now. Return the seconds to wait until it is paid; 0 if it is paid already."""
         since = stream_since(self._level, self._clock())
         self._level = self._budget.reserve(self._name, amount, since, self._place)
         if self._beyond is not None:
@@ -280,7 +292,7 @@ class Stream:
         self._budget.leave(self._place)
 
     def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
-        """Charge `amount` piece by piece and sleep until it is paid. `meanwhile` is called before each sleep."""
+        """Charge `amount` piece by piece, and sleep until it is paid. Call `meanwhile` before each sleep."""
         left = float(amount)
         while left > 0:
             rate = self._budget.rate(self._name)
@@ -295,11 +307,11 @@ class Stream:
 
 
 class CpuPacer:
-    """Limits this process to one emulated core and its node to its cores, by sleeping in a SIGPROF handler.
+    """Limits this process to one emulated core, and its node to its cores, by sleeping in a SIGPROF handler.
 
-    Each charge is the exact CPU time used since the last one (all threads), so the average is exact even when a long
-    numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the seconds for which others have
-    stopped this process so far, which count as paid.
+    Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact even if
+    a long numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the total seconds
+    for which other processes have stopped this process; the pacer sleeps less by this time.
     """
 
     def __init__(
@@ -323,20 +335,20 @@ class CpuPacer:
         self._sleeping = False
 
     def start(self) -> None:
-        """Start pacing. Must be called from the main thread."""
+        """Start the timer that charges and sleeps. Must be called from the main thread."""
         signal.signal(signal.SIGPROF, lambda _signal, _frame: self.settle())
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
     def stop(self) -> None:
-        """Pay what is still owed and stop pacing."""
+        """Stop the timer, and sleep until all CPU time is paid."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self.settle()
 
     def settle(self) -> None:
-        """Charge the CPU used since the last call and sleep off the larger of the two debts."""
+        """Charge the CPU time since the last call, and sleep until the core and the node are both paid."""
         if self._sleeping or self._budget.busy:
-            return  # the time is charged at the next tick
+            return  # The next tick charges the time.
         self._sleeping = True
         try:
             delay_s = self._charge()
@@ -358,8 +370,10 @@ class CpuPacer:
 
 
 def withheld_reader(path: Path) -> Callable[[], float]:
-    """Return a function that returns the seconds for which the agent has stopped this attempt. `path` is its
-    `WITHHELD`."""
+    """Return a function that returns the seconds for which the agent has stopped this attempt.
+
+    `path` is the attempt's file `WITHHELD`. If the file is missing, the function returns 0.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

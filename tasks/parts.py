@@ -1,6 +1,7 @@
-"""Parts of a split map: their bytes, their share of the costs, and the place of their output.
+"""Parts of a split map (made by the policy DTSS): their bytes, their share of costs, the order of outputs.
 
-Only maps whose output goes to reduces are split, since a file of a map-only job may be a document of its own (etl).
+Only maps whose output goes to reduces are cut into parts, since each file of a map-only job may be a separate
+document (etl).
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from schedbed.tasks.values import value
 
 @value
 class Part:
-    """The bytes [offset, offset + length) of a split. The first part keeps the index of the `whole`."""
+    """The bytes [offset, offset + length) of the split `whole`. The first part keeps the index of the
+    split.
+    """
 
     whole: Split
     offset: int
@@ -21,31 +24,33 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the part begins where the whole begins."""
+        """Return whether the part begins at the beginning of the split."""
         return self.offset == self.whole.offset
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records precede this part's; None for the first part."""
+        """Return the index of the map whose records precede this part's records; None for the first part."""
         return None if self.is_first else self.whole.index
 
     @property
     def share(self) -> float:
-        """Return the part's bytes as a share of the whole's."""
+        """Return the number of bytes in the part divided by the number in the whole split."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
-        """Return the part's amount of the whole's `total`, in whole units. The amounts of all parts add up to
-        `total`."""
+        """Return the part's amount of `total`, the amount of the whole split, as an integer.
+
+        The amounts of all parts of a split add up to `total`.
+        """
         begin, length = self.offset - self.whole.offset, self.whole.length
         return total * (begin + self.length) // length - total * begin // length
 
     def split(self, index: int) -> Split:
-        """Return the part as a split for task number `index`."""
+        """Return the part as an independent split for the task number `index`."""
         return replace(self.whole, index=index, offset=self.offset, length=self.length)
 
     def cost(self, whole: Cost) -> Cost:
-        """Return the part's cost, given the cost of the whole synthetic map."""
+        """Return the part's cost, given the cost of the whole split as a synthetic map."""
         return Cost(
             cpu_s=whole.cpu_s * self.share,
             read_bytes=self.of(whole.read_bytes),
@@ -55,7 +60,7 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """Return the two parts, the first with that share of the bytes; None if one of them would be empty."""
+    """Return a split in two parts, the first with `share` of the bytes; None if a part would be empty."""
     length = int(whole.length * share)
     if not 0 < length < whole.length:
         return None

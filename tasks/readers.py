@@ -1,6 +1,6 @@
-"""Record readers: a split owns the records that begin in it, so that any cut of a file gives each record once.
+"""Record readers. A record belongs to the split in whose byte range it begins, so it is read exactly once.
 
-Chunks contain whole records; applications work on chunks, never on single records.
+Readers yield chunks of whole records. Applications process chunks, never single records.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from schedbed.tasks.blockfile import Piece
 
 RECORD_BYTES = 100
-TAIL_BYTES = 4096  # first look beyond a split's end, doubled until its last line ends
+TAIL_BYTES = 4096  # First read beyond a split's end; doubled until the last line ends.
 
 Read = Callable[[int, int], Iterator[Piece]]
-"""Gives the file's bytes [start, end) in pieces."""
+"""A function that yields the file's bytes [start, end) in pieces."""
 
 
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
     """Yield the lines that begin in [offset, offset + length), in chunks that end with a newline.
 
-    Only the newline byte ends a line; the file's last line may lack it.
+    Only the newline byte ends a line. The last line of a file may lack a newline.
     """
     end = min(offset + length, file_length)
-    rest: list[Piece] = []  # the beginning of a line that the pieces so far do not end
-    inside = offset == 0  # false until the first own line has begun
+    rest: list[Piece] = []  # The beginning of a line that is not complete yet.
+    inside = offset == 0  # False until the split's first line begins.
     for piece in read(max(0, offset - 1), end) if offset < end else ():
         if not inside:
             newline = piece.find(b"\n")
@@ -56,7 +56,7 @@ def _finish_line(read: Read, rest: list[Piece], at: int, file_length: int) -> It
 
 
 def line_batches(text: bytes, size: int) -> Iterator[bytes]:
-    """Yield the text in pieces of whole lines of about `size` bytes."""
+    """Yield the text in pieces of whole lines, each of about `size` bytes."""
     at = 0
     while at < len(text):
         cut = text.find(b"\n", at + size) + 1 or len(text)
@@ -84,7 +84,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the split's own bytes unchanged."""
+    """Return the bytes of the split unchanged, in pieces."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

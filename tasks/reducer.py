@@ -1,5 +1,7 @@
-"""The interface of a reduce attempt for its application: the merged input of its partition, and a replicated output
-file."""
+"""The interface between a reduce attempt and its application.
+
+It provides the merged input of the reduce's partition, and takes a replicated output file.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ SHUFFLE_BUFFER_BYTES = 512 * 2**20
 
 
 class ReduceTask:
-    """A running reduce attempt."""
+    """A running reduce attempt, with its specification and the node that it runs on."""
 
     def __init__(
         self,
@@ -42,14 +44,14 @@ class ReduceTask:
         )
 
     def copy(self) -> list[Run]:
-        """Copy this reduce's partition of every map's output. Return the runs."""
+        """Copy the reduce's partition of every map's output. Return the sorted runs."""
         self.progress.report("shuffle", 0.0)
         runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()
         self.node.meter.mark("shuffle_end", self.progress.now_s())
         return runs
 
     def merged(self, form: RunFormat) -> Iterator[Buffer]:
-        """Copy and merge. Yield the sorted input of this reduce in pieces."""
+        """Copy and merge the map outputs. Yield the sorted input of the reduce in pieces."""
         runs = self.copy()
         total, done = max(1, sum(map(len, runs))), 0
         self.progress.report("sort", 1 / 3)
@@ -66,12 +68,12 @@ class ReduceTask:
             self.node.meter.mark("sort_end", self.progress.now_s())
 
     def create(self) -> Output:
-        """Return the output file of this reduce."""
+        """Create and return the output file of the reduce in the block store."""
         assert self.spec.output is not None, "a reduce always has an output"
         return self.node.create(self.spec.output, self.spec.replication, self.spec.block_bytes)
 
     def write_merged(self, form: RunFormat) -> None:
-        """Write the merged input as the output."""
+        """Write the merged input unchanged as the output of the reduce."""
         output = self.create()
         for piece in self.merged(form):
             output.write(piece)

@@ -1,4 +1,4 @@
-"""The copy phase of a reduce: it fetches its partition of every map's output while maps still run."""
+"""The copy phase of a reduce: fetches the reduce's partition of each map's output while maps still run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.spill import FileRun, LocalFile, Run
 
 PARALLEL_COPIES = 4
-RETRY_S = 0.25  # before the second try of a fetch; doubled each time up to RETRY_MAX_S
+RETRY_S = 0.25  # Wait before the second try of a fetch; doubled each time.
 RETRY_MAX_S = 8.0
-FAILURES_MAX = 30  # of one map's output, then the reduce fails
-WAIT_S = 0.1  # between two looks at which fetch may be tried again
-STACK_BYTES = 512 * 1024  # a fetching thread's, counted by a memory limit
+FAILURES_MAX = 30  # Failed fetches of one map output before the reduce fails.
+WAIT_S = 0.1  # Interval of checks for fetches to retry.
+STACK_BYTES = 512 * 1024  # Stack of a fetching thread, which counts for the memory limit.
 
 _place = attrgetter("place")
 
 
 class Shuffle:
-    """Copies one partition of all maps' outputs. At most `memory_bytes` stay in memory, the rest on disk."""
+    """Copies one partition of all map outputs.
+
+    At most `memory_bytes` stay in memory, the remainder is on disk.
+    """
 
     def __init__(
         self,
@@ -59,9 +62,12 @@ class Shuffle:
         self._held_bytes = 0
 
     def run(self) -> list[Run]:
-        """Copy everything for this reduce. Return it in the order of the input when all maps are done."""
+        """Copy the partition of each map output until all maps are done.
+
+        Return the runs in order of the input.
+        """
         threading.stack_size(STACK_BYTES)
-        # One thread more for the long poll, and some for fetches that hang after they were given up.
+        # One more thread runs the long poll, and some run abandoned fetches that hang.
         pool = ThreadPoolExecutor(3 * self._parallel + 1)
         try:
             while not self._complete():
@@ -76,8 +82,11 @@ class Shuffle:
         return self._all_done and not self._fetching and all(index in self._runs for index in self._latest)
 
     def _ask(self, pool: ThreadPoolExecutor) -> None:
-        """Keep a long poll for news running while there may be some. It returns immediately when all maps are
-        done."""
+        """Start a long poll for new map outputs if none is running and more outputs may come.
+
+        After all maps are done a poll returns immediately. Then polls are started only while fetches fail, at
+        most every WAIT_S seconds.
+        """
         if self._news is not None or (
             self._all_done and (not self._failures or self._clock() < self._ask_at)
         ):
@@ -96,13 +105,13 @@ class Shuffle:
                 self._abandon(output.index)
 
     def _abandon(self, index: int) -> None:
-        """Cancel a fetch of an output that was replaced, since its node may never answer."""
+        """Cancel the fetch of a map output that was replaced, since its node may never answer."""
         for future in [future for future, output in self._fetching.items() if output.index == index]:
             future.cancel()
             del self._fetching[future]
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
-        """Start fetches up to `parallel_copies`."""
+        """Start fetches of map outputs, up to `parallel_copies` at the same time."""
         now = self._clock()
         under_way = {output.index for output in self._fetching.values()}
         wanted = [
@@ -113,13 +122,13 @@ class Shuffle:
             for index in wanted
             if not self._latest[index].lost and self._not_before.get(index, 0.0) <= now
         ]
-        self._chance.shuffle(ready)  # else all reduces of a job ask the same node at once
+        self._chance.shuffle(ready)  # Otherwise all reduces of a job ask the same node at once.
         for index in ready[: self._parallel - len(under_way)]:
             output = self._latest[index]
             self._fetching[pool.submit(self._node.fetch, output, self._spec.index)] = output
 
     def _reap(self) -> None:
-        """Wait for a fetch or poll to end, at most until the next retry."""
+        """Wait for a fetch or poll to end, at most until the next retry, and process the results."""
         waited: list[Future[Any]] = [*self._fetching, *([] if self._news is None else [self._news])]
         done, _ = wait(waited, WAIT_S if self._failures else None, FIRST_COMPLETED)
         for future in [each for each in self._fetching if each in done]:
@@ -152,6 +161,6 @@ class Shuffle:
         count = self._failures[output.index] = self._failures.get(output.index, 0) + 1
         if count > FAILURES_MAX:
             raise OSError(f"gave up after {count} tries to fetch {failure}")
-        if count > 1:  # one may be an accident of the network; it is repeated before a report
+        if count > 1:  # A single failure may be a network glitch, and is not reported.
             self._node.fetch_failed(output.attempt)
         self._not_before[output.index] = self._clock() + min(RETRY_MAX_S, RETRY_S * 2 ** (count - 1))

@@ -1,6 +1,6 @@
-"""Jobs and tasks as values: what a user submits, and the specification of an attempt.
+"""Jobs and tasks as values: the jobs that users submit, and the specifications of attempts.
 
-Everything is resolved: the scenario's `scale` has been applied, units are seconds and bytes.
+All values are resolved: the scenario's `scale` is applied, and units are seconds and bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NodeId = str
 
 
 class TaskKind(StrEnum):
-    """The two kinds of task, as the output tables spell them."""
+    """The two kinds of tasks, as spelled in the output tables."""
 
     MAP = "map"
     REDUCE = "reduce"
@@ -34,18 +34,18 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return 0 for VERY_HIGH to 4 for VERY_LOW. Smaller runs first."""
+        """Return the rank of the priority: 0 for VERY_HIGH to 4 for VERY_LOW. Smaller ranks run first."""
         return list(Priority).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of one synthetic task: seconds on one emulated core, and bytes that are really moved.
+    """The cost of one synthetic task: seconds on one emulated core, and numbers of bytes really moved.
 
-    For a map, `read_bytes` come from its split and `write_bytes` are its output (shuffled if the job has reduces,
-    else written to the block store). For a reduce, `write_bytes` go to the block store. `duration_s` is how long a
-    traced attempt took without its input (a reduce: after its shuffle), `shuffle_s` how long its shuffle took after
-    all maps had ended; only the simulator uses these two.
+    A map reads `read_bytes` from its split and writes `write_bytes`, which are shuffled if the job has
+    reduces, else written to the block store. A reduce writes `write_bytes` to the block store. `duration_s`
+    is the traced duration of an attempt without its input (of a reduce, after its shuffle), and `shuffle_s`
+    the traced duration of a reduce's shuffle after all maps had ended; only the simulator uses these two.
     """
 
     cpu_s: float = 0.0
@@ -57,10 +57,10 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A byte range of an input file. It owns the records that begin in it.
+    """A byte range of an input file. The records that begin in the range belong to the split.
 
-    `hosts` are the nodes that hold a replica at submission. A job without input (pi, randomtextwriter) has splits
-    without a file.
+    `hosts` are the nodes that hold a replica at submission. Jobs without input (pi, randomtextwriter) have
+    splits without a file.
     """
 
     index: int
@@ -73,7 +73,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The resources that a task declares for container admission. Memory is also the attempt's limit."""
+    """The resources that a task declares for admission to a container.
+
+    The memory is also the attempt's limit.
+    """
 
     memory_bytes: int
     vcores: int = 1
@@ -81,9 +84,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A job, ready to submit. `submit_s` and `deadline_s` (absolute) are seconds since the run's start."""
+    """A job, ready for submission. `submit_s` and `deadline_s` are seconds since the run's start."""
 
-    job: str  # job_0001
+    job: str  # Such as job_0001.
     name: str
     app: str
     user: str
@@ -95,9 +98,9 @@ class JobSpec:
     reduces: int = 0
     map_demand: Demand
     reduce_demand: Demand
-    params: Mapping[str, Any] = field(default_factory=dict)  # the application's own, JSON values
-    map_costs: tuple[Cost, ...] = ()  # synthetic: one a map
-    reduce_costs: tuple[Cost, ...] = ()  # synthetic: one a reduce
+    params: Mapping[str, Any] = field(default_factory=dict)  # Parameters of the application, as JSON values.
+    map_costs: tuple[Cost, ...] = ()  # One per map, for synthetic jobs.
+    reduce_costs: tuple[Cost, ...] = ()  # One per reduce, for synthetic jobs.
 
     @property
     def maps(self) -> int:
@@ -106,7 +109,7 @@ class JobSpec:
 
     @property
     def input_bytes(self) -> int:
-        """Return the bytes of all splits."""
+        """Return the total size of all splits in bytes."""
         return sum(split.length for split in self.splits)
 
 
@@ -116,23 +119,23 @@ def task_id(job: str, kind: TaskKind, index: int) -> str:
 
 
 def task_of(attempt: str) -> str:
-    """Return the id of an attempt's task."""
+    """Return the task id in an attempt id, such as `job_0001_m_000003` for `job_0001_m_000003_0`."""
     return attempt.rpartition("_")[0]
 
 
 def id_key(job: str) -> tuple[int, str]:
-    """Return a sort key of a job id, so that job_9999 comes before job_10000."""
+    """Return a sort key for job ids, under which job_9999 comes before job_10000."""
     return (len(job), job)
 
 
 def job_of(task_or_attempt: str) -> str:
-    """Return the job id of a task or attempt: the first two parts of its id."""
+    """Return the job id in a task id or attempt id, that is, its first two parts."""
     return "_".join(task_or_attempt.split("_", 2)[:2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRange:
-    """A block of a file with its holders. `offset` is the block's position in the file."""
+    """A block of a file with the nodes that hold it. `offset` is the block's position in the file."""
 
     block: str
     offset: int
@@ -142,7 +145,7 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpec:
-    """The specification of an attempt, as sent to the agent (JSON by `to_json` and `from_json`)."""
+    """The specification of an attempt, which is sent to the agent as JSON."""
 
     attempt: str
     task: str
@@ -152,21 +155,21 @@ class AttemptSpec:
     app: str
     params: Mapping[str, Any]
     seed: int
-    maps: int  # of the job
-    reduces: int  # of the job
-    memory_bytes: int  # limit of this attempt
-    # maps:
+    maps: int  # Number of maps of the job.
+    reduces: int  # Number of reduces of the job.
+    memory_bytes: int  # Memory limit of this attempt.
+    # For maps:
     file: str | None = None
     offset: int = 0
     length: int = 0
     file_length: int = 0
-    blocks: tuple[BlockRange, ...] = ()  # of the file around the split: the one before, its own, the next
-    keep_budget: float = 0.0  # above 0: what is read elsewhere may stay as a replica (`NameNode.keeps`)
-    # output to the block store (reduces, and maps of map-only jobs)
-    output: str | None = None  # the aside path this attempt writes, renamed by the JobTracker on commit
+    blocks: tuple[BlockRange, ...] = ()  # Blocks around the split: the previous, its own, the next.
+    keep_budget: float = 0.0  # If above 0, remote reads may be kept as replicas (`NameNode.keeps`).
+    # For output to the block store (reduces, and maps of map-only jobs):
+    output: str | None = None  # Temporary path, which the JobTracker renames on commit.
     replication: int = 1
     block_bytes: int = 0
-    cost: Cost | None = None  # synthetic
+    cost: Cost | None = None  # For synthetic tasks.
 
     def to_json(self) -> dict[str, Any]:
         """Return the specification as plain JSON values."""
@@ -174,7 +177,9 @@ class AttemptSpec:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
-        """Return the specification from JSON values. Raises TypeError or KeyError on other data."""
+        """Return the specification with these JSON values. Raises TypeError or KeyError if they do not
+        fit.
+        """
         known = dict(raw)
         known["kind"] = TaskKind(known["kind"])
         blocks = [dict(block) for block in known.get("blocks", ())]
@@ -185,9 +190,9 @@ class AttemptSpec:
 
 @value
 class Counters:
-    """The resources that an attempt used. Times are seconds since the run's start. Fields as in attempts.parquet."""
+    """The resources that an attempt used, as in attempts.parquet. Times are seconds since the run's start."""
 
-    cpu_s: float = 0.0  # core-seconds of the host
+    cpu_s: float = 0.0  # Host core-seconds.
     read_local_bytes: int = 0
     read_remote_bytes: int = 0
     shuffle_bytes: int = 0

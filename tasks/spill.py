@@ -1,4 +1,4 @@
-"""Sorted runs on a node's disk: spills, merging of runs, and a map's partitioned output."""
+"""Sorted runs on a node's disk: spills, merging of runs, and the partitioned output of a map."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """Return the buffer size of an attempt: the requested one, but at most a quarter of its memory."""
+    """Return an attempt's buffer size: `wanted_bytes`, but at most a quarter of its memory.
+
+    If a quarter is less than 4 MiB, the limit is 4 MiB.
+    """
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A sorted run as a part of a local file."""
+    """A sorted run that is a byte range of a local file."""
 
     path: Path
     offset: int
@@ -39,11 +42,13 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The map side of an application that partitions and sorts: it takes chunks and returns sorted runs."""
+    """The part of a map application that partitions and sorts: takes chunks of records, returns sorted
+    runs.
+    """
 
     @property
     def buffered(self) -> int:
-        """Return the estimated bytes held."""
+        """Return the estimated number of bytes that the collector holds."""
         ...
 
     def feed(self, chunk: bytes) -> None:
@@ -51,14 +56,16 @@ class Collector(Protocol):
         ...
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return one sorted run per partition, in pieces. The collector is empty once all are read."""
+        """Return one sorted run per partition, in pieces. The collector is empty once all pieces are read."""
         ...
 
 
 class LocalFile:
-    """A file of consecutive partitions, written once. Every byte is charged to the disk and counted as spilled.
+    """A file of consecutive partitions, written once.
 
-    `index` has [offset, length] of each partition that was ended.
+    Every byte is charged to the disk and counted as spilled.
+
+    `index` has the pair [offset, length] of each complete partition.
     """
 
     def __init__(self, path: Path, node: AttemptNode) -> None:
@@ -66,11 +73,11 @@ class LocalFile:
         self.index: list[list[int]] = []
         self._node = node
         self._file = path.open("wb")
-        self._charge: Charge | None = None  # from the first byte on
+        self._charge: Charge | None = None  # Set at the first write.
         self._start = self._length = 0
 
     def write(self, data: Buffer) -> None:
-        """Append to the current partition."""
+        """Append `data` to the current partition."""
         self._node.need_room()
         self._charge = self._charge or self._node.disk_stream()
         self._file.write(data)
@@ -79,23 +86,27 @@ class LocalFile:
         self._node.meter.add("spill_bytes", len(data))
 
     def end_partition(self) -> None:
-        """End the current partition."""
+        """Complete the current partition and begin the next one."""
         self.index.append([self._start, self._length - self._start])
         self._start = self._length
 
     def close(self) -> None:
-        """Flush and close. ENOSPC may be raised only here."""
+        """Flush and close the file.
+
+        Raises OSError (ENOSPC) if the disk is full and earlier writes did not fail.
+        """
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return a partition for reading."""
+        """Return the partition of the number `partition` as a run, which can be read."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge many runs into one sorted run: in memory if the files among them fit, else window by window.
+    """Merge runs into one sorted run: in memory if the files are small enough, else window by window.
 
-    `charge` is called with the bytes of each read from a file.
+    The limit for files is `memory_bytes` in total. `charge` is called with the number of bytes of each read
+    from a file.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))
@@ -105,7 +116,7 @@ def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: 
     share = max(WINDOW_MIN_BYTES, memory_bytes // max(1, len(runs)))
     windows = [_Window(form, run, share, charge) for run in runs]
     while windows:
-        # Up to the smallest last key of what is only a window, nothing can follow from a file any more.
+        # No file can have further records up to the smallest last key of the incomplete windows.
         limits = [form.last_key(window.data) for window in windows if window.more]
         cut = min(limits, default=None)
         yield from form.combine([piece for window in windows if len(piece := window.take(cut))])
@@ -120,25 +131,25 @@ def _load(run: Run, charge: Charge) -> Buffer:
 
 
 class _Window:
-    """The part of a run that is in memory; all of it if the run is not a file."""
+    """The part of a run that is in memory during a merge; the whole run if it is not a file."""
 
     def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
         self._file = run if isinstance(run, FileRun) else None
         self._size = size
         self._charge = charge
-        self._at = 0  # of the file's run, where the next read begins
-        self._tail: Buffer = b""  # a record of which only the beginning has been read
+        self._at = 0  # Position in the run of the next read.
+        self._tail: Buffer = b""  # The beginning of a record that is not complete yet.
         self.data: Buffer = b"" if isinstance(run, FileRun) else memoryview(run)
         self.fill()
 
     @property
     def more(self) -> bool:
-        """Return whether the file has bytes beyond the window."""
+        """Return whether the run's file has more bytes after the window."""
         return self._file is not None and self._at < self._file.length
 
     def take(self, cut: bytes | None) -> Buffer:
-        """Remove and return the records up to the key `cut`, all for None."""
+        """Remove and return the records whose key is at most `cut`; all records if it is None."""
         if not len(self.data):
             return b""
         length = len(self.data) if cut is None else self._form.upto(self.data, cut)
@@ -146,7 +157,7 @@ class _Window:
         return taken
 
     def fill(self) -> bool:
-        """Read more if the window is empty. Return False if the run has ended."""
+        """Read more records if the window is empty. Return False at the end of the run."""
         while self.more and not len(self.data):
             assert self._file is not None
             size = min(self._size, self._file.length - self._at)
@@ -167,10 +178,9 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """A map's partitioned output: spills of a collector in the attempt's scratch folder, merged into
-    `mapout/<attempt>`.
+    """Writes a map's partitioned output: spills in the scratch folder, merged into the folder `final`.
 
-    Everything is written in `scratch` and renamed at the end, so that a map that dies leaves no output.
+    All files are written in `scratch` and renamed at the end, so a map that dies leaves no output.
     """
 
     def __init__(
@@ -184,13 +194,16 @@ class MapOutputWriter:
         self._spills: list[LocalFile] = []
 
     def spill(self, collector: Collector) -> None:
-        """Write the collector's content as one sorted run per partition."""
+        """Write the collector's content to a new spill file, as one sorted run per partition."""
         file = LocalFile(self._scratch / f"spill-{len(self._spills)}", self._node)
         self._write(file, collector.drain())
         self._spills.append(file)
 
     def finish(self, collector: Collector) -> list[int]:
-        """Write the rest, merge all spills and publish the output. Return the bytes of each partition."""
+        """Write the collector's remaining content, merge all spills and publish the output.
+
+        Return the size of each partition in bytes.
+        """
         if not self._spills:
             return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
         self.spill(collector)
@@ -219,9 +232,11 @@ def publish(
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:
-    """Write partitions as a map's output (`data`, `index.json`) and rename it into place. Return their bytes.
+    """Write partitions as a map's output (`data`, `index.json`) and rename it to `final`.
 
-    With a format, records are counted.
+    Return their sizes in bytes.
+
+    If `form` is given, the written records are counted.
     """
     folder = scratch / "output"
     folder.mkdir()

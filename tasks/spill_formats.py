@@ -1,4 +1,6 @@
-"""The two formats of sorted data between maps and reduces: lines with a count, and 100-byte records."""
+"""The formats of sorted data between maps and reduces of shipped applications: word counts, 100-byte
+records.
+"""
 
 from __future__ import annotations
 
@@ -12,42 +14,42 @@ import numpy.typing as npt
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.readers import RECORD_BYTES, line_batches
 
-KEY_BYTES = 10  # of a record
-PREFIX_BYTES = 8  # of a key, compared as one number
-BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
+KEY_BYTES = 10  # Length of a record's key.
+PREFIX_BYTES = 8  # The beginning of a key that is compared as one number.
+BATCH_BYTES = 256 * 1024  # Lines are split in batches of this size.
 LINES_A_PIECE = 20_000
-ROWS_A_PIECE = 10_000  # records are copied into order in pieces of 1 MB
+ROWS_A_PIECE = 10_000  # Sorted records are copied in pieces of 1 MB.
 
 
 class RunFormat(Protocol):
-    """The operations on a run (a sorted sequence of whole records) that merging needs."""
+    """The operations on a run (a sorted sequence of whole records) that a merge needs."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge several runs into one, in memory. Equal keys become one record if the format requires it."""
+        """Merge several runs into one, in memory. Some formats combine records with equal keys into one."""
         ...
 
     def records(self, data: Buffer) -> int:
-        """Return the number of records in the bytes of whole records."""
+        """Return the number of records in `data`, which consists of whole records."""
         ...
 
     def whole(self, window: Buffer) -> int:
-        """Return the length in bytes of the longest prefix of whole records."""
+        """Return the number of bytes in the longest prefix of `window` that consists of whole records."""
         ...
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the key of the last record of a window of whole records."""
+        """Return the key of the last record in a window of whole records."""
         ...
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the length in bytes of the records of a sorted window whose key is at most `key`."""
+        """Return the total number of bytes of the records in a sorted window whose key is at most `key`."""
         ...
 
 
 class CountLines:
-    """Lines `word<TAB>count`, sorted by word. Combining adds the counts of equal words."""
+    """The format of lines `word<TAB>count`, sorted by word. Combining adds the counts of equal words."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Add up and sort. A single run is already combined."""
+        """Merge runs: add the counts of equal words, and sort by word. A single run is unchanged."""
         if len(runs) == 1:
             yield runs[0]
             return
@@ -55,26 +57,29 @@ class CountLines:
         yield from count_lines(counts, list(counts))
 
     def records(self, data: Buffer) -> int:
-        """Return the number of lines."""
+        """Return the number of lines in `data`."""
         return bytes(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the position after the last newline."""
+        """Return the position after the last newline in `window`."""
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the key of the last line."""
+        """Return the word of the last line in `window`."""
         data = bytes(window)
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the length of the lines up to `key`, by bisection."""
+        """Return the total number of bytes of the lines whose word is at most `key`."""
         lines = [line + b"\n" for line in bytes(window).split(b"\n")[:-1]]
         return sum(map(len, lines[: bisect_right(lines, key, key=_word)]))
 
 
 def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
-    """Return the counts of all lines of all runs, added by word. Raises ValueError for a line without a count."""
+    """Return the sum of the counts of each word over all lines of all runs.
+
+    Raises ValueError for a line without a count.
+    """
     counts: dict[bytes, int] = {}
     get = counts.get
     for run in runs:
@@ -86,12 +91,12 @@ def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
 
 
 def encode_counts(counts: Mapping[bytes, int]) -> bytes:
-    """Return counts as sorted lines."""
+    """Return the counts as sorted lines `word<TAB>count`."""
     return b"".join(count_lines(counts, list(counts)))
 
 
 def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
-    """Yield the lines of these keys, sorted, in pieces. Sorts `keys` in place."""
+    """Yield the lines `word<TAB>count` of the words `keys`, sorted, in pieces. Sorts `keys` in place."""
     keys.sort()
     for low in range(0, len(keys), LINES_A_PIECE):
         yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
@@ -102,10 +107,13 @@ def _word(line: bytes) -> bytes:
 
 
 class SortedRecords:
-    """100-byte records sorted by bytes: by key (the first 10), ties by the rest."""
+    """The format of 100-byte records, sorted by all their bytes.
+
+    An application's key is the first 10 bytes, but merges compare whole records.
+    """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge runs. The order of equal records is arbitrary."""
+        """Merge runs of records. The order of equal records is arbitrary."""
         if len(runs) == 1:
             yield runs[0]
         elif runs:
@@ -114,19 +122,19 @@ class SortedRecords:
             yield from take_rows(rows, order_of(rows, merging=True))
 
     def records(self, data: Buffer) -> int:
-        """Return the number of records: the bytes divided by 100."""
+        """Return the number of records: the number of bytes divided by 100."""
         return len(data) // RECORD_BYTES
 
     def whole(self, window: Buffer) -> int:
-        """Return the length rounded down to a multiple of the record size."""
+        """Return the length of `window` in bytes, rounded down to a multiple of 100."""
         return len(window) // RECORD_BYTES * RECORD_BYTES
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the last record itself."""
+        """Return the last record in `window`: the whole record is the key."""
         return bytes(window[-RECORD_BYTES:])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the length of the records up to `key`, by bisection."""
+        """Return the total number of bytes of the records that are at most `key`, found by bisection."""
         starts = range(0, len(window), RECORD_BYTES)
         found = bisect_right(starts, key, key=lambda at: bytes(window[at : at + RECORD_BYTES]))
         return found * RECORD_BYTES
@@ -137,9 +145,10 @@ Order = npt.NDArray[Any]
 
 
 def order_of(rows: Rows, merging: bool = False) -> Order:
-    """Return the permutation that sorts (n, 100) bytes by whole record. `merging`: they are a few sorted runs.
+    """Return the permutation that sorts the records `rows`, an array of shape (n, 100), by all bytes.
 
-    The first 8 bytes are sorted as one number; only rows that tie are compared further.
+    `merging` says that the rows are a few sorted runs. The first 8 bytes are sorted as one number; only rows
+    with equal first bytes are compared further.
     """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     # numpy's stable sort of 64-bit numbers is a merge sort that finds runs; the default is faster on random keys.
@@ -154,13 +163,15 @@ def order_of(rows: Rows, merging: bool = False) -> Order:
 
 
 def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
-    """Yield the rows in that order, in pieces of about 1 MB."""
+    """Yield the rows in the given order, in pieces of about 1 MB."""
     for low in range(0, len(order), ROWS_A_PIECE):
         yield np.take(rows, order[low : low + ROWS_A_PIECE], axis=0).data.cast("B")
 
 
 def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
-    """Return the order divided into parts: part i has the keys in [boundaries[i-1], boundaries[i])."""
+    """Return `order` divided into parts: part i has the rows with keys in [boundaries[i-1],
+    boundaries[i]).
+    """
     keys = range(len(order))
     cuts = [
         bisect_left(keys, boundary, key=lambda at: rows[order[at], :KEY_BYTES].tobytes())

@@ -1,6 +1,7 @@
-"""The stretch of a run over time, if it changes, in a file that all its processes map.
+"""The stretch of a run (real seconds per emulated second) over time, in a file that all its processes map.
 
-One process appends changes. Each takes effect a moment after it is written, so that all processes know it by then.
+One process appends changes. Each change takes effect shortly after it is written, so that all processes know
+it by then.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 CHANGES_MAX = 50_000
-"""Changes that a file has room for; its unused part takes no space on the disk."""
+"""Most changes in a file; the unused part of the file takes no disk space."""
 
-_FIELDS = 2  # of a change: the time of day from which it holds, and the stretch
+_FIELDS = 2  # A change has a time of day from which it applies, and a stretch.
 _CELL_BYTES = 8
 _SIZE_BYTES = (1 + CHANGES_MAX * _FIELDS) * _CELL_BYTES
 
 Change = tuple[float, float]
-"""A time of day, and how many real seconds an emulated one lasts from then on."""
+"""A time of day, and the number of real seconds per emulated second from that time on."""
 
 
 class EmulatedTime:
-    """Emulated time as a function of real time: a continuous line whose slope changes, and its inverse.
+    """The conversion between real and emulated time, given the changes of the stretch.
 
-    The first change also holds at all earlier times. Emulated seconds count from it.
+    Emulated seconds count from the first change. Its stretch also applies to earlier times.
     """
 
     def __init__(self, changes: Sequence[Change]) -> None:
@@ -38,24 +39,25 @@ class EmulatedTime:
             self._emulated.append(self._emulated[-1] + lasted_s)
 
     def emulated_s(self, real_s: float) -> float:
-        """Return the emulated time at a real one."""
+        """Return the emulated time in seconds at the real time `real_s`."""
         index = max(0, bisect.bisect_right(self._real, real_s) - 1)
         return self._emulated[index] + (real_s - self._real[index]) / self._stretch[index]
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real time of an emulated one, if no further change comes."""
+        """Return the real time at the emulated time `emulated_s`, provided that no further change follows."""
         index = max(0, bisect.bisect_right(self._emulated, emulated_s) - 1)
         return self._real[index] + (emulated_s - self._emulated[index]) * self._stretch[index]
 
     def stretch_at(self, real_s: float) -> float:
-        """Return the number of real seconds per emulated second at a real time."""
+        """Return the number of real seconds per emulated second at the real time `real_s`."""
         return self._stretch[max(0, bisect.bisect_right(self._real, real_s) - 1)]
 
 
 class StretchFile:
-    """The changes of a run's stretch. Each call updates `time`; reading takes no lock.
+    """The mapped file with the changes of a run's stretch.
 
-    Entries are only appended, and count only when they are complete.
+    Each access to `time` takes account of new changes, without a lock: entries are only appended, and count
+    only when they are complete.
     """
 
     def __init__(self, path: Path, *, write: bool = False) -> None:
@@ -67,7 +69,7 @@ class StretchFile:
 
     @staticmethod
     def create(path: Path, real_s: float, stretch: float) -> None:
-        """Create the file with the initial stretch."""
+        """Create the file at `path` with an initial stretch that applies from `real_s` on."""
         with path.open("wb") as file:
             file.truncate(_SIZE_BYTES)
         path.chmod(0o644)
@@ -77,19 +79,22 @@ class StretchFile:
 
     @property
     def time(self) -> EmulatedTime:
-        """Return emulated time as a function of real time, by the changes known now."""
+        """Return the conversion between real and emulated time by all changes known now."""
         if int(self._cells[0]) != len(self._time.changes):
             self._time = self._read()
         return self._time
 
     @property
     def is_full(self) -> bool:
-        """Return whether there is no room for another change."""
+        """Return whether the file has no space for another change."""
         return len(self.time.changes) >= CHANGES_MAX
 
     def append(self, real_s: float, stretch: float) -> None:
-        """Append a change, not before the previous one. Raises ValueError if there is no room, or the stretch is
-        below 1."""
+        """Append a change: from the real time `real_s` on, the stretch is `stretch`.
+
+        Raises ValueError if the file is full, the time is before the previous change, or the stretch is below
+        1.
+        """
         changes = self.time.changes if self._cells[0] else ()
         if not stretch >= 1 or len(changes) >= CHANGES_MAX or (changes and real_s < changes[-1][0]):
             raise ValueError(f"stretch {stretch} from {real_s} on, after {len(changes)} changes")
@@ -98,7 +103,7 @@ class StretchFile:
         self._cells[0] = len(changes) + 1
 
     def close(self) -> None:
-        """Unmap the file. It remains for other processes."""
+        """Unmap the file. The file itself remains for other processes."""
         self._cells.release()
         self._map.close()
 
@@ -109,19 +114,22 @@ class StretchFile:
 
 
 class SteadyTime:
-    """Seconds in which the initial rates of a node hold: real seconds, corrected for a changing stretch."""
+    """A clock on which a node's initial rates stay true while the stretch of the run changes.
+
+    Its seconds are real seconds, multiplied by the first stretch and divided by the current one.
+    """
 
     def __init__(self, first: float, changes: StretchFile | None) -> None:
         self._first = first
         self._changes = changes
 
     def now_s(self) -> float:
-        """Return the seconds since an arbitrary start."""
+        """Return the seconds on this clock since an arbitrary start."""
         if self._changes is None:
             return time.monotonic()
         return self._changes.time.emulated_s(time.time()) * self._first
 
     def sleep(self, for_s: float) -> None:
-        """Sleep for that many of these seconds, at the current stretch."""
+        """Sleep for `for_s` seconds of this clock, at the current stretch."""
         slower = 1.0 if self._changes is None else self._changes.time.stretch_at(time.time()) / self._first
         time.sleep(for_s * slower)

@@ -1,4 +1,4 @@
-"""Conversion of durations, sizes and rates from users' notation to seconds and bytes, and back."""
+"""Conversion of durations, sizes and rates between the notation of users and numbers in seconds and bytes."""
 
 from __future__ import annotations
 
@@ -27,31 +27,40 @@ RATE_UNITS: Mapping[str, float] = {
 }
 
 BOUNDS: Mapping[str, tuple[float, float]] = {"s": (1e-9, 1e9), "B": (0.5, 2.0**60), "B/s": (1e-3, 1e15)}
-"""The least above 0 and the most of a duration, a size and a rate: sums and products of such numbers stay finite."""
+"""Smallest value above 0 and largest value by unit. Sums and products of values in range are finite."""
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) ?([A-Za-z/]*)")
 
 
 def parse_duration(value: object) -> float:
-    """Return the seconds of `500ms`, `5s`, `10m`, `2h` or a plain number. Raises ValueError that says what was
-    expected."""
+    """Return the number of seconds in a duration such as `500ms`, `5s`, `10m` or `2h`, or a plain number.
+
+    Raises ValueError with the expected form.
+    """
     return _parse(value, DURATION_UNITS, "s", "a duration (such as 500ms, 5s, 10m, 2h)")
 
 
 def parse_size(value: object) -> int:
-    """Return the bytes of `64MiB`, `1.5GB` or a plain number. Raises ValueError that says what was expected."""
+    """Return the number of bytes in a size such as `64MiB` or `1.5GB`, or a plain number.
+
+    Raises ValueError with the expected form.
+    """
     return round(_parse(value, SIZE_UNITS, "B", "a size (such as 64MiB, 1GB, 512kB)"))
 
 
 def parse_rate(value: object) -> float:
-    """Return the bytes per second of `40MB/s`, `100Mbit/s` or a plain number. Raises ValueError that says what was
-    expected."""
+    """Return the number of bytes per second in a rate such as `40MB/s` or `100Mbit/s`, or a plain number.
+
+    Raises ValueError with the expected form.
+    """
     return _parse(value, RATE_UNITS, "B/s", "a rate (such as 40MB/s, 100Mbit/s)")
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for readers, such as `840ms`, `12.4s`, `3m05s`, `2h04m`, with a minus sign in front if
-    negative."""
+    """Return a duration as text for people, such as `840ms`, `12.4s`, `3m05s` or `2h04m`.
+
+    Negative durations begin with a minus sign; infinite or undefined ones are `-`.
+    """
     if not math.isfinite(seconds):
         return "-"
     if seconds < 0:
@@ -67,7 +76,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """Return a size for readers in binary units, such as `0 B` or `64.0 MiB`."""
+    """Return a size as text for people in binary units, such as `0 B` or `64.0 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if abs(count) < 1024 or unit == "TiB":
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
@@ -76,7 +85,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """Return a rate for readers, such as `38.1 MiB/s`."""
+    """Return a rate as text for people, such as `38.1 MiB/s`."""
     return f"{format_bytes(bytes_per_s)}/s"
 
 

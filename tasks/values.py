@@ -1,4 +1,4 @@
-"""Value classes for objects made by the million. Only the type checker forbids changes."""
+"""A decorator for value classes with millions of objects in a run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Return a decorator that makes a dataclass with slots and a hash. A class that is frozen at run time takes
-    several times as long to make."""
+    """Return the class as a dataclass with slots and a hash.
+
+    The type checker forbids changes of fields, but the class is not frozen at run time, since frozen objects
+    take several times as long to create.
+    """
     return dataclass(slots=True, unsafe_hash=True)(cls)

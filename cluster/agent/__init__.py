@@ -1,1 +1,1 @@
-"""The software inside a node: the agent, its DataNode, its warm process and the attempts forked from it."""
+"""The software inside a node: the agent with its DataNode, and the zygote, from which attempts are forked."""

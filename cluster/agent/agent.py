@@ -1,7 +1,8 @@
-"""The agent of a node: `python -m schedbed.cluster.agent.agent`, configured by an `AgentConfig` on standard input.
+"""The agent of a node, a process that starts attempts and stores blocks.
 
-It writes one JSON line to standard output when it is up. It ends, with everything it started, when standard input
-closes: the owner need not live to clean up.
+It is started by `python -m schedbed.cluster.agent.agent` and reads an `AgentConfig` from standard input. It
+writes one JSON line to standard output when it is ready. When standard input closes, it ends with all
+processes that it started, so nothing is left behind if the owner dies.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """An incarnation of a node: the connected parts. `run` runs all of them."""
+    """The agent of one incarnation of a node, with its connected parts. `run` runs all parts.
+
+    `lock` is the descriptor that locks the folder `where`. `link` is the connection to the zygote, the
+    process from which attempts are forked.
+    """
 
     def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
         self._config = config
@@ -83,7 +88,10 @@ class Agent:
         self._failed = False
 
     async def run(self) -> int:
-        """Serve until standard input closes, SIGTERM or a `shutdown` message. Return the exit code."""
+        """Serve until standard input closes, or until SIGTERM or a `shutdown` message.
+
+        Return the exit code.
+        """
         runner = await self._listen()
         beating = None
         try:
@@ -99,7 +107,7 @@ class Agent:
             await self._control.close()
             await self._keeper.close()
             await self._sender.close()
-            with contextlib.suppress(TimeoutError):  # requests that still go on are broken off
+            with contextlib.suppress(TimeoutError):  # Requests still in progress are aborted.
                 await asyncio.wait_for(runner.cleanup(), CLOSE_S)
             self._limits.remove()
         return EXIT_FAILED if self._failed else 0
@@ -140,8 +148,10 @@ class Agent:
         self._over.set()
 
     async def _beat(self) -> None:
-        """Report the node's state to the TaskTracker every `heartbeat_s`, without drift; nothing while no TaskTracker
-        is connected."""
+        """Report the node's state to the TaskTracker every `heartbeat_s` seconds, without drift.
+
+        Nothing is sent while no TaskTracker is connected or earlier messages are unsent.
+        """
         clock, stretch = self._clock, self._config.stretch
         due_s = clock.steady_s()
         while True:
@@ -253,23 +263,24 @@ async def _live(config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLin
 
 
 def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
-    """Read the configuration, lock the directory and run the agent; a failed start writes {"error"} to stdout.
+    """Read the configuration, lock the folder and run the agent. Return the exit code.
 
-    `first_zygote` starts the zygote while this process has only one thread; later zygotes are new processes.
+    A failed start writes {"error"} to standard output. `first_zygote` starts the zygote (the process from
+    which attempts are forked) while this process has only one thread; later zygotes are new processes.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     go_first()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that holds our standard input
-    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds this standard input handles Ctrl-C.
+    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
     try:
         config = AgentConfig.from_line(_read_line())
         privileges.name_process(f"agent {config.node.node}")
         where = AgentDir(config.root, config.quick)
         lock = where.lock()
         where.prepare()
-        link = first_zygote(lock)  # before all else, so that it imports while this process goes on
+        link = first_zygote(lock)  # Started first: the zygote imports modules while this process continues.
         if config.tls is not None:
-            config = config.with_secret(_read_line())  # not before: a fork would have the key in its memory
+            config = config.with_secret(_read_line())  # Read late, to keep the key out of the fork's memory.
         return asyncio.run(_live(config, where, lock, link))
     except (BadInput, RootInUse, ZygoteDied, ValueError, TypeError, KeyError, OSError) as error:
         log.exception("cannot start")

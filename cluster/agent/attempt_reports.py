@@ -1,4 +1,4 @@
-"""The report of an ended attempt: its own report if it left one, else the reason why it did not."""
+"""The report of an ended attempt, from the attempt's report file or, without a file, from its exit code."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ SETUP_MAX_S = 1.0
 
 @dataclass(slots=True)
 class Running:
-    """An attempt between its launch and its report."""
+    """The agent's state of an attempt between its launch and its report."""
 
     spec: AttemptSpec
     launched_s: float
-    spare: Spare | None = None  # the fork that it was given
-    losses: Losses = NO_LOSSES  # of its place, when it was given that
+    spare: Spare | None = None  # the forked process that runs the attempt
+    losses: Losses = NO_LOSSES  # kernel counters of its group before the attempt
     kill_reason: str | None = None
-    fail_reason: str | None = None  # why it is being killed, which is no kill that anybody asked for
-    silence: Silence | None = None  # of an attempt that runs a user's code
+    fail_reason: str | None = None  # why the agent itself kills the attempt
+    silence: Silence | None = None  # detects inactivity; only for attempts with user code
     retried: bool = False
-    begun: bool = False  # its own code has begun
-    begun_s: float = 0.0  # CPU time of its place at that moment
-    done: bool = False  # its own code has ended
-    worked_s: float = 0.0  # CPU time of its own code, as far as it is known
+    begun: bool = False  # whether its own code has begun
+    begun_s: float = 0.0  # CPU time of its group when its own code began
+    done: bool = False  # whether its own code has ended
+    worked_s: float = 0.0  # known CPU time of its own code
 
     def over_limit(self, losses: Losses) -> str | None:
-        """Return the limit that the attempt has exceeded, as a reason; None if none. `losses` are the current ones of
-        its place."""
+        """Return the limit that the attempt has exceeded, as a reason; None if it has exceeded none.
+
+        `losses` are the current kernel counters of the attempt's group.
+        """
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
         if losses.refused_forks > self.losses.refused_forks:
@@ -58,8 +60,9 @@ def report_of(
 ) -> Message:
     """Return the fields of AttemptReport for an ended attempt.
 
-    `code` is the result of os.waitstatus_to_exitcode, None if the process could not be waited for; `error` then says
-    why. `folder` is the attempt's scratch folder. `over` is the limit that the attempt exceeded.
+    `code` is the result of os.waitstatus_to_exitcode; it is None if the process has no exit status, and
+    `error` then says why. `folder` is the attempt's scratch folder. `over` is the limit that the attempt
+    exceeded, or None.
     """
     said = read_json(folder / "report.json")
     started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
@@ -86,7 +89,7 @@ def report_of(
 
 
 def status_of(running: Running, folder: Path) -> Message:
-    """Return the fields of AttemptStatus, as far as the attempt has reported them."""
+    """Return the fields of AttemptStatus for a running attempt, from the status file in its `folder`."""
     said = read_json(folder / "status")
     progress, phase = _number(said.get("progress")), said.get("phase")
     first = "map" if running.spec.kind is TaskKind.MAP else "shuffle"
@@ -99,18 +102,18 @@ def status_of(running: Running, folder: Path) -> Message:
 
 
 def peak_bytes(message: Message) -> Message:
-    """Return the field of Counters for the peak memory that the attempt or the kernel reported."""
+    """Return {"memory_peak_bytes"}, a field of Counters, from a message; 0 if the value is invalid."""
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 
 
 def setup_of(message: Message) -> float:
-    """Return the CPU time that a fork reported for the setup before the attempt's own code."""
+    """Return the CPU seconds that an attempt's process reports for the setup before its own code."""
     return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
 def read_json(path: Path) -> Message:
-    """Return the object in a plain file that an attempt wrote; empty when the file is missing or damaged."""
+    """Return the JSON object in a plain file of an attempt; empty if the file is missing or damaged."""
     try:
         value = json.loads(read_tail(path, REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -119,7 +122,10 @@ def read_json(path: Path) -> Message:
 
 
 def read_tail(path: Path, length: int) -> bytes:
-    """Return the last bytes of a plain file. Does not follow links and does not block on pipes. Raises OSError."""
+    """Return at most the last `length` bytes of a plain file.
+
+    Does not follow links and does not block on pipes. Raises OSError.
+    """
     with open_plain(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - length))
         return file.read(length)
@@ -131,12 +137,12 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(counters: Message) -> Message:
-    """Return the counters that are plain numbers or None."""
+    """Return the counters whose values are finite numbers or None."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 
 def _why(code: int | None, log: Path) -> str:
-    """Return a description of how a process without a report ended."""
+    """Return why a process ended without a report, from its exit code and the last line of its log."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"

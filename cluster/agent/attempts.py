@@ -1,4 +1,4 @@
-"""The attempts of a node: launched in waiting forks, killed on demand, reported with the resources they used."""
+"""The attempts of a node: started in processes forked in advance, killed on demand, and reported."""
 
 from __future__ import annotations
 
@@ -31,15 +31,19 @@ from schedbed.tasks.specs import AttemptSpec, Counters
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.25  # emulated, between two looks at what the attempts at work use and come up against
-LOOK_MAX_S = 1.0  # real
-STICKY = 0o1777  # attempts that are users of their own put map outputs there, and take away none but theirs
+LOOK_S = 0.25  # emulated seconds between two checks of the running attempts' usage and limits
+LOOK_MAX_S = 1.0  # the same in real seconds, at most
+STICKY = 0o1777  # Attempts that run as separate users add map outputs and can remove only their own.
 _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 
 class Attempts:
-    """Launches, kills and watches attempts. `publish` gets the report of each attempt (fields of AttemptReport)
-    once."""
+    """The running attempts of a node: launch, kill, watch and report.
+
+    `publish` is called once with the report of each attempt (fields of AttemptReport). `start_zygote` starts
+    another zygote, the process from which attempts are forked, after a zygote has died; `on_fatal` is called
+    if that fails. `setup` returns the zygote's configuration.
+    """
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class Attempts:
         self._publish = publish
         self._on_fatal = on_fatal
         self._running: dict[str, Running] = {}
-        self._waiting: deque[str] = deque()  # attempts for which there is no fork yet
+        self._waiting: deque[str] = deque()  # attempts that have no process yet
         self._met: Message = {}
         self._spares = Spares(
             limits, on_ready=self._dispatch, on_said=self._on_said, on_reaped=self._on_reaped
@@ -71,7 +75,7 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Start working with a zygote that was just started. Raises ZygoteDied."""
+        """Connect to a newly started zygote and have it fork spare processes. Raises ZygoteDied."""
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)
@@ -81,7 +85,7 @@ class Attempts:
         self._spares.begin(link)
 
     async def close(self) -> None:
-        """End all attempts without reports."""
+        """End all attempts and the zygote. No reports are published."""
         self._running.clear()
         self._waiting.clear()
         if self._looking is not None:
@@ -93,7 +97,10 @@ class Attempts:
         await self._spares.close()
 
     def launch(self, raw: Message) -> None:
-        """Launch the attempt of this AttemptSpec. Does nothing if it was launched before. Raises BadRequest."""
+        """Launch the attempt described by `raw`, an AttemptSpec in JSON form.
+
+        Does nothing if the attempt was launched before. Raises BadRequest if `raw` is no AttemptSpec.
+        """
         try:
             spec = AttemptSpec.from_json(raw)
         except (KeyError, TypeError, ValueError) as error:
@@ -113,19 +120,22 @@ class Attempts:
         self._dispatch()
 
     def kill(self, attempt: str, reason: str) -> None:
-        """Kill the attempt if it runs. Its report follows."""
+        """Kill the attempt if it is running.
+
+        Its report, with the state killed and `reason`, follows later.
+        """
         if running := self._running.get(attempt):
             running.kill_reason = running.kill_reason or reason
             self._end(running)
 
     def crash(self, attempt: str) -> None:
-        """Kill the attempt's process so that the report says failed, not killed, as after an accident."""
+        """Kill the attempt's process to inject a fault: its report says failed, not killed."""
         if running := self._running.get(attempt):
             running.retried = True
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill attempts with user code that have shown no sign of life for too long. Their reports say failed."""
+        """Kill attempts with user code that have shown no activity for too long. Their reports say failed."""
         for running in list(self._running.values()):
             if (
                 running.silence is not None
@@ -136,7 +146,7 @@ class Attempts:
                 self._end(running)
 
     def meet(self, peers: Message, racks: Message, epoch_s: float) -> None:
-        """Store the addresses of the other nodes and the run's start for future attempts."""
+        """Store the addresses and racks of all nodes and the run's start for future attempts."""
         self._met = {"peers": dict(peers), "racks": dict(racks), "epoch_s": epoch_s}
 
     def statuses(self) -> list[Message]:
@@ -144,46 +154,50 @@ class Attempts:
         return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
-        """Return the processes of running attempts."""
+        """Return the process ids of running attempts."""
         spares = (running.spare for running in self._running.values())
         return [spare.pid for spare in spares if spare is not None and spare.pid is not None]
 
     def cpu_s(self) -> float:
-        """Return the CPU time of all running and ended attempts in core-seconds of the host, without their setup,
-        which is not limited."""
+        """Return the total CPU time of running and ended attempts, in core-seconds of the host.
+
+        The setup of attempts, which is not limited, is left out.
+        """
         for running in self._running.values():
             self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """Return the CPU time used so far for starting and ending attempts, as far as the kernel counts it."""
+        """Return the CPU seconds used so far to start and end attempts; 0 if the kernel counts none."""
         used_s = self._limits.cpu_s()
         return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
 
     def _declare_memory(self) -> None:
         self._limits.declare_memory(sum(running.spec.memory_bytes for running in self._running.values()))
 
-    # ------------------------------------------------------- what they use
+    # ---------------------------------------------------------------- usage
 
     def _used_s(self, spare: Spare) -> float:
-        """Return the CPU time ever used in a place, or that of the attempt's process where the kernel does not count
-        places."""
+        """Return the CPU seconds used so far in a spare's group.
+
+        If the kernel does not count groups, return the CPU seconds of the spare's process.
+        """
         used_s = self._limits.cpu_s(spare.place)
         if used_s is not None:
             return used_s
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Update the CPU time of an attempt's own code, from its begin to its end.
+        """Update the CPU time of an attempt's own code, unless that code has ended.
 
-        `at_least_s` is the process's total at its exit, after which it can no longer be read.
+        `at_least_s` is the process's total CPU time at its exit, after which the time can no longer be read.
         """
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
             running.worked_s = max(running.worked_s, used_s - running.begun_s)
 
     def _look(self) -> None:
-        """Rebalance the CPU among running attempts, and end those that have exceeded a limit of the kernel."""
+        """Rebalance the CPU among running attempts, and kill attempts that have exceeded a kernel limit."""
         self._looking = None
         self._limits.rebalance()
         self._spares.kill_strays()
@@ -203,15 +217,17 @@ class Attempts:
             self._limits.rebalance()
 
     def _look_later(self) -> None:
-        """Schedule the next look. The interval grows with the stretch: the agents of 200 nodes would take half a
-        core."""
+        """Schedule the next check of running attempts (`_look`).
+
+        The interval grows with the stretch, since checks by the agents of 200 nodes would take half a core.
+        """
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
 
-    # -------------------------------------------------------- their course
+    # ---------------------------------------------------------- life cycle
 
     def _dispatch(self) -> None:
-        """Assign waiting attempts to waiting forks."""
+        """Start waiting attempts in spare processes that are ready."""
         while self._waiting and (spare := self._spares.take()):
             running = self._running[self._waiting.popleft()]
             running.spare = spare
@@ -252,7 +268,10 @@ class Attempts:
                 self._spares.kill(spare)
 
     def _end(self, running: Running) -> None:
-        """Kill the attempt's process and its children. The report follows, immediately if there is no process yet."""
+        """Kill the attempt's process and its children. The report follows later.
+
+        If the attempt has no process yet, it is reported immediately.
+        """
         if running.spare is not None:
             self._spares.kill(running.spare)
         elif running.spec.attempt in self._waiting:
@@ -268,7 +287,7 @@ class Attempts:
         if running is None or running.spare is not spare:
             return
         if not (spare.said or running.retried or running.kill_reason or running.fail_reason):
-            running.spare, running.retried = None, True  # the fork had died while it waited
+            running.spare, running.retried = None, True  # The process had died before it received the order.
             self._waiting.append(spare.attempt)
             self._dispatch()
             return
@@ -277,7 +296,7 @@ class Attempts:
         self._finish(spare.attempt, code, peak_bytes(message), "")
 
     def _on_zygote_end(self) -> None:
-        """Report all attempts as failed after the death of the zygote and its forks, then start another zygote."""
+        """Report all started attempts as failed after the zygote died, and start another zygote."""
         self._link = None
         for attempt in [name for name in self._running if name not in self._waiting]:
             self._finish(attempt, None, {}, "the node's warm process died")
@@ -294,9 +313,9 @@ class Attempts:
     # -------------------------------------------------------------- reports
 
     def _counted_peak(self, running: Running, over: str | None) -> Message:
-        """Return the field of Counters for the peak memory, where the kernel counts it.
+        """Return {"memory_peak_bytes"}, a field of Counters, if the kernel counts memory, else {}.
 
-        The allowance beside the limit is not counted, unless the attempt exceeded it.
+        The allowance above the memory limit is not counted, unless the attempt exceeded the limit.
         """
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:
@@ -304,7 +323,7 @@ class Attempts:
         return {"memory_peak_bytes": peak if over else min(peak, running.spec.memory_bytes)}
 
     def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
-        """Publish the report of an ended attempt, then clean up."""
+        """Publish the report of an ended attempt, then delete the files that are no longer needed."""
         running = self._running.pop(attempt, None)
         if running is None:
             return
@@ -323,5 +342,5 @@ class Attempts:
         self._publish(report)
         if report["state"] != "succeeded":
             shutil.rmtree(self._where.map_output(attempt), ignore_errors=True)
-        if report["state"] != "failed":  # a failed one's log stays until its job is forgotten
+        if report["state"] != "failed":  # The log of a failed attempt is kept until its job is forgotten.
             shutil.rmtree(self._where.attempt(attempt), ignore_errors=True)

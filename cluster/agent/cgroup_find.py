@@ -1,4 +1,7 @@
-"""Finds where this process can create control groups of version 1 or 2, below its own current group."""
+"""Detection of the folders in which this process can create control groups, of version 1 or 2.
+
+Groups are created only below this process's own group.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
-MUST_2 = ("cpu", "memory")  # version 2 is used with both, or not at all
+MUST_2 = ("cpu", "memory")  # Version 2 is used only if both are available.
 
 
 class CgroupError(Exception):
-    """Control groups cannot be used, or did not accept a limit. The message is one line."""
+    """Control groups cannot be used, or the kernel did not accept a limit. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The folders in which this process can create groups: `version`, and a folder for each usable controller.
+    """The folders in which this process can create control groups, by controller, and the `version`, 1 or 2.
 
-    `cpu` always exists. `cpuacct` (only in version 1; in version 2 each group counts), `memory` and `pids` may be
-    missing.
+    The controller `cpu` always exists. `cpuacct` (only in version 1; in version 2 each group counts CPU
+    time), `memory` and `pids` may be missing.
     """
 
     version: int
@@ -28,18 +31,20 @@ class Hierarchies:
 
     @property
     def cpu(self) -> Path:
-        """Return the folder that limits CPU."""
+        """Return the folder of the controller that limits CPU."""
         return self.folders["cpu"]
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """Return the distinct folders, that of cpu first."""
+        """Return the distinct folders, first the folder of the cpu controller."""
         return tuple(dict.fromkeys(self.folders.values()))
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
-    """Return the hierarchies in which this process can create groups. Raises CgroupError that says what is
-    missing."""
+    """Return the hierarchies in which this process can create control groups.
+
+    Raises CgroupError with the reason if there are none.
+    """
     mounts, present = _hierarchies(proc_self)
     if "cpu" in mounts and "cpu" in present:
         return _version_1(mounts, present)
@@ -49,9 +54,9 @@ def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
 
 
 def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]:
-    """Return the version of the hierarchy that limits memory, this process's group there, and the top group.
+    """Return the version of the hierarchy that limits memory, this process's group in it, and its top group.
 
-    Raises CgroupError if there is none.
+    Raises CgroupError if there is no such hierarchy.
     """
     mounts, present = _hierarchies(proc_self)
     for version, name in ((1, "memory"), (2, "")):
@@ -61,7 +66,10 @@ def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]
 
 
 def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str, str]]:
-    """Return what is mounted and this process's paths. Raises CgroupError."""
+    """Return the mounts of control group hierarchies, and this process's group in each.
+
+    Both are by controller, with the empty name for version 2. Raises CgroupError.
+    """
     try:
         return _mounts((proc_self / "mountinfo").read_text()), _present((proc_self / "cgroup").read_text())
     except OSError as error:
@@ -69,7 +77,7 @@ def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
-    """Return the root and mount point of each controller of version 1, and of version 2 under the empty name."""
+    """Return the root and mount point of each version 1 controller, and of version 2 under the empty name."""
     found: dict[str, tuple[str, Path]] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -82,7 +90,7 @@ def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
 
 
 def _present(cgroup: str) -> dict[str, str]:
-    """Return this process's path by controller of version 1, and in version 2 under the empty name."""
+    """Return this process's group path by version 1 controller, and for version 2 under the empty name."""
     found: dict[str, str] = {}
     for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
@@ -91,7 +99,10 @@ def _present(cgroup: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, Path], path: str) -> Path:
-    """Return the folder of a group. In a container the mount may show only a part of the hierarchy."""
+    """Return the folder of the group `path` below a mount.
+
+    In a container the mount may show only a part of the hierarchy.
+    """
     root, point = mount
     inside = path[len(root) :] if root != "/" and path.startswith(root) else path
     return point / inside.lstrip("/")
@@ -109,8 +120,10 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
-    """Return the hierarchies below our own group or its parent, since a group with processes can seldom delegate
-    controllers."""
+    """Return the version 2 hierarchies below this process's group or, if that fails, its parent group.
+
+    A group that contains processes can seldom delegate controllers. Raises CgroupError if both fail.
+    """
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:
@@ -124,7 +137,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 
 
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the controllers that child groups of a group of version 2 can use."""
+    """Return `controllers` if they can be enabled for child groups of a version 2 group, else ()."""
     try:
         hand_on(group, controllers)
     except (OSError, CgroupError):
@@ -133,7 +146,10 @@ def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hand_on(group: Path, controllers: tuple[str, ...]) -> None:
-    """Enable these controllers for children of a group of version 2, with a check."""
+    """Enable controllers for the child groups of a version 2 group.
+
+    Raises OSError, or CgroupError if a controller is not enabled afterwards.
+    """
     control = group / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in control.read_text().split()]
     if missing:

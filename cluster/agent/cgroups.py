@@ -19,8 +19,10 @@ REMOVE_S = 3.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot, which distinguishes reused pids; None if there is
-    no process."""
+    """Return the start time of a process in clock ticks since boot; None if there is no such process.
+
+    The start time distinguishes processes that get the same pid one after another.
+    """
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, IndexError, ValueError):
@@ -28,29 +30,37 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner_mark(pid: int | None = None) -> str:
-    """Return a mark of a process, by default this one: pid and start time, such as `4711.998877`."""
+    """Return an identifier of a process, by default the current process.
+
+    The identifier is the pid and the start time, such as `4711.998877`.
+    """
     pid = pid or os.getpid()
     return f"{pid}.{start_ticks(pid)}"
 
 
 def owner_lives(mark: str) -> bool:
-    """Return whether the process that `mark` names still runs. Return True for other strings, so that groups of other
-    programs are left alone."""
+    """Return whether the process identified by `mark` (from `owner_mark`) is still running.
+
+    Other strings count as running, so that groups of other programs are left alone.
+    """
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
 
 def group_name(node: str, pid: int) -> str:
-    """Return the name of a node's group, such as `n3.4711.998877`. It names the owner (the agent), so that a sweep
-    can check whether the owner lives."""
+    """Return the name of a node's control group, such as `n3.4711.998877`.
+
+    The name identifies the owner (the agent with this `pid`), so that a cleanup can check whether the owner
+    is running.
+    """
     return f"{node}.{owner_mark(pid)}"
 
 
 def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> tuple[int, Mapping[str, Path]]:
-    """Return the version and the folders of a node's group by controller (cpu, cpuacct, memory, pids), as far as they
-    exist.
+    """Return the version and the existing folders of a node's control group, by controller.
 
-    `group` is the result of `group_name`. Raises CgroupError on a host without control groups.
+    `group` is the result of `group_name`. Controllers are cpu, cpuacct, memory and pids. Raises CgroupError
+    on a host without control groups.
     """
     where = where or find_hierarchies()
     inside = Path(PREFIX + run_id) / group
@@ -59,7 +69,10 @@ def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> t
 
 
 class PathFiles:
-    """The groups of one node by path; implements `GroupFiles`. `create` creates them."""
+    """The control groups of one node, accessed by path: an implementation of `GroupFiles`.
+
+    `create` creates the groups.
+    """
 
     def __init__(self, where: Hierarchies, run_id: str, node: str, owner_pid: int) -> None:
         self.where = where
@@ -69,16 +82,19 @@ class PathFiles:
 
     @property
     def version(self) -> int:
-        """Implement `GroupFiles`."""
+        """Return the version of control groups, 1 or 2. Implements `GroupFiles`."""
         return self.where.version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Implement `GroupFiles`."""
+        """Return the names of the control group controllers in use, such as cpu. Implements `GroupFiles`."""
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
-        """Create the node's group and these groups in it. Raises CgroupError after removing what was created."""
+        """Create the node's group, and child groups with these names.
+
+        Raises CgroupError after removing all groups created.
+        """
         try:
             for folder in self._bases:
                 make_group(folder)
@@ -92,24 +108,27 @@ class PathFiles:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Implement `GroupFiles`."""
+        """Write `text` to a group's file. Implements `GroupFiles`."""
         self._path(group, name).write_text(text)
 
     def read(self, group: str, name: str) -> str:
-        """Implement `GroupFiles`."""
+        """Return the text of a group's file without surrounding white space. Implements `GroupFiles`."""
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Implement `GroupFiles`."""
+        """Return a new file descriptor of a group's file. Implements `GroupFiles`."""
         return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
 
     def move(self, group: str, pid: int) -> None:
-        """Implement `GroupFiles`."""
+        """Move a process into the group in each hierarchy. Implements `GroupFiles`."""
         for folder in self._bases:
             (folder / group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Kill remaining processes and remove the groups; also the run's group if this was its last node."""
+        """Kill the remaining processes and remove the node's groups.
+
+        The run's group is also removed if this was its last node.
+        """
         for folder in self._bases:
             remove_group(folder)
             with contextlib.suppress(OSError):
@@ -121,8 +140,10 @@ class PathFiles:
 
 
 def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
-    """Remove the groups of a node whose agent could not do so itself. The third argument is the result of
-    `group_name`."""
+    """Remove the control groups of a node whose agent could not remove them itself.
+
+    `owner_pid_and_start` is the result of `group_name`, such as `n3.4711.998877`.
+    """
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start
         if inside.name.startswith(f"{node}."):
@@ -132,7 +153,7 @@ def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
 
 
 def sweep_leftovers() -> list[str]:
-    """Remove groups whose owner has died, killing their processes. Return their names."""
+    """Remove control groups whose owner has died, and kill their processes. Return the groups' names."""
     swept: list[str] = []
     for base in _bases_or_none():
         for run in sorted(base.glob(f"{PREFIX}*")):
@@ -146,7 +167,7 @@ def sweep_leftovers() -> list[str]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return the folders in a group, by name; none if another command has just removed the group."""
+    """Return the folders in a group, sorted by name; none if another command has just removed the group."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -161,8 +182,10 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 
 def make_group(folder: Path) -> None:
-    """Create a group and its parent, again if another node's end removes the parent at that moment. Raises
-    CgroupError."""
+    """Create a group and its parent group. Raises CgroupError.
+
+    Tries again if the agent of another node removes the parent meanwhile.
+    """
     for _ in range(20):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -173,16 +196,19 @@ def make_group(folder: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group with its children. Retries for a while, since processes take a moment to die."""
+    """Remove a group and its children, and kill their processes.
+
+    Retries for up to REMOVE_S seconds, since processes take a moment to die.
+    """
     give_up = time.monotonic() + REMOVE_S
-    # Version 2 ends all below at once, what is being forked included.
+    # Version 2 kills all processes below the group at once, including those being forked.
     with contextlib.suppress(OSError), (folder / "cgroup.kill").open("r+") as kill:
         kill.write("1")
     while folder.exists():
         for group in [*_folders_in(folder), folder]:
             with contextlib.suppress(OSError, ValueError):
                 pids = [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
-                for pid in (pid for pid in pids if pid > 0):  # 0: of another pid namespace
+                for pid in (pid for pid in pids if pid > 0):  # 0 means a process of another pid namespace.
                     os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(OSError):
                 group.rmdir()

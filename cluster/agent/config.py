@@ -1,4 +1,4 @@
-"""The configuration of an agent: one JSON line on its standard input, and one with its private key."""
+"""The configuration of an agent: one JSON line on standard input, and a second line with TLS keys if any."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ PATHS = ("root", "links", "quick", "groups", "changes")
 class AgentConfig:
     """The configuration of one incarnation of a node. Rates and `heartbeat_s` are in real seconds.
 
-    `stretch`: real seconds per emulated second. `epoch_s`: the run's start as time of day. `runner`: the function
-    that runs an attempt. `listen`: address that the agent serves on and other nodes reach it by. `shaped`: the kernel
-    already limits the NIC, so that the agent only counts its bytes. `port`: port to serve on, 0 for any of `ports`.
-    `url`: how others reach the agent, if not by `listen`. `quick`: folder in memory for files that must not wait for
-    the node's disk, if not `root`. `groups`: socket where the owner hands over the node's control groups
-    (`group_files.receive_files`); None if the agent creates them. `changes`: the run's `StretchFile` if the stretch
-    may change; `stretch` is then the first. `tls`: keys to serve with; None for clear text.
+    `stretch`: real seconds per emulated second. `epoch_s`: the run's start as Unix time. `runner`: the
+    function that runs an attempt. `listen`: address on which the agent serves and other nodes reach it.
+    `shaped`: the kernel already limits the NIC, so the agent only counts bytes. `port`: port to serve on; 0
+    for any free port, or any of `ports`. `url`: URL by which others reach the agent, if not by `listen`.
+    `quick`: folder in memory for files that must not wait for the node's disk; by default `root`. `groups`:
+    socket through which the owner passes the node's control groups (`group_files.receive_files`); None if the
+    agent creates the groups. `changes`: the run's `StretchFile` if the stretch may change; `stretch` is then
+    the initial value. `tls`: keys to serve with; None for clear text.
     """
 
     node: NodeSpec
@@ -51,7 +52,7 @@ class AgentConfig:
     quick: Path | None = None
     groups: Path | None = None
     links: Path | None = (
-        None  # the budgets of the links between racks (`link_budgets`), None when none has a limit
+        None  # the folder with the budgets of rack links and shared disks (`link_budgets`), None if none
     )
 
     def __post_init__(self) -> None:
@@ -63,21 +64,26 @@ class AgentConfig:
     def to_lines(self) -> str:
         """Return the JSON line without TLS keys, followed by a line with the keys if there are any.
 
-        Between the two lines the agent forks the process for attempts, whose memory must not contain the keys.
+        Between reading the two lines, the agent forks the process for attempts, whose memory must not contain
+        the keys.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"
         return json.dumps(asdict(known), default=str) + "\n" + secret
 
     def with_secret(self, line: str) -> AgentConfig:
-        """Return the configuration completed by the second line of `to_lines`. Raises ValueError or TypeError on
-        anything else."""
+        """Return the configuration completed by the second line of `to_lines`, which holds the TLS keys.
+
+        Raises ValueError or TypeError for any other line.
+        """
         return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """Return the configuration of the first line of `to_lines`. Raises ValueError, TypeError or KeyError on
-        anything else."""
+        """Return the configuration parsed from the first line of `to_lines`.
+
+        Raises ValueError, TypeError or KeyError for any other line.
+        """
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}
         ports = None if raw["ports"] is None else PortRange(**raw["ports"])

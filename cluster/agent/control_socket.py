@@ -1,5 +1,7 @@
-"""The agent's side of the control connection: a websocket with ordered messages; none is lost between two
-connections."""
+"""The agent's end of the control connection to the TaskTracker: a websocket with ordered messages.
+
+Messages queued while nobody is connected are sent over the next connection.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,15 @@ from schedbed.cluster.agent.folder import BadRequest
 log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
-CLOSE_S = 1.0  # for a TaskTracker that does not answer a close any more
+CLOSE_S = 1.0  # seconds to wait for a TaskTracker that no longer answers a close
 
 
 class Control:
-    """Queues outgoing messages and passes incoming ones to `handle`. Each connection begins with `hello()`.
+    """A queue of outgoing messages, and a websocket server that passes incoming messages to `handle`.
 
-    A new connection replaces the previous one. `handle` raises BadRequest (or KeyError, TypeError, ValueError) for a
-    meaningless message and OSError if it cannot be carried out; both are logged.
+    Each connection begins with the message `hello()`. A new connection replaces the previous one. `handle`
+    raises BadRequest (or KeyError, TypeError, ValueError) for a message without meaning, and OSError if the
+    message cannot be carried out; errors are logged.
     """
 
     def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:
@@ -41,12 +44,12 @@ class Control:
         return self._socket is not None and not self._socket.closed and not self._unsent
 
     def say(self, message: Message) -> None:
-        """Queue a message after all others. It is kept while nobody is connected."""
+        """Queue a message to the TaskTracker. The message is kept while nobody is connected."""
         self._unsent.append(message)
         self._due.set()
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """Return the handler of `GET /control`."""
+        """Serve `GET /control`: open a websocket and exchange messages until the connection ends."""
         socket = web.WebSocketResponse(timeout=CLOSE_S, max_msg_size=0, compress=False)
         await socket.prepare(request)
         before, self._socket = self._socket, socket
@@ -65,7 +68,7 @@ class Control:
         return socket
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection to the TaskTracker, if any."""
         if self._socket is not None:
             await self._socket.close()
 

@@ -1,9 +1,10 @@
-"""The division of a node's CPU among its attempts: a core each while there are enough cores, else equal shares.
+"""The division of a node's CPU among its attempts: a core each if there are enough cores, else equal shares.
 
-The kernel divides a group's quota in slices of 5 ms, so a small quota of a whole node goes to one CPU of the host per
-period: three attempts of a node of 0.2 host cores got 0.063, 0.065 and 0.028. Therefore each attempt has a quota, and
-the node none. An attempt that waits keeps a quota to wake up with, and the others get what it does not use. If the
-node then uses more than its rate, the excess is a debt that is paid back immediately.
+The kernel divides a group's quota in slices of 5 ms, so a small quota of a whole node goes to one CPU of the
+host per period: three attempts of a node with 0.2 host cores got 0.063, 0.065 and 0.028. Therefore each
+attempt has a quota, and the node has none. A waiting attempt keeps a quota to wake up with, and the others
+get the unused part of its share. If the node then uses more than its rate, the excess is a debt, and smaller
+quotas pay it back immediately.
 """
 
 from __future__ import annotations
@@ -11,33 +12,33 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-HUNGRY = 0.9  # of its share: who uses as much would use more
-ROOM = 1.5  # times what the others use, so that they can grow until the next look
-LEAST = 0.5  # of an even share, which every attempt keeps
-LOOK_S = 0.2  # use in a shorter time is too noisy: a quota's period is 20 ms and more
+HUNGRY = 0.9  # An attempt that uses this fraction of its share could use more.
+ROOM = 1.5  # Other attempts get their use times this factor, so that their use can grow.
+LEAST = 0.5  # Every attempt keeps this fraction of an even share.
+LOOK_S = 0.2  # Shorter measurements are too noisy, since a quota's period is at least 20 ms.
 FIRST_LOOK_S = 0.06
-"""The same after an attempt has begun, which has taken half of the node from the others and may not use it."""
-HORIZON_S = 1.0  # in which a node pays back its use above its rate
-PAYBACK = 0.3  # of its rate at most: those who wait and wake together never get into debt faster
-CHANGE = 0.02  # smaller ones are not worth it: each gives the attempt a new period's quota at once
+"""The same after an attempt has begun, since it took CPU from the others and may not use that."""
+HORIZON_S = 1.0  # Seconds in which a node pays back its use above its rate.
+PAYBACK = 0.3  # Maximum fraction of the rate that pays back debt; attempts that wake together add no more.
+CHANGE = 0.02  # Smaller relative changes are not written, since each write refills the quota at once.
 
 Used = Mapping[str, float | None]
-"""CPU time of each attempt so far, in core-seconds of the host; None where nobody counts it."""
+"""CPU time of each attempt so far, in core-seconds of the host; None if it is not counted."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """An attempt's share in host cores, and its measured use."""
+    """The share of one attempt in host cores, and its measured CPU use."""
 
     share: float
-    since_s: float  # when its use was last looked at,
-    seen_s: float | None  # and what it was then
-    counted_s: float | None  # of its use, what the node's debt holds already
-    rate: float | None = None  # of its use, None before the second look
-    look_s: float = FIRST_LOOK_S  # from one look to the next at least
+    since_s: float  # time of the last measurement
+    seen_s: float | None  # CPU time used until the last measurement
+    counted_s: float | None  # CPU time that the node's debt already contains
+    rate: float | None = None  # measured use in host cores, None before the second measurement
+    look_s: float = FIRST_LOOK_S  # minimum time until the next measurement
 
     def look(self, now_s: float, used_s: float | None) -> float:
-        """Measure the attempt's use. Return the CPU seconds since the last call; 0 if unknown."""
+        """Measure the attempt's CPU use. Return the CPU seconds since the last call; 0 if unknown."""
         new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
         self.counted_s = used_s
         elapsed_s = now_s - self.since_s
@@ -50,10 +51,10 @@ class _Held:
 
 
 class CpuShares:
-    """The shares of one node in host cores.
+    """The CPU shares of the running attempts of one node, in host cores.
 
-    Methods return the changed shares by attempt, the smallest first. The argument `used` has the CPU seconds of all
-    attempts at work.
+    Methods that change shares return the changed shares by attempt, the smallest first. The argument `used`
+    has the CPU seconds used so far by each running attempt.
     """
 
     def __init__(self, cores: int, core_speed: float) -> None:
@@ -66,40 +67,43 @@ class CpuShares:
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Return the attempts at work."""
+        """Return the names of the attempts that have a share."""
         return tuple(self._held)
 
     @property
     def crowded(self) -> bool:
-        """Return whether there are more attempts than cores."""
+        """Return whether there are more running attempts than cores."""
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add an attempt. Return the changed shares."""
+        """Add a running attempt. Return the changed shares in host cores by attempt."""
         self._look(now_s, used)
         used_s = used.get(name)
         self._held[name] = _Held(0.0, now_s, used_s, used_s)
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Exclude that CPU time, used since `begin`, from the attempt's use."""
+        """Exclude `cpu_s` CPU seconds, used since `begin`, from the attempt's measured use."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove an attempt. Return the changed shares."""
+        """Remove an attempt. Return the changed shares in host cores by attempt."""
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()
 
     def set_factor(self, factor: float) -> dict[str, float]:
-        """Multiply all rates by this factor from now on. Return the changed shares."""
+        """Multiply the node's CPU rate by `factor` from now on. Return all shares by attempt."""
         self._factor = factor
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Measure all attempts and adapt the shares. Return the changed ones."""
+        """Measure the CPU use of all attempts and adapt their shares.
+
+        Return the changed shares by attempt.
+        """
         self._look(now_s, used)
         return self._share()
 
@@ -117,7 +121,10 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Return the new shares that differ from the old ones, and those in `must`."""
+        """Compute new shares. Return the shares that differ from the old shares, by attempt.
+
+        The shares of the attempts in `must` are always returned.
+        """
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
         for name, share in wanted.items():
@@ -127,8 +134,11 @@ class CpuShares:
         return dict(sorted(changed.items(), key=lambda item: item[1]))
 
     def _even(self) -> dict[str, float]:
-        """Return max-min fair shares: none above a core or the attempt's use, the rest divided equally. Small shares
-        get room to grow."""
+        """Return max-min fair shares in host cores by attempt.
+
+        No share is above one core or the attempt's use; the remaining CPU of the node is divided equally.
+        Small shares get room to grow.
+        """
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)
         demand = {name: self._demand(held) for name, held in self._held.items()}

@@ -1,4 +1,7 @@
-"""The DataNode: block files with checksums, read and written over HTTP, and forwarded down the write pipeline."""
+"""The DataNode: block files with checksums, read and written over HTTP.
+
+A block that is written is forwarded to the other nodes of its write pipeline.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DataNode:
-    """The replicas of one node. `say` gets a `block` message when one is added, kept, removed or found corrupt."""
+    """The block replicas of one node.
+
+    `say` sends a `block` message to the TaskTracker when a replica is added, kept, removed or found corrupt.
+    """
 
     def __init__(
         self,
@@ -43,7 +49,7 @@ class DataNode:
         self._sender = sender
         self._say = say
         self._lengths = where.stored_blocks()
-        self._corrupt: set[str] = set()  # found so, until deleted or written again; only asked, never walked
+        self._corrupt: set[str] = set()  # found corrupt and not yet deleted or written again; never iterated
         self._tasks: set[asyncio.Task[None]] = set()  # kept from the garbage collector
 
     def report(self) -> list[Message]:
@@ -54,8 +60,10 @@ class DataNode:
     # ----------------------------------------------------------------- read
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Serve `GET /blocks/{block}`, with Range; checksums are verified. 404 missing, 410 corrupt, 416 bad
-        range."""
+        """Serve `GET /blocks/{block}`, with Range; checksums are verified.
+
+        Status 404 for a missing block, 410 for a corrupt block, 416 for an invalid range.
+        """
         block = request.match_info["block"]
         path = self._where.block(block)
         sender = await self._peers.admit(request)
@@ -81,11 +89,11 @@ class DataNode:
             await self.send(response, itertools.chain((first,), pieces), stream)
         except CorruptBlock as error:
             self._found_corrupt(block, error)
-            break_off(request)  # the receiver sees that the body ends early
+            break_off(request)  # The receiver notices that the body ends early.
         return response
 
     async def checksums(self, request: web.Request) -> web.Response:
-        """Serve `GET /blocks/{block}/checksums`: the checksum file of the replica. 404 without a replica."""
+        """Serve `GET /blocks/{block}/checksums`: the checksum file of the replica; 404 without a replica."""
         block = request.match_info["block"]
         path = crc_path(self._where.block(block))
         await self._peers.admit(request)
@@ -94,14 +102,18 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Return the stream for sending from this node's disk, to be made before the first read.
+        """Return the paced stream for sending data from this node's disk to the node `to`.
 
-        The bytes pass the disk, and the network unless they stay on this node.
+        Must be called before the first read. The stream charges the disk budget, and the network budgets
+        unless `to` is this node. An `unpaced` stream charges nothing.
         """
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 
     async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
-        """Write `data` as a response's body, paying `stream` (from `sending`) piece by piece."""
+        """Write `data` as the body of a response.
+
+        Each piece is charged to `stream` (from `sending`) before it is written.
+        """
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):
                 await stream.pay(len(piece))
@@ -111,8 +123,11 @@ class DataNode:
     # ---------------------------------------------------------------- write
 
     async def put(self, request: web.Request) -> web.Response:
-        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: {"block", "length", "nodes"}; 507 if the disk is
-        full."""
+        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store a block, and forward it to the nodes.
+
+        The response is {"block", "length", "nodes"} with the nodes that stored the block; status 507 if the
+        disk is full.
+        """
         block = request.match_info["block"]
         path = self._where.block(block)
         names = ("disk", *self._peers.way_in(await self._peers.admit(request)))
@@ -134,7 +149,7 @@ class DataNode:
             if error.errno not in DISK_FULL:
                 raise
             return web.Response(status=507, text=f"{self._peers.own}: {error.strerror}")
-        except BaseException:  # the writer has gone: the nodes further down must drop their part, too
+        except BaseException:  # The writer has disconnected: the next nodes must also drop their part.
             if relay is not None:
                 relay.abort()
             raise
@@ -158,7 +173,10 @@ class DataNode:
         return block in self._lengths and block not in self._corrupt
 
     def stored(self, block: str, length: int, event: str = "added") -> None:
-        """Note a stored replica and report it. Event `kept` means that it was not ordered."""
+        """Record a stored replica and report it to the TaskTracker.
+
+        The event `kept` means that the NameNode did not order the replica.
+        """
         self._lengths[block] = length
         self._corrupt.discard(block)
         self._say({"type": "block", "event": event, "block": block, "length": length})
@@ -166,7 +184,10 @@ class DataNode:
     # --------------------------------------------------- the tracker's orders
 
     def replicate(self, block: str, nodes: list[str]) -> None:
-        """Start copying the replica to `nodes`. The nodes that store it report that."""
+        """Start copying the replica to `nodes` in the background.
+
+        Each node reports its new replica itself.
+        """
         path = self._where.block(block)
         targets = [checked_id(node, "to") for node in nodes]
         task = asyncio.get_running_loop().create_task(self._replicate(block, path, targets))
@@ -181,8 +202,10 @@ class DataNode:
         self._forget(block)
 
     def corrupt(self, block: str) -> None:
-        """Inject a fault: invert a byte of the replica, unnoticed until it is read. Does nothing without a
-        replica."""
+        """Inject a fault: invert one byte of the replica, unnoticed until the replica is read.
+
+        Does nothing without a replica.
+        """
         with contextlib.suppress(FileNotFoundError), self._where.block(block).open("r+b") as file:
             middle = max(0, self._lengths.get(block, 0) // 2)
             file.seek(middle)
@@ -213,7 +236,10 @@ class DataNode:
 
 
 def byte_range(request: web.Request, length: int) -> tuple[int, int]:
-    """Return the bytes [start, end) that the request asks for. Raises 416."""
+    """Return the byte range [start, end) that the request asks for.
+
+    Raises HTTP error 416 if it is invalid.
+    """
     try:
         asked = request.http_range
         start, end, _ = slice(asked.start, asked.stop).indices(length)
@@ -226,7 +252,7 @@ def byte_range(request: web.Request, length: int) -> tuple[int, int]:
 
 
 def ranged_response(request: web.Request, start: int, end: int, length: int) -> web.StreamResponse:
-    """Return a response for the bytes [start, end), with status 206 if a range was requested."""
+    """Return a response for the byte range [start, end), with status 206 if the request has a range."""
     partial = "Range" in request.headers
     response = web.StreamResponse(status=206 if partial else 200)
     response.content_length = end - start
@@ -237,6 +263,6 @@ def ranged_response(request: web.Request, start: int, end: int, length: int) -> 
 
 
 def break_off(request: web.Request) -> None:
-    """Close the connection in the middle of a response."""
+    """Close the request's connection in the middle of a response."""
     if request.transport is not None:
         request.transport.abort()

@@ -1,4 +1,4 @@
-"""An agent's directory: its layout and ownership. No name from outside can lead out of it."""
+"""The layout and ownership of an agent's folder. Names from outside are checked and cannot lead out of it."""
 
 from __future__ import annotations
 
@@ -16,27 +16,33 @@ from schedbed.tasks.blockfile import crc_path
 from schedbed.tasks.context import FULL_DISK
 from schedbed.tasks.own.program import KEPT
 
-ROOM_MIN_BYTES = 2**20  # below it a disk counts as full
+ROOM_MIN_BYTES = 2**20  # A disk with less free space counts as full.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 class BadRequest(Exception):
-    """A meaningless request or message. The text is one line."""
+    """An invalid request or message. The exception's text is one line."""
 
 
 class RootInUse(Exception):
-    """Another agent, or a remaining process of one, uses this directory."""
+    """Another agent, or a remaining process of another agent, uses this folder."""
 
 
 def checked_id(text: str, what: str) -> str:
-    """Return `text` if it is a valid id: not empty, without slashes and dots. Raises BadRequest."""
+    """Return `text` if it is a valid id: letters, digits, '_' and '-'. Raises BadRequest otherwise.
+
+    The exception names the value as `what`.
+    """
     if not _ID.fullmatch(text):
         raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
     return text
 
 
 def open_plain(path: Path) -> FileIO:
-    """Open a plain file made by an attempt. Does not follow links and does not block on pipes. Raises OSError."""
+    """Open a plain file that an attempt made.
+
+    Does not follow links and does not block on pipes. Raises OSError.
+    """
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -45,10 +51,10 @@ def open_plain(path: Path) -> FileIO:
 
 
 class AgentDir:
-    """The folders `blocks/`, `mapout/`, `attempts/` and `programs/` below `root`, and the file `budget` there or in
-    `quick`.
+    """The paths in an agent's folder: `blocks/`, `mapout/`, `attempts/`, `programs/` and the file `budget`.
 
-    The budget is mapped and constantly written: on a disk that the kernel limits, each write-back would count.
+    The folders are below `root`. The budget file is in `quick` if given: it is mapped and constantly written,
+    and on a disk that the kernel limits, each write-back would count.
     """
 
     def __init__(self, root: Path, quick: Path | None = None) -> None:
@@ -72,8 +78,10 @@ class AgentDir:
         return self.attempts / checked_id(attempt, "attempt")
 
     def seal_output(self, attempt: str) -> None:
-        """Make this process the owner of a published map output, so that the attempt's user, who may be reused,
-        cannot change it."""
+        """Make this process the owner of a published map output.
+
+        The attempt's user id may be used again, and a later attempt must not be able to change the output.
+        """
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
             os.chown(folder, os.geteuid(), os.getegid(), follow_symlinks=False)
@@ -89,17 +97,17 @@ class AgentDir:
         return room.f_bavail * room.f_frsize < ROOM_MIN_BYTES
 
     def fill_disk(self, full: bool) -> None:
-        """Inject a fault: refuse writes from now on; with `full` false, accept them again."""
+        """Inject or end a fault: with `full`, refuse writes from now on; else accept writes again."""
         if full:
             (self.root / FULL_DISK).touch()
         else:
             (self.root / FULL_DISK).unlink(missing_ok=True)
 
     def lock(self, patience_s: float = 3.0) -> int:
-        """Lock the directory and return the descriptor, which holds the lock until all processes that inherit it have
-        ended.
+        """Lock the folder and return the descriptor of the lock file.
 
-        Waits up to `patience_s` seconds for the processes of an earlier incarnation. Raises RootInUse.
+        The lock is held until all processes that inherit the descriptor have ended. Waits up to `patience_s`
+        seconds for the processes of an earlier incarnation. Raises RootInUse.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -115,7 +123,7 @@ class AgentDir:
                 time.sleep(0.02)
 
     def prepare(self) -> None:
-        """Create the folders. Delete files of attempts of an earlier incarnation and half-written blocks."""
+        """Create the folders. Delete the files of earlier attempts, and incomplete blocks."""
         for folder in (self.attempts, self.mapout):
             shutil.rmtree(folder, ignore_errors=True)
         for folder in (self.blocks, self.mapout, self.attempts, self.programs):
@@ -125,7 +133,7 @@ class AgentDir:
                 path.unlink()
 
     def stored_blocks(self) -> dict[str, int]:
-        """Return each block on disk with its length, sorted by name."""
+        """Return the length in bytes of each block on disk, sorted by block name."""
         return {
             path.name: path.stat().st_size
             for path in sorted(self.blocks.iterdir())

@@ -1,9 +1,8 @@
-"""Access to the files of a node's control groups: by path on this host, or by descriptors that the owner of the node
-opened.
+"""Access to the files of a node's control groups, by path or by file descriptors.
 
-An agent writes limits and moves attempts by these. Inside a container no path leads to the node's groups: the host's
-side creates them, opens their files as root and passes the descriptors. So an attempt, which runs as the same user as
-the agent, finds no file that it could write.
+An agent uses these files to set limits and to move attempts into groups. Inside a container no path leads to
+the node's groups: a process on the host creates the groups, opens their files as root and passes the file
+descriptors. So an attempt, which runs as the same user as the agent, finds no file that it could write.
 """
 
 from __future__ import annotations
@@ -17,34 +16,39 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 MOVE = "move-"
-"""How names of the descriptors begin that take a process into a group, one a hierarchy."""
-DESCRIPTORS = 200  # a message; the kernel takes 253
+"""Prefix of the names of descriptors that move a process into a group, one per hierarchy."""
+DESCRIPTORS = 200  # per message; the kernel accepts 253
 READ_BYTES = 4096
 PATIENCE_S = 30.0
 
 NODE_GROUP = ""
-"""The group of the node itself, above those of its slots."""
+"""The name of the group of the node itself, which contains the groups of its slots."""
 
 
 def slot_groups(slots: int) -> tuple[str, ...]:
-    """Return the names of the groups for a node with that many slots: `slot-0`, `slot-1`, ...
+    """Return the names of the control groups for the attempts of a node: `slot-0`, `slot-1`, ...
 
-    There are two per slot: the next attempt waits in a group of its own while the previous one dies, so that they
-    share no quota and no memory limit.
+    There are two groups for each of the `slots` slots. The next attempt waits in one group while the previous
+    attempt dies in another, so they share no quota and no memory limit.
     """
     return tuple(f"slot-{index}" for index in range(2 * slots))
 
 
 class Quota(NamedTuple):
-    """A limit that a fork applies to itself just before an attempt's own code: `text`, to be written to
-    `descriptor`."""
+    """A CPU limit that a forked process applies to itself just before the attempt's own code.
+
+    The process writes `text` to `descriptor`, an open file of its control group.
+    """
 
     descriptor: int
     text: str
 
 
 def lay_down(quota: Quota) -> None:
-    """Write a limit, read it back, and close its descriptor. Raises OSError if it was not accepted."""
+    """Write a limit to its descriptor, read it back, and close the descriptor.
+
+    Raises OSError if the kernel did not accept the limit.
+    """
     try:
         os.pwrite(quota.descriptor, quota.text.encode(), 0)
         taken = os.pread(quota.descriptor, READ_BYTES, 0).decode().strip()
@@ -55,11 +59,11 @@ def lay_down(quota: Quota) -> None:
 
 
 class GroupFiles(Protocol):
-    """Reads and writes the files of a node's groups.
+    """The interface to read and write the files of a node's control groups.
 
-    `group` is NODE_GROUP or a slot's name, such as `slot-3`. `name` is a file's name in its hierarchy, such as
-    `cpu.cfs_quota_us`; no two controllers share a name, except `cgroup.procs`, which means that of the hierarchy of
-    cpu.
+    `group` is NODE_GROUP or the name of a slot's group, such as `slot-3`. `name` is the name of a file, such
+    as `cpu.cfs_quota_us`. No two controllers share a file name, except `cgroup.procs`, which means the file
+    of the cpu controller.
     """
 
     @property
@@ -69,28 +73,34 @@ class GroupFiles(Protocol):
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return which of cpu, memory and pids can be limited, and cpuacct if it counts (only in version 1)."""
+        """Return the controllers that can set limits (cpu, memory, pids) or count CPU time (cpuacct)."""
         ...
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write a file. Raises OSError."""
+        """Write `text` to a group's file. Raises OSError."""
         ...
 
     def read(self, group: str, name: str) -> str:
-        """Return a file's text without surrounding white space. Raises OSError."""
+        """Return the text of a group's file without surrounding white space. Raises OSError."""
         ...
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new descriptor of a file for writing and reading. Raises OSError."""
+        """Return a new file descriptor of a group's file, for reading and writing. Raises OSError."""
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move a process into the group in each hierarchy. May take some ms in the kernel. Raises OSError."""
+        """Move a process into the group in each hierarchy. Takes up to 10 ms in the kernel.
+
+        Raises OSError.
+        """
         ...
 
 
 class DescriptorFiles:
-    """The groups of a node by descriptors that another process opened; implements `GroupFiles`."""
+    """The control groups of a node, accessed by file descriptors that another process opened.
+
+    An implementation of `GroupFiles`.
+    """
 
     def __init__(
         self, version: int, controllers: Iterable[str], files: Mapping[tuple[str, str], int]
@@ -105,31 +115,34 @@ class DescriptorFiles:
 
     @property
     def version(self) -> int:
-        """Implement `GroupFiles`."""
+        """Return the version of control groups, 1 or 2. Implements `GroupFiles`."""
         return self._version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Implement `GroupFiles`."""
+        """Return the controllers that the other process reported as usable. Implements `GroupFiles`."""
         return self._controllers
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Implement `GroupFiles`."""
+        """Write `text` to a group's file. Implements `GroupFiles`."""
         os.pwrite(self._opened(group, name), text.encode(), 0)
 
     def read(self, group: str, name: str) -> str:
-        """Implement `GroupFiles`."""
+        """Return the text of a group's file without surrounding white space. Implements `GroupFiles`."""
         opened, found = self._opened(group, name), b""
         while more := os.pread(opened, READ_BYTES, len(found)):
             found += more
         return found.decode().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Implement `GroupFiles`."""
+        """Return a duplicate of the file descriptor of a group's file. Implements `GroupFiles`."""
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
-        """Implement `GroupFiles`. The kernel interprets `pid` in this process's pid namespace."""
+        """Move a process into the group in each hierarchy. Implements `GroupFiles`.
+
+        The kernel interprets `pid` in this process's pid namespace.
+        """
         for opened in self._moves[group]:
             os.pwrite(opened, str(pid).encode(), 0)
 
@@ -141,7 +154,10 @@ class DescriptorFiles:
 
 
 def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tuple[str, str, int]]) -> None:
-    """Send open files to `receive_files`. `about` holds version and controllers. Raises OSError."""
+    """Send open files, each with group and name, over the socket `line` to `receive_files`.
+
+    `about` holds the version and the controllers. Raises OSError.
+    """
     names = [(group, name) for group, name, _ in files]
     line.sendall(json.dumps({**about, "files": names}).encode() + b"\n")
     for first in range(0, len(files), DESCRIPTORS):
@@ -149,13 +165,16 @@ def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tu
 
 
 def receive_files(path: Path, token: str) -> DescriptorFiles:
-    """Return the files of the node's groups, received from a socket with `token`. Raises OSError."""
+    """Return the files of the node's control groups, received over the unix socket `path`.
+
+    The sender requires `token`. Raises OSError.
+    """
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE_S)
         line.connect(str(path))
         line.sendall(token.encode() + b"\n")
         said = b""
-        while not said.endswith(b"\n"):  # byte by byte: the descriptors come with the bytes behind
+        while not said.endswith(b"\n"):  # Read byte by byte: the bytes after the line carry the descriptors.
             if not (byte := line.recv(1)):
                 raise ConnectionError(f"{path}: nobody hands over the control groups")
             said += byte

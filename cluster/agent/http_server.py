@@ -1,5 +1,7 @@
-"""The agent's HTTP server: authentication, and the endpoints for attempts and reducers. Endpoints for blocks are in
-`datanode`."""
+"""The agent's HTTP server: routes, authentication, and endpoints for attempts and reduces.
+
+The endpoints for blocks are in `datanode`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from schedbed.cluster.attempt_calls import ATTEMPT_CALLS
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 
 if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler  # older versions lack it
+    from aiohttp.typedefs import Handler  # missing in older versions
 
 Message = dict[str, Any]
 
@@ -31,7 +33,7 @@ READ_BYTES = 2**20
 
 
 def make_gate(token: str) -> HttpGate:
-    """Return a gate that admits requests with the run's token."""
+    """Return a token check that admits only requests with the run's token."""
     return HttpGate(token, Refusal("text/plain", b"this needs the run's token"))
 
 
@@ -43,7 +45,7 @@ def make_app(
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """Return an application with all routes behind the gate."""
+    """Return the agent's web application with all its routes, behind the token check `gate`."""
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
@@ -60,17 +62,17 @@ def make_app(
 
 @web.middleware
 async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a request; a BadRequest becomes status 400 with its line."""
+    """Handle a request. A BadRequest becomes a response with status 400 and the exception's text."""
     try:
         return await handler(request)
     except BadRequest as error:
         raise web.HTTPBadRequest(text=str(error)) from None
-    except ConnectionError:  # the other end has closed: an answer would not arrive
+    except ConnectionError:  # The client has closed the connection, so no response would arrive.
         raise web.HTTPBadRequest(text="the connection was lost") from None
 
 
 class ShuffleServer:
-    """Serves partitions of map outputs from `mapout/<attempt>/`."""
+    """The HTTP endpoint that serves partitions of map outputs from the folders `mapout/<attempt>/`."""
 
     def __init__(self, where: AgentDir, peers: Peers, data: DataNode) -> None:
         self._where = where
@@ -97,7 +99,7 @@ class ShuffleServer:
         return response
 
     def forget_job(self, job: str) -> None:
-        """Forget the job's outputs, which are about to be removed."""
+        """Forget the cached indices of the job's map outputs, which are about to be deleted."""
         for attempt in [attempt for attempt in self._indices if attempt.startswith(f"{job}_")]:
             del self._indices[attempt]
 
@@ -126,7 +128,10 @@ class ShuffleServer:
 
 
 class LocalEndpoints:
-    """Endpoints that attempts of this node call: map outputs, peers, and calls to the masters through the tracker."""
+    """The HTTP endpoints for attempts of this node: map outputs, peers, and calls to the masters.
+
+    Calls go through the TaskTracker.
+    """
 
     def __init__(self, control: Control, board: OutputBoard, peers: Peers) -> None:
         self._control = control
@@ -136,7 +141,7 @@ class LocalEndpoints:
         self._calls: dict[int, asyncio.Future[Any]] = {}
 
     async def outputs(self, request: web.Request) -> web.Response:
-        """Serve `GET /jobs/{job}/outputs?cursor=K` as a long poll."""
+        """Serve `GET /jobs/{job}/outputs?cursor=K` as a long poll: the map outputs after the cursor."""
         job = checked_id(request.match_info["job"], "job")
         cursor = request.query.get("cursor", "0")
         if not cursor.isascii() or not cursor.isdigit():
@@ -144,7 +149,10 @@ class LocalEndpoints:
         return web.json_response(await self._board.read(job, int(cursor), POLL_S))
 
     async def call(self, request: web.Request) -> web.Response:
-        """Serve `POST /call/{method}`: call the masters; 502 with their error, 504 if they do not answer."""
+        """Serve `POST /call/{method}`: forward a call to the masters and return the result.
+
+        Status 502 with the masters' error, or 504 if they do not answer.
+        """
         method = request.match_info["method"]
         if method not in ATTEMPT_CALLS:
             raise web.HTTPNotFound(text=f"{method[:40]!r} is none of {', '.join(ATTEMPT_CALLS)}")
@@ -163,13 +171,16 @@ class LocalEndpoints:
         return web.json_response(answer["result"])
 
     def answer(self, message: Message) -> None:
-        """Pass the masters' answer to the waiting call. Drop it if the call has timed out."""
+        """Pass the masters' answer to the request that waits for it. Drop it if the request timed out."""
         future = self._calls.get(message["id"])
         if future is not None and not future.done():
             future.set_result({name: message[name] for name in ("result", "error") if name in message})
 
     async def fetch_failed(self, request: web.Request) -> web.Response:
-        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report it with the next heartbeat."""
+        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report a failed fetch to the JobTracker.
+
+        The report is part of the next heartbeat.
+        """
         raw = await _json_object(request)
         try:
             names = {name: checked_id(str(raw[name]), name) for name in ("reduce_attempt", "map_attempt")}

@@ -1,4 +1,4 @@
-"""Enforcement of a node's declared rates: by control groups where the host allows them, else by software budgets."""
+"""Enforcement of a node's declared rates: by control groups if the host allows them, else by software."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from schedbed.tasks.pacing import NAMES, WITHHELD, Budget, Stream
 log = logging.getLogger(__name__)
 
 COOPERATING = "(cooperating code only)"
-"""Ends the name of what enforces a limit, where code that does not want to be limited is not."""
+"""Suffix of the name of an enforcement that does not limit uncooperative code."""
 
 
 class Losses(NamedTuple):
-    """The number of the kernel's kills of an attempt for lack of memory, and of its refusals of another process."""
+    """Kernel counters of an attempt's group: kills for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0
@@ -39,24 +39,25 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or transfer of the agent as a stream through budgets; see `tasks.pacing.Stream`."""
+    """A file or network transfer of the agent, paced by several rate budgets (`tasks.pacing.Stream`)."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
 
     async def pay(self, length: int) -> None:
-        """Charge the next bytes to all budgets of the stream, and wait until all are paid."""
+        """Charge the next `length` bytes to all budgets of the stream, and wait until all are paid."""
         delay_s = max((stream.reserve(length) for stream in self._streams), default=0.0)
         if delay_s > 0:
             await asyncio.sleep(delay_s)
 
 
 class NodeLimits:
-    """The limits of one node in the requested mode.
+    """The limits of one node in the requested mode, and their enforcement.
 
-    A place runs one attempt at a time; there are two per slot. `report` says per resource what enforces it;
-    `pace_cpu` and `limit_memory` what attempts must do themselves; `drops` whether each attempt gets a user of its
-    own. Raises BadInput if `cgroup` is requested and impossible.
+    The argument `place` of the methods is the index of a group that runs one attempt at a time; there are two
+    groups per slot. `report` names what enforces the limit of each resource. `pace_cpu` and `limit_memory`
+    say what attempts must limit themselves, and `drops` says whether each attempt runs as a separate user.
+    Raises BadInput if the mode `cgroup` is requested and impossible.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
@@ -83,45 +84,53 @@ class NodeLimits:
         if self.drops and self.budget is not None:
             where.budget.chmod(
                 0o666
-            )  # attempts charge it, and could as well not: no hard limit depends on it
+            )  # Attempts charge the budget. They could also not do so: no hard limit depends on it.
         self._links = None if config.links is None or self.budget is None else LinkBudgets(config.links)
         self.report = self._report()
 
     def join(self, place: int, pid: int) -> None:
-        """Move a fork into its place. May take some ms. Raises OSError."""
+        """Move a forked process into the group with index `place`. May take some ms. Raises OSError."""
         if self._enforcer is not None:
             self._enforcer.join(self._names[place], pid)
 
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
-        """Set the memory limit of a place for the next attempt. `scratch` is its folder, before the attempt's user
-        owns it."""
+        """Set the memory limit of the group `place` for the next attempt.
+
+        `scratch` is the attempt's folder, which must not belong to the attempt's user yet.
+        """
         name = self._names[place]
         try:
             if self._groups is not None:
                 self._groups.limit_memory(name, memory_bytes)
             elif self._stopped is not None:
                 self._stopped.prepare(name, memory_bytes, scratch / WITHHELD)
-        except (CgroupError, OSError) as error:  # RLIMIT_DATA still holds the attempt
+        except (CgroupError, OSError) as error:  # RLIMIT_DATA still limits the attempt.
             log.warning("%s", error)
 
     def hold(self, place: int) -> Quota | None:
-        """Start limiting the fork that gets its order. Return the limit that the fork must apply itself; None if it
-        need not.
+        """Start limiting the process that is about to run an attempt in the group `place`.
 
-        The limit holds from the attempt's own code on. Raises CgroupError, OSError.
+        Return the limit that the process must apply to itself before the attempt's own code; None if there is
+        none. Raises CgroupError, OSError.
         """
         return None if self._enforcer is None else self._enforcer.hold(self._names[place])
 
     def begun(self, place: int, setup_cpu_s: float) -> None:
-        """Note that the attempt's own code has begun, after `setup_cpu_s` of CPU time of its fork since `hold`."""
+        """Note that the own code of the attempt in the group `place` has begun.
+
+        `setup_cpu_s` is the CPU time that its process used for setup since `hold`.
+        """
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """Loosen the limits of an attempt whose own code has ended, so that it can write its report."""
+        """Loosen the limits of the group `place` after the attempt's own code has ended.
+
+        The attempt can then write its report quickly.
+        """
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
-        """Release the place, since nothing runs there any more."""
+        """Release the group `place` for another attempt, since no process is left in it."""
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
@@ -129,13 +138,16 @@ class NodeLimits:
         self._tell("rebalance", lambda groups: groups.rebalance())
 
     def kill(self, place: int) -> bool:
-        """Kill (SIGKILL) all known processes in the place. Return whether there were any."""
+        """Kill (SIGKILL) all processes in the control group `place`. Return whether there were any.
+
+        Without control groups, nothing is killed.
+        """
         return self._groups is not None and self._groups.kill(self._names[place])
 
     def cpu_s(self, place: int | None = None) -> float | None:
-        """Return the CPU time ever used in a place, or on the node; None if the kernel does not count it.
+        """Return the CPU seconds used so far in the group `place`, or on the whole node; None if not counted.
 
-        Without control groups a place's CPU time is that of its current attempt, and there is none of the node.
+        Without control groups, only the current attempt of a group is counted, and the node is not.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -143,25 +155,25 @@ class NodeLimits:
 
     @property
     def kernel_counts(self) -> bool:
-        """Return whether the kernel counts the CPU time of groups, which can differ from that of processes."""
+        """Return whether the kernel counts the CPU time of groups, which can differ from process times."""
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """Start counting the memory of an attempt in the place, whose own code is about to begin."""
+        """Start measuring the peak memory of the attempt that is about to begin in the group `place`."""
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Measure the memory in the place now. Called several times a second."""
+        """Measure the current memory use of the group `place`. Called several times a second."""
         if self._groups is not None:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """Return the attempt's peak memory as counted by the kernel; None where that does not count."""
+        """Return the attempt's peak memory in bytes and end its measurement; None if not counted."""
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return what the kernel has refused in that place so far."""
+        """Return the number of kills for lack of memory and of refused forks in the group `place`."""
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -170,13 +182,19 @@ class NodeLimits:
         return Losses(self._groups.oom_kills(name), self._groups.refused_forks(name))
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply the declared rates from now on. Factors are above 0; 1 is the declared rate."""
+        """Inject a fault: multiply the declared rates by these factors (above 0) from now on.
+
+        A factor of 1 restores the declared rate.
+        """
         self._factors = {"cpu": cpu, "disk": disk, "tx": network, "rx": network}
         self._set_rates()
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
     def declare_memory(self, declared_bytes: int) -> None:
-        """Set the memory declared by the node's attempts together, which may slow the disk by paging."""
+        """Set the total memory in bytes that the node's attempts declare.
+
+        Memory above the node's slows the disk, to model paging.
+        """
         self._declared_bytes = declared_bytes
         if self._node.paging:
             self._set_rates()
@@ -189,7 +207,10 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the path of the budget of the disk that the node shares with other nodes of this host."""
+        """Return the path of the budget of the disk that the node shares with other nodes of this host.
+
+        None if the node's disk is not shared.
+        """
         name, folder = self._node.shared_disk, self._links_folder
         return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
@@ -199,7 +220,10 @@ class NodeLimits:
         return self._groups or self._stopped
 
     def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
-        """Apply a change to the enforcer, if any. Errors are logged."""
+        """Call `change` with the object that enforces limits, if any.
+
+        Errors are logged with the text `what`.
+        """
         if self._enforcer is None:
             return
         try:
@@ -208,8 +232,10 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Return a stream through the named budgets: `disk`, `tx`, `rx` and links between racks; with `disk` also a
-        shared disk."""
+        """Return a transfer paced by the named budgets: `disk`, `tx`, `rx` and links between racks.
+
+        With `disk`, the budget of a shared disk is also charged.
+        """
         if self.budget is None:
             return NodeStream(())
         streams = [self.budget.stream(name) for name in names if name in NAMES]
@@ -221,7 +247,7 @@ class NodeLimits:
         return NodeStream(streams)
 
     def remove(self) -> None:
-        """Remove groups and budget. Must be called after all attempts have ended."""
+        """Remove the control groups and the budget file. Must be called after all attempts have ended."""
         if self._files is not None:
             self._files.remove()
         if self.budget is not None:
@@ -233,12 +259,12 @@ class NodeLimits:
             self._links = None
 
     def _report(self) -> dict[str, str]:
-        """Return the enforcement by resource, in the words of `Hello.limits`."""
+        """Return the name of what enforces the limit of each resource, as in `Hello.limits`."""
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
         if self.budget is not None:
             report["disk"] = with_modeled(soft, self._node)
-        # Stopping an attempt's processes bounds most of what does not cooperate, but not yet all of it.
+        # Stopping an attempt's processes limits most uncooperative code, but not all of it.
         if self._groups is not None:
             name = f"cgroup v{self._groups.version}" + ("" if self._out_of_reach else f" {COOPERATING}")
             report["cpu"] = name
@@ -247,7 +273,7 @@ class NodeLimits:
 
     @property
     def _out_of_reach(self) -> bool:
-        """Return whether attempts are unable to write the files of their groups."""
+        """Return whether attempts are unable to write the files of their control groups."""
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
@@ -271,7 +297,10 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """Return the files of the node's groups, created here or by the owner of the node. Raises CgroupError."""
+        """Return the files of the node's control groups. Raises CgroupError.
+
+        The groups are created here, or by the owner of the node if `config.groups` is set.
+        """
         if config.groups is not None:
             try:
                 return receive_files(config.groups, config.token)
@@ -283,9 +312,10 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return the name of what enforces the disk's rate, plus the effects that a software budget models.
+    """Return `by`, the name of what limits the disk, plus the effects that a software budget models.
 
-    The kernel models neither seeks nor shared disks, and declared memory is not the memory that is used.
+    The kernel models neither seeks nor shared disks, and paging depends on declared memory, not on used
+    memory.
     """
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
     modeled = ", ".join(name for name, value in parts.items() if value)
@@ -293,7 +323,7 @@ def with_modeled(by: str, node: NodeSpec) -> str:
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
-    """Return the rate of each bucket; 0 means no limit."""
+    """Return the rate per second of each budget: cpu, disk, tx and rx; 0 means no limit."""
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}

@@ -1,4 +1,4 @@
-"""Budgets that nodes of a host share: one file for each link between racks and each shared disk, in one folder."""
+"""Rate budgets that the nodes of a host share: one file for each rack link and each shared disk."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the name of the link for bytes that leave a rack."""
+    """Return the name of the budget for bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the name of the link for bytes that enter a rack."""
+    """Return the name of the budget for bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the name of the link for bytes to and from a shared disk."""
+    """Return the name of the budget for bytes to and from a shared disk."""
     return f"disk-{name}"
 
 
@@ -42,24 +42,27 @@ def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Ite
 
 
 def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> None:
-    """Create the folder with the budgets for the agents and attempts of this host."""
+    """Create the folder with the budgets of rack links and shared disks, for the nodes of this host."""
     folder.mkdir(exist_ok=True)
     seek = {disk_of(name): node.seek for name, node in shared_disks(nodes).items()}
     for name, rate_bps in rates_of(nodes, links, stretch):
         Budget.create(folder / name, {LINK_BUCKET: rate_bps}, {LINK_BUCKET: seek.get(name, 0.0)}).close()
         if name in seek:
-            (folder / name).chmod(0o666)  # attempts may be users of their own
+            (folder / name).chmod(0o666)  # Attempts may run as separate users.
 
 
 class LinkBudgets:
-    """The budgets in a folder of `make_links`, opened at their first use. A link without a file has no limit."""
+    """The budgets in a folder created by `make_links`, each opened at its first use.
+
+    A link without a file has no limit.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Return a stream through each of the links that has a limit."""
+        """Return a paced stream for each of the named links that has a limit."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 
@@ -70,7 +73,7 @@ class LinkBudgets:
         return self._open[name]
 
     def close(self) -> None:
-        """Close all files. The budgets remain for other processes."""
+        """Close the budget files. The files remain for other processes."""
         for budget in self._open.values():
             if budget is not None:
                 budget.close()

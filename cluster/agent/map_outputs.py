@@ -17,13 +17,19 @@ class _Job:
 
 
 class OutputBoard:
-    """Outputs by job (fields of MapOutput). A later entry replaces earlier ones of the same index."""
+    """The announced map outputs by job (fields of MapOutput), for long polls by reduces.
+
+    A later entry replaces earlier entries of the same index.
+    """
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
-        """Append new outputs and wake waiting readers."""
+        """Append new outputs of a job and wake waiting readers.
+
+        `all_done` means that no more outputs follow.
+        """
         known = self._jobs.setdefault(job, _Job())
         known.outputs.extend(outputs)
         known.all_done = all_done
@@ -31,13 +37,15 @@ class OutputBoard:
         known.news = asyncio.Event()
 
     def forget(self, job: str) -> None:
-        """Forget a job that has ended."""
+        """Forget a job that has ended and wake waiting readers."""
         if known := self._jobs.pop(job, None):
             known.news.set()
 
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
-        """Return {"cursor", "outputs", "all_done"} after `cursor`. Waits up to `patience_s` seconds for news if there
-        are none."""
+        """Return {"cursor", "outputs", "all_done"} with the outputs after `cursor`.
+
+        Waits up to `patience_s` seconds for new outputs if there are none.
+        """
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:
             try:

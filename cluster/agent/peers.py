@@ -1,4 +1,4 @@
-"""The other nodes as an agent knows them: their addresses, and those that a network fault blocks."""
+"""The other nodes as known to an agent: their addresses and racks, and network faults between nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ HEADER = "X-Node"
 
 
 class Peers:
-    """URLs and racks by node, and the nodes that a partition blocks."""
+    """The URLs and racks of all nodes, and the nodes that a partition blocks.
+
+    `own` is the own node's name.
+    """
 
     def __init__(self, own: str) -> None:
         self.own = own
@@ -23,10 +26,10 @@ class Peers:
         self.blocked: frozenset[str] = frozenset()
         self._delays: Mapping[str, float] = {}
         self._losses: Mapping[str, float] = {}
-        self._heard = 0  # connections that could have been lost
+        self._heard = 0  # number of connections that could have been lost
 
     def disturb(self, delays: Mapping[str, float], losses: Mapping[str, float]) -> None:
-        """Set the delays (seconds) and loss shares of connections from and to these nodes."""
+        """Set the delay in seconds, and the fraction lost, of connections from and to each node."""
         self._delays, self._losses = dict(delays), dict(losses)
 
     def meet(self, urls: Mapping[str, str], racks: Mapping[str, str]) -> None:
@@ -38,8 +41,11 @@ class Peers:
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:
-        """Return the name of the requesting node, empty for a client outside the cluster. Raises 503 if a network
-        fault blocks it."""
+        """Return the name of the requesting node; empty for a client outside the cluster.
+
+        Waits for the delay of a network fault. Raises HTTP error 503 if a fault blocks the node or loses the
+        connection.
+        """
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
             raise web.HTTPServiceUnavailable(text=f"{self.own} is cut off from {sender}")
@@ -52,23 +58,31 @@ class Peers:
         return sender
 
     def way_out(self, node: str) -> tuple[str, ...]:
-        """Return the budgets of bytes to `node` on their way out: none on the same node, also the uplink to another
-        rack."""
+        """Return the names of the budgets that this node charges for bytes that it sends to `node`.
+
+        The result is empty if `node` is this node, and includes the rack's uplink if `node` is in another
+        rack.
+        """
         if node == self.own:
             return ()
         return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
 
     def way_in(self, node: str) -> tuple[str, ...]:
-        """Return the budgets of bytes from `node` on their way in: none on the same node, also core switch and
-        downlink from another rack."""
+        """Return the names of the budgets that this node charges for bytes that `node` sends to it.
+
+        The result is empty if `node` is this node, and includes the core switch and the rack's downlink if
+        `node` is in another rack.
+        """
         if node == self.own:
             return ()
         into = (CORE_SWITCH, downlink_of(self.racks.get(self.own, "")))
         return ("rx", *into) if self._is_elsewhere(node) else ("rx",)
 
     def way_to(self, node: str) -> tuple[str, ...]:
-        """Return the budgets of bytes that `node` requested. That node's agent charges nothing, its attempts only
-        `rx`."""
+        """Return the names of the budgets that this node charges for bytes that `node` requested.
+
+        The agent of `node` charges nothing for these bytes, and attempts on `node` charge only `rx`.
+        """
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))

@@ -1,7 +1,7 @@
-"""Completes replicas of blocks of which an attempt of this node has read a part from other nodes.
+"""Completion of replicas of blocks that an attempt of this node has partly read from other nodes.
 
-The part that the attempt saved is used, and the rest of the block is fetched. The copy counts only if its checksums
-equal those of the replica that was read.
+The part that the attempt saved is used, and the rest of the block is fetched. The new replica is stored only
+if its checksums equal those of the replica that the attempt read.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Takes saved parts from attempts and completes the replicas in the background, paced like other traffic of the
-    node."""
+    """The endpoint that takes saved parts of blocks from attempts and completes replicas in the background.
+
+    Disk and network use is paced like other traffic of the node.
+    """
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
         self._where = where
@@ -40,11 +42,10 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, request: web.Request) -> web.Response:
-        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}; 404 if the attempt saved
-        nothing.
+        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: complete a replica.
 
-        `offset` is where the attempt's part begins in the block, `length` the length of the whole block, `nodes` its
-        holders.
+        `offset` is the position of the attempt's part in the block, `length` the length of the whole block in
+        bytes, and `nodes` are the nodes that hold replicas. Status 404 if the attempt saved nothing.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -66,7 +67,7 @@ class Keeper:
         return web.json_response({})
 
     async def close(self) -> None:
-        """Cancel incomplete copies and delete their files."""
+        """Cancel replicas in progress and delete their files."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -81,17 +82,20 @@ class Keeper:
         except (OSError, aiohttp.ClientError, TimeoutError, CorruptBlock) as error:
             log.warning("no copy of %s is kept: %s", path.name, error)
         finally:
-            if aside.is_dir() and not aside.is_symlink():  # what an attempt puts there is its own matter
+            if aside.is_dir() and not aside.is_symlink():  # An attempt may put anything there.
                 shutil.rmtree(aside, ignore_errors=True)
             else:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Write the block aside and put it into place. On an error nothing is left."""
+        """Write the whole block, check its checksums and move it into place. Leaves no file on an error.
+
+        `aside` is the file with the attempt's part of the block, which begins at `offset`.
+        """
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)
             stream = self._limits.stream("disk")
-            with open_plain(aside) as file:  # an attempt has made it
+            with open_plain(aside) as file:  # An attempt made the file, so it may be a link or a pipe.
                 while piece := file.read(min(READ_BYTES, self._sender.piece_bytes)):
                     await stream.pay(len(piece))
                     writer.write(piece)
@@ -102,7 +106,10 @@ class Keeper:
                 raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
 
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
-        """Append the block's bytes up to `high`, from the first node that provides them."""
+        """Append the block's bytes up to position `high`, from the first of `nodes` that sends them.
+
+        Raises OSError if the bytes cannot be fetched from any node.
+        """
         failures: list[str] = []
         for node in nodes:
             if writer.length >= high:

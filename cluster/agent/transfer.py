@@ -1,4 +1,4 @@
-"""Transfers of blocks to other agents: down a write pipeline as they arrive, or from disk as a new replica."""
+"""Transfers of blocks to other agents: along a write pipeline as data arrives, or from disk."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ Put = Callable[[AsyncIterator[Chunk]], Awaitable[list[str]]]
 
 log = logging.getLogger(__name__)
 
-STALL_S = 60.0  # without progress: a pipeline's next node is given up
+STALL_S = 60.0  # seconds without progress after which a pipeline's next node is given up
 QUEUE_CHUNKS = 8
 PIECE_BYTES = 64 * 1024
 
 
 def pieces_of(data: Chunk, size: int) -> list[memoryview]:
-    """Return `data` in pieces of at most `size` bytes."""
+    """Return `data` as a list of pieces of at most `size` bytes each."""
     view = memoryview(data)
     return [view[low : low + size] for low in range(0, len(view), size)]
 
 
 class Sender:
-    """Sends blocks to other agents with this node's name, token and `tx` budget.
+    """The client that sends blocks to other agents, paced by this node's `tx` budget.
 
-    A piece takes about `tasks.pacing.PIECE_S` on the slower of disk and NIC. The next node starts with a piece when
-    it has arrived, so longer pieces would make the nodes of a pipeline wait for each other.
+    Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and NIC. A
+    node of a pipeline forwards a piece when the whole piece has arrived, so longer pieces would make the
+    nodes wait for each other.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class Sender:
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first reachable one of `nodes`, which forwards it to the rest. Return None
-        if none is reachable."""
+        """Start forwarding a block to the first reachable node of `nodes`; return None if none is reachable.
+
+        That node forwards the block to the other reachable nodes.
+        """
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
             return None
@@ -67,8 +70,10 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """PUT a block to the first of `nodes` with the rest as its pipeline. Return the nodes that stored it. Raises
-        OSError or aiohttp's ClientError."""
+        """PUT a block to the first of `nodes`, which forwards it to the other nodes.
+
+        Return the nodes that stored it. Raises OSError or aiohttp's ClientError.
+        """
         url = self._peers.url(nodes[0])
         if url is None:
             raise ConnectionError(f"{nodes[0]} cannot be reached")
@@ -80,8 +85,11 @@ class Sender:
     async def fetch(
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a block (from `low` up to `high`) or its checksums from a node, without pacing. Raises
-        OSError or aiohttp's ClientError."""
+        """Yield the bytes of a block from a node, from `low` up to `high`, without pacing.
+
+        `what` is the name of the block, or the path of its checksums. Raises OSError or aiohttp's
+        ClientError.
+        """
         url = self._peers.url(node)
         if url is None:
             raise ConnectionError(f"{node} cannot be reached")
@@ -92,9 +100,11 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy a block from the own disk, paced, to `nodes`. Return the nodes that stored it. Raises CorruptBlock and
-        the errors of `put`."""
-        corrupt: list[CorruptBlock] = []  # aiohttp tells only that the body could not be sent
+        """Copy a block from this node's disk to `nodes`, paced. Return the nodes that stored the block.
+
+        Raises CorruptBlock and the errors of `put`.
+        """
+        corrupt: list[CorruptBlock] = []  # aiohttp only reports that the body could not be sent
         try:
             return await self.put(block, nodes, self._from_disk(path, corrupt, nodes[0]))
         except (OSError, aiohttp.ClientError):
@@ -115,19 +125,23 @@ class Sender:
 
 
 class Relay:
-    """A block that is forwarded down the pipeline while it arrives. A broken connection does not affect the write
-    here."""
+    """A block that is forwarded down the write pipeline while it arrives.
+
+    A broken connection to the next node does not affect the local write.
+    """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
-        """Start forwarding. `put` sends the chunks it is given; `pay` charges the bytes of each chunk before it is
-        sent."""
+        """Start forwarding. `put` sends an iterator of chunks.
+
+        `pay` charges the number of bytes of a chunk before the chunk is sent.
+        """
         self._pay = pay
         self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
         self._broken = False
         self._task = asyncio.create_task(self._run(put))
 
     async def send(self, chunk: Chunk) -> None:
-        """Forward a chunk at the pace of the next node."""
+        """Forward a chunk to the next node. Waits while the queue of unsent chunks is full."""
         if self._broken:
             return
         try:
@@ -136,14 +150,14 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """End the stream and return the nodes below that stored the block."""
+        """End the stream. Return the nodes further down the pipeline that stored the block."""
         if not self._broken:
             await self._queue.put(None)
         await asyncio.wait({self._task})
         return [] if self._task.cancelled() else self._task.result()
 
     def abort(self) -> None:
-        """Break the connection, so that no node below stores half a block."""
+        """Break the connection, so that no node further down the pipeline stores an incomplete block."""
         self._broken = True
         self._task.cancel()
 
@@ -155,7 +169,7 @@ class Relay:
             return []
         finally:
             self._broken = True
-            while not self._queue.empty():  # let go of a sender that waits for room
+            while not self._queue.empty():  # Wake a sender that waits for space in the queue.
                 self._queue.get_nowait()
 
     async def _chunks(self) -> AsyncIterator[Chunk]:

@@ -1,4 +1,4 @@
-"""A node's use of resources, measured from /proc and its budgets, as shares of its declared rates."""
+"""A node's resource usage, measured from /proc and rate budgets, as fractions of its declared rates."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.pacing import Budget
 
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-_CLOCK_SCHED = 2  # a process's CPU clock is named by its id and this: clock_getcpuclockid(3)
+_CLOCK_SCHED = 2  # part of the id of a process's CPU clock: clock_getcpuclockid(3)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU time of a process and of its waited-for children; 0 if it has ended."""
+    """Return the CPU seconds of a process and its waited-for children; 0 if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # to the nanosecond, where stat counts ticks
+        own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # more precise than the ticks in stat
     except OSError:
         return 0.0
     return own_s + sum(map(int, fields[13:15])) * _TICK_S
 
 
 def process_rss_bytes(pid: int) -> int:
-    """Return the resident memory of a process; 0 if it has ended."""
+    """Return the resident memory of a process in bytes; 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except OSError:
@@ -35,7 +35,7 @@ def process_rss_bytes(pid: int) -> int:
 
 
 class UsageMeter:
-    """Converts running totals into the shares used since the last reading."""
+    """A converter of a node's running totals to its usage since the last reading."""
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
         self._node = node
@@ -43,9 +43,10 @@ class UsageMeter:
         self._last: tuple[float, dict[str, float]] | None = None
 
     def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
-        """Return the use since the last reading.
+        """Return the usage since the last reading, as fractions of the declared rates.
 
-        `cpu_s` is the CPU time of all attempts so far, running and ended. Without budgets disk and network use are 0.
+        `cpu_s` is the CPU time so far of all attempts, running and ended. `pids` are the processes whose
+        memory is added up. Without budgets, disk and network usage are 0.
         """
         names = ("disk", "tx", "rx")
         totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}

@@ -1,43 +1,43 @@
-"""The errors of the block store as types, which WebHDFS and the trackers distinguish."""
+"""Exception types of the block store, which WebHDFS and the TaskTrackers handle differently."""
 
 from __future__ import annotations
 
 
 class BlockStoreError(Exception):
-    """The block store cannot carry out a request. The message names the path or block."""
+    """The block store cannot perform a request. The message names the path or block."""
 
 
 class BadPath(BlockStoreError):
-    """The path is not an absolute path of plain names."""
+    """A path is not absolute or contains `.` or `..`, or another argument of the request is invalid."""
 
 
 class PathNotFound(BlockStoreError):
-    """No file or directory has that path."""
+    """No file or directory exists at the path."""
 
 
 class PathExists(BlockStoreError):
-    """The path already exists."""
+    """The path already exists, or its file is in the wrong state (complete or being written)."""
 
 
 class WrongKind(BlockStoreError):
-    """The existing path is not of the required kind, or cannot be moved to the destination."""
+    """The operation is not possible on the existing file or directory."""
 
 
 class IsDirectory(WrongKind):
-    """A directory where a file is needed."""
+    """The path is a directory where a file is required."""
 
 
 class NotDirectory(WrongKind):
-    """A file where a directory is needed."""
+    """The path is a file where a directory is required."""
 
 
 class NotEmpty(WrongKind):
-    """A directory that holds something."""
+    """The directory to delete is not empty."""
 
 
 class NoNodes(BlockStoreError):
-    """No node can take the block."""
+    """No node can store the block."""
 
 
 class BlockUnavailable(BlockStoreError):
-    """No node returned the whole block with correct checksums."""
+    """No node returned the whole block with correct checksums, or a node did not store the block."""

@@ -1,4 +1,4 @@
-"""The block store as JSON values: files and directories, sums below a directory, and the health of blocks."""
+"""Reports on the block store as JSON values: status of files and directories, totals, block health."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from schedbed.tasks.specs import NodeId
 
 
 def status(entry: Entry) -> dict[str, Any]:
-    """Return the status of an entry as JSON.
+    """Return the status of a file or directory as a JSON value.
 
-    Keys: `path`, `name` (its last part), `type` (file or directory), `length` (bytes), `replication`, `block_bytes`,
-    `modified_s`, `complete`, `children` (a count), and the fields of `Attributes`.
+    Keys: `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes), `replication`,
+    `block_bytes`, `modified_s`, `complete`, `children` (the number of children), and the fields of
+    `Attributes`.
     """
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
     common |= {**asdict(entry.attributes), "acl": list(entry.attributes.acl)}
@@ -28,8 +29,10 @@ def status(entry: Entry) -> dict[str, Any]:
 
 
 def summary(names: Namespace, top: Entry) -> dict[str, int]:
-    """Return counts of files and directories (including the top one), their bytes, and the bytes of all wanted
-    replicas."""
+    """Return the totals of `top` and everything below: `length` (bytes), `files`, `directories`, and `space`.
+
+    `space` is the number of bytes in all wanted replicas. The counts include `top`.
+    """
     files = list(names.files(top))
     return {
         "length": sum(file.length for file in files),
@@ -40,10 +43,10 @@ def summary(names: Namespace, top: Entry) -> dict[str, int]:
 
 
 def check_blocks(blocks: BlockMap) -> dict[str, Any]:
-    """Return the number of blocks of complete files, and lists of block ids by problem.
+    """Return the number of blocks of complete files, and a list of block ids for each kind of problem.
 
-    `under_replicated`: some good replicas, but too few. `missing`: no good replica. `corrupt`: a bad replica.
-    `over_replicated`: too many good replicas.
+    `under_replicated`: some good replicas, but fewer than wanted. `missing`: no good replica. `corrupt`: a
+    replica is marked as corrupt. `over_replicated`: more good replicas than wanted.
     """
     wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
     good = {block: len(state.good()) for block, state in wanted.items()}
@@ -64,11 +67,11 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """Return a good replica of the block or file `target` on one of `nodes` (any, if empty) that are in `up`; None if
-    there is none.
+    """Choose a good replica, e.g. for a fault. Return its block and node; None if no replica qualifies.
 
-    Without a target the replica is of any complete block that another node in `up` also holds. `luck`, from 0 to 1,
-    makes the choice.
+    `target` is a block id, a file path, or empty for any complete block with good replicas on at least two
+    nodes in `up`. Only nodes in `up` qualify, and only nodes in `nodes` unless `nodes` is empty. `luck`, from
+    0 to 1, selects one of the replicas found.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks

@@ -1,7 +1,7 @@
-"""The part of the NameNode about nodes: which nodes live, which replicas they hold, and their orders.
+"""The NameNode's records of live nodes and their replicas, and the commands that heartbeats return to nodes.
 
-Replicas are known only from block reports and events; their lives are written to the journal as rows of
-blocks.parquet. The namespace is read, never changed.
+Replicas are known only from block reports and block events. The journal records the creation and removal of
+each replica for blocks.parquet. This module reads the namespace but never changes it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Json = dict[str, Any]
 
 
 class BlockManager:
-    """Nodes and replicas. `order` are the declared nodes, followed by others in the order of their registration.
+    """The live nodes and their replicas.
 
-    If blocks exist from the start, no copies are ordered for `settle_s` seconds after the first registration, since
-    most replicas are then just not reported yet.
+    `order` lists the declared nodes, followed by other nodes in the order of registration. If blocks exist at
+    the start (after a restart), no copies are ordered for `settle_s` seconds after the first registration,
+    because most replicas are only unreported, not missing.
     """
 
     def __init__(
@@ -39,16 +40,16 @@ class BlockManager:
     ) -> None:
         self.map = replication.map
         self.order = order
-        self._declared = dict.fromkeys(order)  # the same nodes, found faster
+        self._declared = dict.fromkeys(order)  # The same nodes, for fast lookup.
         self._names = names
         self._journal = journal
         self._replication = replication
         self._settle_s = settle_s
         self._changed_inputs: dict[str, None] = {}
-        self._input_bytes: dict[str, int] = {}  # by block, all its replicas together
+        self._input_bytes: dict[str, int] = {}  # Total size of a block's replicas.
         self._inputs_bytes = 0
         self._epoch = Epoch()
-        self._wanted: dict[str, int] = {}  # replicas by input, as the last epoch left them
+        self._wanted: dict[str, int] = {}  # Replicas by input, since the last epoch.
         for block, file in names.owners.items():
             self.map.add_block(block)
             if file.complete:
@@ -56,7 +57,7 @@ class BlockManager:
         self._copies_from_s = None if names.owners else 0.0
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node that holds exactly these blocks ({"block", "length"}), in place of what was known of it."""
+        """Register a node that holds exactly `blocks` ({"block", "length"}), replacing earlier records."""
         if self._copies_from_s is None:
             self._copies_from_s = now_s + self._settle_s
         if node not in self._declared:
@@ -85,8 +86,10 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
-        """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
-        node is unknown."""
+        """Return the commands for a node: `replicate` {block, to} and `delete_block` {block}.
+
+        An unknown node gets only `report_blocks` {}.
+        """
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
         commands: list[Json] = []
@@ -99,18 +102,22 @@ class BlockManager:
         return commands
 
     def settling(self, now_s: float) -> bool:
-        """Return whether replicas may be unreported because a declared node has not registered yet."""
+        """Return whether the NameNode still waits for block reports after a restart.
+
+        The wait ends when all declared nodes have registered, or `settle_s` seconds after the first
+        registration.
+        """
         if all(node in self.map.nodes for node in self.order):
             return False
         return self._copies_from_s is None or now_s < self._copies_from_s
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that a replica was `added`, `kept` (see `keeps`), `removed` or found `corrupt`."""
+        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
         if node not in self.map.nodes:
-            return  # it will report all its blocks when it registers
+            return  # The node reports all its blocks when it registers.
         if event in ("added", "kept"):
             if block in self.map.blocks:
-                self.map.unmark(block, node)  # it was written again
+                self.map.unmark(block, node)  # The block was written again.
             self._replica_came(now_s, block, node, length, DARE if event == "kept" else "repair")
         elif event == "removed":
             self._replica_gone(now_s, block, node)
@@ -118,17 +125,20 @@ class BlockManager:
             self._mark(block, node)
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Process a reader's report of a bad or missing replica.
+        """Mark a replica as corrupt because a reader found the replica bad or missing.
 
-        Unlike a report of the node itself, it is not believed of the last good replica, since the reader may be at
-        fault.
+        The last good replica of a block is not marked, since the reader may be at fault. Reports by the node
+        itself (`block_event`) are always believed.
         """
         state = self.map.blocks.get(block)
         if state is not None and any(other != node for other in state.good()):
             self._mark(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
-        """Return whether a node keeps a replica of a block that it fetches, as decided by `Kept`."""
+        """Return whether a node should keep a fetched block as an additional replica (DARE, see `Kept`).
+
+        `budget` is the share of the size of all inputs that additional replicas may use.
+        """
         state = self.map.blocks.get(block)
         if (
             state is None
@@ -148,7 +158,11 @@ class BlockManager:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Count readers and serving nodes. At the end of an epoch, set the number of replicas of each input."""
+        """Record a sample of current reads; at the end of an epoch, set the number of replicas of each input.
+
+        `reading`: the number of reading jobs by path. `serving`: the requests and slots of each node.
+        `scheme`: Scarlett or CDRM with its parameters.
+        """
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
             return
@@ -160,7 +174,7 @@ class BlockManager:
         epoch, self._epoch = self._epoch, Epoch(now_s)
         wanted = epoch.replicas(scheme, files, len(self.map.nodes), self._inputs_bytes)
         loads: dict[NodeId, float] = {}
-        shares: dict[str, float] = {}  # what each replica of a file's blocks serves
+        shares: dict[str, float] = {}  # Expected load of each replica of a file's blocks.
         for path, file in inputs.items():
             shares[path] = epoch.most_read.get(path, 0) / max(1, len(file.blocks)) / wanted[path]
             for block in file.blocks:
@@ -169,7 +183,7 @@ class BlockManager:
         if scheme.scheme == "cdrm":
             loads = {node: requests / epoch.samples for node, requests in epoch.served.items()}
         self._replication.choice = NodeChoice(scheme.scheme, loads, epoch.slots)
-        # Fewer replicas first, so that copies meet the space and the loads that are left.
+        # Decreases come first, so that copies find the free space and the lower loads.
         for path in sorted(inputs, key=lambda path: wanted[path] - self._wanted.get(path, files[path].base)):
             for block in inputs[path].blocks:
                 self._replication.raise_target(
@@ -186,7 +200,7 @@ class BlockManager:
     def _replica_came(
         self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
     ) -> None:
-        """Note a replica that has arrived. `cause` applies if neither a write nor a copy was expected to bring it."""
+        """Record a replica that has arrived. `cause` applies to replicas that no write or copy announced."""
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
             return
@@ -198,7 +212,7 @@ class BlockManager:
             if cause == DARE and expected is None:
                 self._replication.keep(block, node, length)
         if node in self.map.blocks[block].corrupt:
-            self._replication.replica_went(block, node)  # of another length than it should have
+            self._replication.replica_went(block, node)  # The replica has a wrong length.
         self._replicas_changed(block)
 
     def _replica_gone(self, now_s: float, block: str, node: NodeId) -> None:
@@ -224,8 +238,10 @@ class BlockManager:
     # -- files ----------------------------------------------------------------------------------------------
 
     def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
-        """Note the replicas of a complete file as the writer reports them. The nodes' own reports may come before or
-        after."""
+        """Record the replicas of a complete file as reported by its writer.
+
+        `holders` maps each block to its nodes. The nodes' own reports may arrive before or after this call.
+        """
         with self._journal.together():
             for block, length in file.blocks.items():
                 state = self.map.blocks[block]
@@ -239,8 +255,11 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
-        """Note all replicas of a complete file of which nothing is known yet, where the loads of `field` already
-        include the bytes. A faster form of `stored` for the start of a simulation."""
+        """Record all replicas of a new file: a faster form of `stored` for the start of a simulation.
+
+        `places` lists the nodes of each block. The loads in `map.field` must already include the file's
+        replicas.
+        """
         begin_life, count = self._journal.begin_life, file.replication
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
             self.map.load(block, nodes, length, count)
@@ -252,7 +271,7 @@ class BlockManager:
         self._inputs_bytes += file.length * count
 
     def wrote(self, now_s: float, file: File, block: str, nodes: Sequence[NodeId]) -> None:
-        """Note the replicas of one block of a complete output, of which nothing is known yet."""
+        """Record the replicas of a new block of an output file. The first of `nodes` is the writer's node."""
         length = file.blocks[block]
         self.map.load(block, nodes, length, file.replication)
         for index, node in enumerate(nodes):
@@ -262,7 +281,7 @@ class BlockManager:
             self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Note the replicas of a block of which nothing is known yet. A faster form of `stored`."""
+        """Record the replicas of a block without known replicas: a faster form of `stored` for one block."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -287,7 +306,10 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def retarget(self, file: File) -> None:
-        """Set the target of each block to the file's replication, and end what a scheme raised."""
+        """Reset the wanted number of replicas of each block to the file's replication.
+
+        Increases by a replication scheme are canceled.
+        """
         for block in file.blocks:
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
             self._count_input(file, block)
@@ -296,7 +318,10 @@ class BlockManager:
             self._replicas_changed(block)
 
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
-        """Delete the replicas of blocks that belong to no file any more. `released` has their former paths."""
+        """Remove blocks that no longer belong to a file, and order the deletion of their replicas.
+
+        `released` maps each block to its former path.
+        """
         for block, path in released.items():
             holders = self.map.forget(block)
             for node in holders:
@@ -309,13 +334,12 @@ class BlockManager:
     # -- questions -------------------------------------------------------------------------------------------
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
-        """Return the input blocks whose replicas changed since the last call, with the current holders of good
-        ones."""
+        """Return input blocks whose replicas changed since the last call, with nodes of good replicas."""
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return a node's good replicas as the node would report them: {"block", "length"}."""
+        """Return a node's good replicas in the format of a block report: {"block", "length"}."""
         state = self.map.nodes.get(node)
         held = [(block, self.map.blocks[block]) for block in state.blocks] if state is not None else []
         return [
@@ -325,17 +349,17 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Return whether a heartbeat could bring an order, now or later."""
+        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
         return self._replication.busy or next(self.map.corrupt(), None) is not None
 
     def has_replica_changes(self) -> bool:
-        """Return whether there are changes to take."""
+        """Return whether `take_replica_changes` would return any block."""
         return bool(self._changed_inputs)
 
     def close(self) -> None:
-        """Write the rows of all replicas that still exist."""
+        """Write the rows of blocks.parquet for all replicas that still exist."""
         with self._journal.together():
-            paths: dict[str, str] = {}  # one for each block, the same string for each of a file
+            paths: dict[str, str] = {}  # By block; blocks of a file share one string.
             for file in self._names.files():
                 paths.update(dict.fromkeys(file.blocks, file.path))
             for block, node in self._journal.living():

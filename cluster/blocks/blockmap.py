@@ -1,4 +1,4 @@
-"""The nodes that hold each block at present: replicas, corrupt marks, and replicas that a write will bring."""
+"""The current replicas of each block: nodes, corrupt marks, and replicas expected from writes in progress."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(slots=True)
 class BlockState:
-    """The replicas of a block. `length` is None, and `target` 0, while the block is being written."""
+    """The replicas of a block. `target` is the wanted number of replicas.
+
+    While the block is being written, `length` is None and `target` is 0.
+    """
 
     length: int | None = None
     target: int = 0
-    replicas: dict[NodeId, int] = field(default_factory=dict)  # node -> bytes it holds
-    corrupt: dict[NodeId, None] = field(default_factory=dict)  # outlives the loss of a node
+    replicas: dict[NodeId, int] = field(default_factory=dict)  # node -> length in bytes
+    corrupt: dict[NodeId, None] = field(default_factory=dict)  # Marks remain when a node is lost.
     expected: dict[NodeId, tuple[str, int]] = field(default_factory=dict)  # node -> cause, bytes
 
     def good(self) -> list[NodeId]:
-        """Return the nodes with replicas that are not marked as corrupt, oldest first."""
+        """Return the nodes whose replicas are not marked as corrupt, the oldest replica first."""
         if not self.corrupt:
             return list(self.replicas)
         return [node for node in self.replicas if node not in self.corrupt]
@@ -28,7 +31,7 @@ class BlockState:
 
 @dataclass(slots=True)
 class NodeState:
-    """A live node and its replicas. `reserved_bytes` are expected from writes that are not complete."""
+    """A live node and its replicas. `reserved_bytes` is the size of replicas that writes will add."""
 
     rack: str
     url: str = ""
@@ -38,25 +41,25 @@ class NodeState:
 
 
 class BlockMap:
-    """Blocks and live nodes, in both directions. A node that is not in `nodes` holds nothing."""
+    """A two-way map between blocks and live nodes. Nodes that are not in `nodes` count as empty."""
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
         self.nodes: dict[NodeId, NodeState] = {}
-        self.field = Field()  # of the same nodes and loads
-        self._marked: dict[str, None] = {}  # blocks with a corrupt mark, so that finding them costs nothing
+        self.field = Field()  # The same nodes with their loads.
+        self._marked: dict[str, None] = {}  # Blocks with a corrupt mark, for fast lookup.
 
     def rack(self, node: NodeId) -> str:
         """Return the rack of a live node."""
         return self.nodes[node].rack
 
     def load_bytes(self, node: NodeId) -> int:
-        """Return the bytes of blocks that a live node holds or expects."""
+        """Return the size in bytes of the replicas that a live node holds or expects."""
         state = self.nodes[node]
         return state.used_bytes + state.reserved_bytes
 
     def add_node(self, node: NodeId, rack: str, url: str) -> None:
-        """Add a node or update its rack and address. Its replicas are added by `add_replica`."""
+        """Add a node, or update its rack and URL. `add_replica` adds the replicas of the node."""
         state = self.nodes.get(node)
         if state is None:
             state = self.nodes[node] = NodeState(rack)
@@ -67,7 +70,7 @@ class BlockMap:
         state.rack, state.url = rack, url
 
     def remove_node(self, node: NodeId) -> list[str]:
-        """Remove a node with all its replicas. Return its blocks."""
+        """Remove a node with all its replicas. Return the blocks that the node held."""
         state = self.nodes.get(node)
         if state is None:
             return []
@@ -85,8 +88,10 @@ class BlockMap:
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length and the wanted number of replicas of a written block. Replicas of another length are marked
-        as corrupt."""
+        """Set the length and the wanted number of replicas of a block that has been written.
+
+        Replicas of another length are marked as corrupt. Expected replicas that did not arrive are dropped.
+        """
         state = self.blocks[block]
         state.length, state.target = length, target
         for node in list(state.expected):
@@ -96,7 +101,7 @@ class BlockMap:
                 self.mark(block, node)
 
     def forget(self, block: str) -> list[NodeId]:
-        """Remove a block that belongs to no file any more. Return the live nodes that hold it."""
+        """Remove a block that no longer belongs to a file. Return the live nodes that hold a replica."""
         state = self.blocks[block]
         holders = list(state.replicas)
         for node in list(state.expected):
@@ -108,14 +113,20 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """Note that a write will bring a replica of about `length` bytes to a node."""
+        """Record that a write will create a replica of about `length` bytes on a node.
+
+        `cause` is reported in blocks.parquet.
+        """
         self.blocks[block].expected[node] = (cause, length)
         self.nodes[node].reserved_bytes += length
         self.field.charge(node, length)
 
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
-        """Note expected replicas of a new block, as `expect` does, where the loads of `field` already include the
-        bytes."""
+        """Add a new block with expected replicas on `nodes`.
+
+        Unlike `expect`, this method does not change the loads in `field`, which must already include the
+        replicas.
+        """
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
         for node in nodes:
@@ -123,7 +134,7 @@ class BlockMap:
             self.nodes[node].reserved_bytes += length
 
     def load(self, block: str, nodes: Sequence[NodeId], length: int, target: int) -> None:
-        """Add a new block with all its replicas, where the loads of `field` already include the bytes."""
+        """Add a new block with all its replicas. The loads in `field` must already include the replicas."""
         self.blocks[block] = BlockState(length, target, dict.fromkeys(nodes, length))
         for node in nodes:
             holder = self.nodes[node]
@@ -133,9 +144,9 @@ class BlockMap:
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:
-        """Store the first replicas of a block and settle it: a faster form of `arrived`, `add_replica` and `settle`.
+        """Record the first replicas of a block: a faster form of `arrived`, `add_replica` and `settle`.
 
-        Returns each live node among `nodes` with the cause that was expected there.
+        Return each live node among `nodes` with the cause of the replica expected there, or None without one.
         """
         state, charge = self.blocks[block], self.field.charge
         came: list[tuple[NodeId, str | None]] = []
@@ -159,7 +170,7 @@ class BlockMap:
         return came
 
     def arrived(self, block: str, node: NodeId) -> str | None:
-        """Note that an expected replica has arrived. Return its cause; None if none was expected."""
+        """Remove an expected replica after its arrival. Return its cause; None if no replica was expected."""
         expected = self.blocks[block].expected.pop(node, None)
         if expected is None:
             return None
@@ -168,7 +179,10 @@ class BlockMap:
         return expected[0]
 
     def add_replica(self, block: str, node: NodeId, length: int) -> bool:
-        """Note a replica on a live node. Return whether it is new. A wrong length marks it as corrupt."""
+        """Record a replica on a live node. Return whether the replica is new.
+
+        A replica of the wrong length is marked as corrupt.
+        """
         state, holder = self.blocks[block], self.nodes[node]
         if state.length is not None and length != state.length:
             self.mark(block, node)
@@ -180,7 +194,7 @@ class BlockMap:
         return known is None
 
     def remove_replica(self, block: str, node: NodeId) -> bool:
-        """Remove a replica. Return whether it was known. A corrupt mark stays until `unmark`."""
+        """Remove a replica. Return whether the replica was known. A corrupt mark stays until `unmark`."""
         state = self.blocks[block]
         if node not in state.replicas:
             return False
@@ -204,10 +218,10 @@ class BlockMap:
             self._marked.pop(block, None)
 
     def corrupt(self) -> Iterator[str]:
-        """Return the blocks with a corrupt mark."""
+        """Return the blocks with a corrupt mark on any replica."""
         return iter(self._marked)
 
     def corrupt_on(self, node: NodeId) -> Iterator[str]:
-        """Return the blocks with a corrupt replica on a live node."""
+        """Return the blocks whose replica on a live node is marked as corrupt."""
         marked = [(block, self.blocks[block]) for block in self._marked]
         return (block for block, state in marked if node in state.corrupt and node in state.replicas)

@@ -1,4 +1,4 @@
-"""Transfer of blocks to and from agents over HTTP by clients that are not nodes."""
+"""Block transfers over HTTP between agents and clients that are not nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from schedbed.cluster.wire.tls import Tls
 from schedbed.tasks.specs import NodeId
 
 Body = Callable[[], AsyncIterator[bytes]]
-"""Makes the bytes of a block, each time from the beginning."""
+"""A function that returns the content of a block as a new stream at each call."""
 
 PIECE_BYTES = 1 << 20
 CONNECT_S = 5.0
 STALLED_S = 60.0
-"""A transfer has failed when nothing moves for this time."""
+"""A transfer without progress for this time has failed."""
 
 _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecodeError)
 
 
 class DataPlane:
-    """A client of all agents; an async context manager. `peers` are the agents' URLs, read for each request.
+    """An HTTP client that reads and writes blocks on agents; an async context manager.
 
-    Transfers are not paced: loading input and reading output are not part of the emulated cluster.
+    `peers` maps nodes to the URLs of their agents and is read for each request. Transfers ignore the nodes'
+    declared rates, because loading input and reading output are not part of the emulated cluster.
     """
 
     def __init__(self, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None) -> None:
@@ -47,11 +48,11 @@ class DataPlane:
     async def put(
         self, block: str, nodes: Sequence[NodeId], body: AsyncIterator[bytes], length: int | None
     ) -> dict[str, Any]:
-        """Send a block to the first node, with the rest as its pipeline. Return {"block", "length", "nodes" that
-        stored it}.
+        """Send a block to the first of `nodes`, which forwards the block to the other nodes.
 
-        `length` is None if it is unknown before. Raises BlockUnavailable if the first node does not store the block;
-        errors of `body` are raised unchanged.
+        Return {"block", "length", "nodes"}, where `nodes` are the nodes that stored the block. `length` is
+        None if the number of bytes is not known in advance. Raises BlockUnavailable if the first node does
+        not store the block; errors of `body` are raised unchanged.
         """
         params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
         headers = {} if length is None else {"Content-Length": str(length)}
@@ -70,8 +71,11 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a node's replica. Raises BlockUnavailable, after the good part, if it ends
-        early."""
+        """Yield the bytes [start, end) of a block's replica on a node.
+
+        Raises BlockUnavailable if the request fails or the data end early; bytes received before the error
+        are yielded.
+        """
         url = f"{self._url(node)}/blocks/{block}"
         headers = {"Range": f"bytes={start}-{end - 1}"}
         at = start
@@ -90,9 +94,10 @@ class DataPlane:
             raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
 
     async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a file from located blocks, from the next holder where one fails.
+        """Yield the bytes [start, end) of a file. If one node fails, the next node with a replica is read.
 
-        Raises BlockUnavailable, with each node's failure, if all holders of a block fail.
+        `blocks` are rows of `NameNode.locate`. Raises BlockUnavailable, with each node's failure, if all
+        nodes of a block fail.
         """
         for block in blocks:
             low, high = max(start, block["offset"]), min(end, block["offset"] + block["length"])
@@ -121,7 +126,10 @@ class DataPlane:
 
 
 class _Source:
-    """Remembers an error of the source, which the HTTP client would report as a broken connection."""
+    """The data of an upload; `error` keeps an exception raised while reading the data.
+
+    The HTTP client would report the exception only as a broken connection.
+    """
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body

@@ -1,4 +1,4 @@
-"""Chooses the nodes for the blocks of an input by the file's placement, before the upload."""
+"""Choice of nodes for the blocks of an input file before the upload, by the file's placement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from schedbed.tasks.specs import NodeId
 def lay_out(
     file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
 ) -> Rows:
-    """Choose nodes for all blocks and register the expected replicas.
+    """Choose nodes for all blocks of an input file, and register the expected replicas.
 
-    Return [{"block", "offset", "length", "nodes"}].
+    Return a row {"block", "offset", "length", "nodes"} for each block. `preferred` names nodes for each
+    block, which are chosen first.
     """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)

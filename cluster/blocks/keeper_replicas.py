@@ -1,8 +1,8 @@
-"""Replicas beyond their files' replication, of blocks that were read on nodes without a replica.
+"""Additional replicas of blocks that maps had to fetch from other nodes: the DARE scheme (xu2015 3.2.2).
 
-DARE (xu2015 3.2.2): a block that a map had to fetch stays on the node, within a budget; when the budget is used up,
-the copies of the least-read blocks are deleted. Section 6.2 proposes the same for DTSS. The budget is a share of the
-size of all inputs with their replicas, for the whole cluster.
+A fetched block stays on the map's node, within a budget. When the budget is used up, the copies of the
+least-read blocks are deleted. Section 6.2 proposes the same scheme for DTSS. The budget is a share of the
+size of all inputs including their replicas, for the whole cluster.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ CAUSE = "dare"
 
 
 class Kept:
-    """The replicas that are kept copies, and the number of fetches of each block.
+    """The additional replicas (copies) kept by DARE, and the number of fetches of each block.
 
-    A copy that replaces a lost replica is `adopted`: it no longer counts as a copy.
+    A copy that replaces a lost replica is adopted: from then on it counts as an ordinary replica.
     """
 
     def __init__(self) -> None:
         self.budget_bytes = inf
         self._copies: dict[str, dict[NodeId, int]] = {}  # block -> node -> bytes, oldest first
-        self._let_go: dict[str, dict[NodeId, None]] = {}  # copies that were evicted and are to be deleted
+        self._let_go: dict[str, dict[NodeId, None]] = {}  # Evicted copies, not yet deleted.
         self._reads: dict[str, int] = {}
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return how many replicas of a block are kept in addition to its target."""
+        """Return the number of copies of a block in addition to its wanted replicas."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:
-        """Return whether the replica on the node is a kept copy."""
+        """Return whether the replica of the block on the node is a kept copy."""
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Return the nodes whose copy was evicted but not deleted yet."""
+        """Return the nodes whose copy of the block was evicted but is not deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """Count a fetch of a block. Return whether there is room for a copy of it."""
+        """Count a fetch of a block. Return whether the budget allows a copy of the block.
+
+        The copies of less-read blocks count as free space, since they can be evicted.
+        """
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:
             return True
@@ -55,7 +58,7 @@ class Kept:
         )
 
     def add(self, block: str, node: NodeId, length: int) -> list[str]:
-        """Add a copy. Return the blocks of the copies that are evicted for it."""
+        """Add a copy on a node. Return the blocks whose copies are evicted to stay within the budget."""
         self._copies.setdefault(block, {})[node] = length
         self._used_bytes += length
         evicted: list[str] = []
@@ -68,10 +71,13 @@ class Kept:
         return evicted
 
     def settle(self, block: str, good: list[NodeId], target: int) -> None:
-        """Update the copies after a change of the block's good replicas: lost and adopted ones no longer count."""
+        """Update a block's copies after its good replicas changed: lost and adopted copies no longer count.
+
+        `good` are the nodes with good replicas, `target` the wanted number of replicas.
+        """
         copies = list(self._copies.get(block, ()))
         there = [node for node in copies if node in good]
-        # The oldest take the places of lost replicas, so that what counts as a copy is on top of the target.
+        # The oldest copies replace lost replicas, so that copies are always additional to the target.
         adopted = there[: max(0, len(there) - max(0, len(good) - target))]
         for node in copies:
             if node not in there or node in adopted:
@@ -81,7 +87,7 @@ class Kept:
                 self._forget_eviction(block, node)
 
     def drop(self, block: str, node: NodeId) -> None:
-        """Remove a copy from the books."""
+        """Remove a copy from the table of copies, and its size from the used budget."""
         copies = self._copies[block]
         self._used_bytes -= copies.pop(node)
         if not copies:
@@ -94,6 +100,6 @@ class Kept:
             del self._let_go[block]
 
     def forget(self, block: str) -> None:
-        """Forget a block that belongs to no file any more."""
+        """Remove all records of a block that no longer belongs to a file."""
         self.settle(block, [], 0)
         self._reads.pop(block, None)

@@ -1,4 +1,4 @@
-"""The live nodes for placement, kept up to date so that a choice costs only a few random draws."""
+"""The live nodes, indexed so that a placement decision needs only a few random draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True)
 class CandidateNode:
-    """A live node. `load_bytes`: bytes of blocks that it holds or expects."""
+    """A live node that may receive a replica. `load_bytes`: size of the blocks that it holds or expects."""
 
     node: NodeId
     rack: str
@@ -19,10 +19,10 @@ class CandidateNode:
 
 
 class Field:
-    """Nodes by name, all together and by rack, with their loads."""
+    """The live nodes with their racks and loads; names are sorted, both overall and in each rack."""
 
     def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
-        self.names: list[NodeId] = []  # sorted, so that the order in which nodes came means nothing
+        self.names: list[NodeId] = []  # Sorted, so that the order of registration has no effect.
         self.by_rack: dict[str, list[NodeId]] = {}
         self.racks: dict[NodeId, str] = {}
         self.load_bytes: dict[NodeId, int] = {}
@@ -31,7 +31,7 @@ class Field:
             self.add(candidate.node, candidate.rack, candidate.load_bytes)
 
     def add(self, node: NodeId, rack: str, load_bytes: int = 0) -> None:
-        """Add a node that is not known."""
+        """Add a node that is not in the index yet."""
         insort(self.names, node)
         insort(self.by_rack.setdefault(rack, []), node)
         self.racks[node] = rack
@@ -39,7 +39,7 @@ class Field:
         self.total_bytes += load_bytes
 
     def remove(self, node: NodeId) -> None:
-        """Remove a node."""
+        """Remove a node and its load."""
         rack = self.racks.pop(node)
         for names in (self.names, self.by_rack[rack]):
             del names[bisect_left(names, node)]
@@ -48,12 +48,12 @@ class Field:
         self.total_bytes -= self.load_bytes.pop(node)
 
     def charge(self, node: NodeId, change_bytes: int) -> None:
-        """Add to a node's load, in bytes."""
+        """Add `change_bytes`, which may be negative, to a node's load."""
         self.load_bytes[node] += change_bytes
         self.total_bytes += change_bytes
 
     def candidates(self, exclude: Iterable[NodeId] = ()) -> list[CandidateNode]:
-        """Return the nodes except those in `exclude`, by name."""
+        """Return the nodes that are not in `exclude`, sorted by name."""
         left_out = dict.fromkeys(exclude)
         return [
             CandidateNode(node, self.racks[node], self.load_bytes[node])
@@ -62,7 +62,7 @@ class Field:
         ]
 
     def mean_bytes(self, without: Iterable[NodeId]) -> float:
-        """Return the mean load of the nodes except those in `without`; 0 if there are none."""
+        """Return the mean load in bytes of the nodes that are not in `without`; 0 if there are none."""
         left_out = [node for node in dict.fromkeys(without) if node in self.racks]
         count = len(self.names) - len(left_out)
         total_bytes = self.total_bytes - sum(self.load_bytes[node] for node in left_out)

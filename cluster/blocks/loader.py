@@ -1,6 +1,6 @@
-"""Uploads files into the block store before a run and downloads them after it; used by the driver and by WebHDFS.
+"""Upload of files into the block store before a run and download after the run, for the driver and WebHDFS.
 
-Memory is bounded: real files and filler are streamed, generated blocks are held only while they are sent.
+Memory is bounded: real files and filler are streamed; a generated block is in memory only while it is sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 async def upload(
     file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
-    """Upload one input file to its planned nodes; see `upload_all`."""
+    """Upload one input file to its planned nodes. Errors are those of `upload_all`."""
     await upload_all([file], name_node, peers, token, settings)
 
 
@@ -48,9 +48,9 @@ async def upload_all(
     stored on all planned nodes after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
-    streams = max(PARALLEL, len(peers) // 2)  # each is held by the NIC of the node that it goes to
+    streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
     room = asyncio.Semaphore(max(1, min(streams, MEMORY_BYTES // max(largest, 1))))
-    # One plan after the other: their order decides block ids, and by them every toss of placement.
+    # Plans are made one at a time: their order decides block ids, which seed the placement.
     plans = [(file, await _plan(file, name_node, settings)) for file in files]
     async with DataPlane(peers, token, tls) as plane:
         try:
@@ -80,7 +80,7 @@ async def _send(
     group: asyncio.TaskGroup,
     room: asyncio.Semaphore,
 ) -> list[asyncio.Task[dict[str, Any]]]:
-    """Start sending each block of a file as soon as there is room. Return tasks with the results of `_put`."""
+    """Start a task that runs `_put` for each block of a file, limited by `room`. Return the tasks."""
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     bodies = _bodies(file)
     for planned in plan:
@@ -94,7 +94,10 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block until all planned nodes have it. Return {"block", "length", "nodes"}."""
+    """Send a block until all planned nodes store it. Return {"block", "length", "nodes"}.
+
+    Raises BlockUnavailable after `TRIES` attempts.
+    """
     block, nodes = planned["block"], planned["nodes"]
     trouble = ""
     for attempt in range(TRIES):
@@ -118,7 +121,10 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Return an iterator over the length and body of each block of a file. Generated data may end a little early."""
+    """Return an iterator over the length and body of each block of a file.
+
+    Generated data may be slightly shorter than planned.
+    """
     if file.source == "file":
         return _real_bodies(file)
     if file.source == "filler":
@@ -186,9 +192,9 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 async def fetch_file(
     blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file, given the NameNode's `locate` for the whole of it.
+    """Yield the bytes of a file. `blocks` is the NameNode's answer to `locate` for the whole file.
 
-    If a replica is bad or missing, the next one is used. Raises BlockUnavailable if none is left.
+    If a replica is bad or missing, the next replica is read. Raises BlockUnavailable if no replica is left.
     """
     end = max((block["offset"] + block["length"] for block in blocks), default=0)
     async with DataPlane(peers, token, tls) as plane:
@@ -199,7 +205,7 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length. After an error no incomplete file is left."""
+    """Write a new file from a stream of unknown length. After an error the incomplete file is deleted."""
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -211,9 +217,9 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Append a stream to a file in new blocks. After an error the file is as before."""
+    """Append a stream to a file as new blocks. After an error the file has its old content."""
     old = await name_node.locate(path)
-    blocks = [{**block, "nodes": []} for block in old]  # the NameNode knows better who holds these by then
+    blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)
     try:
         blocks += await _write_blocks(path, data, name_node, plane, settings)
@@ -222,7 +228,10 @@ async def append_file(
 
 
 async def truncate_file(path: str, length: int, name_node: NameNodeDoor, plane: DataPlane) -> None:
-    """Cut a file to its first `length` bytes. A shorter copy replaces a block with the cut inside."""
+    """Shorten a file to its first `length` bytes.
+
+    If the new end is inside a block, a new, shorter block replaces that block.
+    """
     status = await name_node.stat(path)
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]
@@ -252,7 +261,7 @@ async def _write_blocks(
 
 
 class _Cutter:
-    """Cuts a stream into blocks, with at most one piece of the stream in memory."""
+    """A reader that divides a stream into blocks, with at most one piece of the stream in memory."""
 
     def __init__(self, data: AsyncIterator[bytes], block_bytes: int) -> None:
         self._data = data
@@ -260,7 +269,7 @@ class _Cutter:
         self._left = b""
 
     async def more(self) -> bool:
-        """Return whether there is another byte."""
+        """Return whether the stream has another byte."""
         while not self._left:
             try:
                 self._left = await anext(self._data)

@@ -1,8 +1,8 @@
-"""The NameNode, the master of the block store: namespace, block map and replication behind one set of methods.
+"""The NameNode, the master of the block store, which manages files, blocks and replicas.
 
-Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are BlockStoreErrors.
-Every change of the namespace is written to the journal before it is answered. Replicas are not; they come from the
-nodes' block reports.
+Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are
+BlockStoreErrors. Every change of the namespace is written to the journal before the method returns. Locations
+of replicas are not restored from the journal; nodes report them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ POLL_LIMIT = 10_000
 
 
 class NameNode:
-    """Files, their blocks and the locations of these. `order` are the declared nodes, first to last (the first are
-    hot under `skewed`).
+    """The master of files, blocks and replicas.
 
-    A NameNode that finds files in its journal orders no copies for `settle_s` seconds after the first registration,
-    since most replicas are just not reported yet.
+    `order` lists the declared nodes; the first nodes hold the inputs under the placement `skewed`. A NameNode
+    that finds files in its journal orders no copies for `settle_s` seconds after the first registration,
+    because most replicas are only unreported, not missing.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NameNode:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node that holds exactly these blocks ({"block", "length"}), in place of what was known of it."""
+        """Register a node that holds exactly `blocks` ({"block", "length"}), replacing earlier records."""
         self._blocks.register(now_s, node, rack, url, blocks)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
@@ -68,26 +68,23 @@ class NameNode:
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return the node's orders: `replicate` {block, to}, `delete_block` {block}, or `report_blocks` {} if the
-        node is unknown."""
+        """Return the commands for a node: `replicate` and `delete_block`, or `report_blocks` if unknown."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that a replica was `added`, `kept` (see `keeps`), `removed` or found `corrupt`."""
+        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
-        """Return whether this NameNode has restarted and still waits for block reports, as in HDFS's safe mode."""
+        """Return whether a restarted NameNode still waits for block reports (HDFS calls this safe mode)."""
         return self._blocks.settling(now_s)
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
-        """Process a reader's report of a bad or missing replica; ignored for the last good one (see
-        `BlockManager.report_bad`)."""
+        """Mark a replica that a reader found bad or missing as corrupt, unless it is the last good one."""
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node keeps a replica of the block that it fetches, within `budget` (share
-        of all inputs)."""
+        """Return {"keep": bool}: whether a node should keep a fetched block; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -97,8 +94,7 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Count current readers of inputs: jobs by path, and by node its requests and slots. Sets replicas at the end
-        of an epoch."""
+        """Record a sample of current reads for replication schemes; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
@@ -108,8 +104,7 @@ class NameNode:
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
-        """Make a complete file incomplete, so that blocks can be added, until `complete` is called with old and new
-        blocks."""
+        """Make a complete file incomplete to add blocks. `complete` must follow, with old and new blocks."""
         self._change({"op": "reopen", "path": path, "now_s": now_s})
 
     def allocate(
@@ -121,14 +116,14 @@ class NameNode:
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Allocate another block of a file, which is created if necessary. Return {"block", "nodes"}, the writer's
-        node first if it is one.
+        """Allocate the next block of a file, creating the file if necessary. Return {"block", "nodes"}.
 
-        Raises NoNodes if all nodes are excluded; fewer nodes than `replication` are no error.
+        The writer's node comes first if it can store the block. Raises NoNodes if all nodes are excluded;
+        fewer nodes than `replication` are no error.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
-        # By its place in the file, not by its id: who asks first is chance, live, and policies are compared.
+        # Seeded by the position in the file, not by the id: ids depend on the order of requests in live runs.
         place = f"{path}:{len(file.blocks) if isinstance(file, File) else 0}"
         nodes = place_hdfs(field, replication, seed=self._seed, block=place, writer=writer, exclude=exclude)
         if not nodes:
@@ -151,8 +146,11 @@ class NameNode:
         replication: int,
         placed_as: str,
     ) -> None:
-        """Create a complete file at once, its blocks placed as those of `placed_as` by `allocate`: for a simulation in
-        which nothing happens to the file before its rename to `path`. Not written to the journal. Raises NoNodes."""
+        """Create a complete output file in one step, for simulations. Raises NoNodes.
+
+        Blocks are placed as `allocate` would place them for `placed_as`, the file's path before its rename to
+        `path`. The journal is not written.
+        """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field
         self._names.fill(file, lengths, now_s)
@@ -164,9 +162,10 @@ class NameNode:
             self._blocks.wrote(now_s, file, block, nodes)
 
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
-        """Complete a file with its blocks in order ({"block", "length", "nodes"} that stored them).
+        """Complete a file, given all its blocks in order as {"block", "length", "nodes"}.
 
-        Allocated blocks that are not listed are abandoned. The call can be repeated.
+        `nodes` are the nodes that stored the block. Allocated blocks that are not listed are discarded.
+        Repeating the call has no effect.
         """
         lengths = [[raw["block"], raw["length"]] for raw in blocks]
         if not blocks and self._names.find(path) is None:
@@ -175,7 +174,7 @@ class NameNode:
         repeated = file.complete
         change = {"op": "complete", "path": path, "blocks": lengths, "now_s": now_s}
         self._names.check(change)
-        if not repeated:  # what a repeat says of the holders may be out of date
+        if not repeated:  # A repeated call may name outdated holders.
             self._change(change)
             self._blocks.stored(now_s, file, {raw["block"]: raw["nodes"] for raw in blocks})
 
@@ -191,12 +190,12 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return the plan of a file of blocks of these lengths, to be uploaded: [{"block", "offset", "length",
-        "nodes"}].
+        """Create an input file and choose nodes: return rows {"block", "offset", "length", "nodes"}.
 
-        `placement` is hdfs, even or skewed (with `skew`, the share of nodes that hold all blocks; the replication is
-        limited to their number). `preferred` names nodes for each block, which come first. An incomplete upload of
-        the same path is started again.
+        `lengths` are the block sizes in bytes. `placement` is hdfs, even or skewed (with `skew`, the share of
+        nodes that hold all blocks; the replication is limited to the number of these nodes). `preferred`
+        names nodes for each block, which are chosen first. An incomplete upload of the same path is started
+        again.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
@@ -225,9 +224,9 @@ class NameNode:
     def load_input(
         self, now_s: float, path: str, lengths: Sequence[int], replication: int
     ) -> dict[str, list[NodeId]]:
-        """Place a file by HDFS's rule as `plan_input` does, complete it at once, and return the nodes of each block.
+        """Create a complete input file, placed by HDFS's rule, and return the nodes of each block.
 
-        For a simulation, which has no bytes to send. Not written to the journal.
+        For simulations, which transfer no data. Unlike `plan_input`, this method does not write the journal.
         """
         creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": True}
         self._names.check(creation)
@@ -239,8 +238,7 @@ class NameNode:
         return dict(zip(file.blocks, places, strict=True))
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Complete an uploaded input with these blocks ({"block", "length", "nodes"}), or as planned. The call can be
-        repeated."""
+        """Complete an uploaded input with `blocks` (see `complete`), or with the planned blocks if None."""
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()
@@ -250,19 +248,19 @@ class NameNode:
     # -- the tree --------------------------------------------------------------------------------------------
 
     def rename(self, now_s: float, src: str, dst: str) -> None:
-        """Move a file or directory (into `dst` if that is a directory). Repeating a rename changes nothing.
+        """Move a file or directory to `dst`, or into `dst` if it is a directory. Repeating has no effect.
 
-        Raises PathNotFound without a source, PathExists if `dst` is another file.
+        Raises PathNotFound if `src` does not exist, PathExists if `dst` is another file.
         """
         if not self._names.was_renamed(src, dst):
             target = self._names.rename_target(src, dst)
             self._change({"op": "rename", "src": src, "dst": target, "now_s": now_s})
 
     def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory. Return False if there is none. Raises WrongKind for a full directory unless
-        `recursive`.
+        """Delete a file or directory. Return False if the path does not exist.
 
-        With `for_good` the path is blocked for later writes, such as those of an attempt that was given up.
+        Raises NotEmpty for a directory with entries unless `recursive`. With `for_good`, later writes to the
+        path are refused, such as writes of an abandoned attempt.
         """
         found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
         if found or for_good:
@@ -270,27 +268,27 @@ class NameNode:
         return found
 
     def mkdirs(self, now_s: float, path: str) -> None:
-        """Create a directory and its parents, unless they exist."""
+        """Create a directory and its missing parents."""
         self._change({"op": "mkdirs", "path": path, "now_s": now_s})
 
     def concat(self, now_s: float, path: str, sources: Sequence[str]) -> None:
-        """Add the blocks of other files to the end of a file; the others are gone then."""
+        """Move the blocks of the files `sources` to the end of a file, and remove the source files."""
         self._change({"op": "concat", "path": path, "sources": list(sources), "now_s": now_s})
         self._blocks.retarget(self._names.file(path))
 
     def set_attributes(self, now_s: float, path: str, attributes: Json) -> None:
-        """Set any of the fields of `Attributes`, and `modified_s`."""
+        """Set attributes of a file or directory: any fields of `Attributes`, and `modified_s`."""
         self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
 
     def set_replication(self, now_s: float, path: str, replication: int) -> None:
-        """Set the number of replicas of each block of a file: heartbeats order what is missing or too much."""
+        """Set the wanted number of replicas of a file's blocks. Heartbeats then order copies or deletions."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
-        if file.complete:  # the blocks of others have no target yet
+        if file.complete:  # Blocks of incomplete files have no target yet.
             self._blocks.retarget(file)
 
     def _change(self, change: Change) -> None:
-        """Check a change, write it to the journal, apply it, and delete blocks that belong to no file any more."""
+        """Check a change, write it to the journal, apply it, and delete blocks released by the change."""
         self._names.check(change)
         self._journal.append([change])
         self._blocks.forget(change["now_s"], self._names.apply(change))
@@ -302,10 +300,10 @@ class NameNode:
     # -- questions -------------------------------------------------------------------------------------------
 
     def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks that overlap a byte range (also empty blocks) as fields of BlockRange, with the live
-        holders of good replicas.
+        """Return the blocks that overlap a byte range, as rows {"block", "offset", "length", "nodes"}.
 
-        Of an incomplete file only the blocks with a known length are returned.
+        `nodes` are the live nodes with good replicas. Empty blocks are included. For an incomplete file, only
+        blocks of known length are returned.
         """
         end = math.inf if length is None else offset + length
         found: Rows = []
@@ -324,14 +322,14 @@ class NameNode:
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
-        """Return the status of each child by name, or of the file itself. Raises PathNotFound."""
+        """Return the status of each child, sorted by name, or of the file itself. Raises PathNotFound."""
         entry = self._names.get(path)
         if isinstance(entry, Directory):
             return [status(entry.children[name]) for name in sorted(entry.children)]
         return [status(entry)]
 
     def content_summary(self, path: str) -> Json:
-        """Return {"length", "files", "directories", "space"}; `space` counts each byte once per wanted replica."""
+        """Return {"length", "files", "directories", "space"} of a path; see `block_status.summary`."""
         return summary(self._names, self._names.get(path))
 
     def holders(self, block: str) -> list[NodeId]:
@@ -340,7 +338,7 @@ class NameNode:
         return state.good() if state is not None else []
 
     def files(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Return the path and the blocks of all files."""
+        """Return an iterator over the path and block ids of each file."""
         return ((file.path, file.blocks) for file in self._names.files())
 
     def block_length(self, block: str) -> int | None:
@@ -349,47 +347,45 @@ class NameNode:
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """Return a node's good replicas as the node would report them: [{"block", "length"}]."""
+        """Return a node's good replicas in the format of a block report: [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Return whether a node's heartbeat could bring an order, now or after the copies in progress."""
+        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
         return self._blocks.has_orders()
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica for a fault, and the node that holds it: see `block_status.pick_replica`."""
+        """Choose a replica for a fault. Return its block and node; see `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
-        """Return the live nodes: {"rack", "url", "used_bytes", "blocks"} (a count)."""
+        """Return {"rack", "url", "used_bytes", "blocks" (a number)} of each live node."""
         return {
             node: {"rack": n.rack, "url": n.url, "used_bytes": n.used_bytes, "blocks": len(n.blocks)}
             for node, n in self._blocks.map.nodes.items()
         }
 
     def fsck(self) -> Json:
-        """Return {"blocks": count} of complete files, and block ids by problem: see `block_status.check_blocks`."""
+        """Return the number of blocks of complete files, and block ids by problem; see `check_blocks`."""
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: rows of blocks.parquet since a cursor (at most 10,000; call again until
-        empty)."""
+        """Return {"cursor", "rows"}: up to 10,000 rows of blocks.parquet after `cursor`, and a new cursor."""
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 
     def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return the input blocks whose replicas changed since the last call, with the current holders of good
-        ones."""
+        """Return input blocks whose replicas changed since the last call, with nodes of good replicas."""
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:
-        """Return whether `take_replica_changes` would return anything."""
+        """Return whether `take_replica_changes` would return any block."""
         return self._blocks.has_replica_changes()
 
     def close(self, now_s: float) -> None:
-        """Write rows for all replicas that exist at the end of the run (`removed` None). The call can be repeated."""
+        """Write the rows of all replicas that still exist at the end of the run (`removed` None)."""
         self._blocks.close()
 
     def shutdown(self) -> None:

@@ -1,6 +1,6 @@
-"""The NameNode's persistent state in one SQLite file: changes of the namespace, and the lives of replicas.
+"""The NameNode's persistent state in one SQLite file: changes of the namespace, and the history of replicas.
 
-After its return each method's effect survives the end of the process (but not of the host).
+When a method has returned, its effect survives a crash of the process, but not of the host.
 """
 
 from __future__ import annotations
@@ -33,20 +33,23 @@ CREATE TABLE IF NOT EXISTS ended (
 
 
 class NamespaceJournal:
-    """The journal of a NameNode on disk; in memory only if `path` is None."""
+    """The journal of a NameNode in an SQLite file, or in memory if `path` is None.
+
+    `memory_journal.MemoryJournal` is the faster twin for simulations.
+    """
 
     def __init__(self, path: Path | str | None) -> None:
-        # An actor may be made in one thread and called in another, though never in two at a time.
+        # An actor may be created in one thread and called in another, but never in two at the same time.
         self._db = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the SQLite file."""
         self._db.close()
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Run the block as one transaction, undone if an exception is raised."""
+        """Run the `with` block as one transaction, which an exception rolls back."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -58,7 +61,7 @@ class NamespaceJournal:
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes, all or none."""
+        """Append changes of the namespace in one transaction."""
         rows = [(json.dumps(change),) for change in changes]
         if len(rows) == 1:
             self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
@@ -74,15 +77,17 @@ class NamespaceJournal:
     # -- replicas --------------------------------------------------------------------------------------------
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Note that a replica exists from now on. A known replica only changes its length."""
+        """Record a replica that exists from `now_s` on. For a known replica, only the length is updated."""
         self._db.execute(
             "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
             (block, node, length, now_s, cause),
         )
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Write the row of a replica that was deleted (`now_s` None: that exists at the end). Unknown replicas are
-        ignored."""
+        """Write the row of a replica that was deleted at `now_s`, or still exists if `now_s` is None.
+
+        Unknown replicas are ignored.
+        """
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
         ).fetchone()
@@ -94,17 +99,17 @@ class NamespaceJournal:
             )
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Return the block and node of known replicas, on one node or on all."""
+        """Return the block and node of each existing replica, on `node` or on all nodes."""
         where, arguments = ("", ()) if node is None else (" WHERE node = ?", (node,))
         return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks of known replicas on a node that have this cause."""
+        """Return the blocks of a node's existing replicas with the given cause."""
         found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
         return [block for (block,) in found]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the rows of lives that ended after the cursor, and the next cursor. The first cursor is 0."""
+        """Return the next cursor and up to `limit` rows of ended replicas after `cursor` (at first 0)."""
         columns = ", ".join(ROW_COLUMNS)
         found = self._db.execute(
             f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)

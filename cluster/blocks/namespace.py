@@ -1,7 +1,7 @@
-"""The tree of files with the blocks of each file, independent of nodes.
+"""The tree of directories and files with the blocks of each file. Nodes and replicas are not included.
 
-Every change is a JSON value that `check` checks and `apply` applies, so that the journal of changes reproduces the
-namespace.
+Every change is a JSON value that `check` validates and `apply` carries out. Applying the journal's changes in
+order restores the namespace.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ Apply = Callable[[Change], dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """Attributes that clients set and read. Nothing enforces them. None means never set.
+    """Attributes of a file or directory that clients set and read; not enforced. None means never set.
 
-    `permission`: octal digits. `acl`: entries in HDFS's notation, without those of owner, group and others.
+    `permission`: octal digits. `acl`: entries in HDFS's notation, without the entries of owner, group and
+    others.
     """
 
     owner: str | None = None
@@ -46,7 +47,7 @@ PLAIN = Attributes()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Entry:
-    """A named entry of the tree. `origin` is the path before its last rename, if any."""
+    """A file or directory in the tree. `origin` is the path before its last rename, if any."""
 
     name: str
     parent: Directory | None
@@ -74,9 +75,11 @@ class Directory(Entry):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class File(Entry):
-    """A file. `blocks` maps block ids, in order, to lengths in bytes (0 while unknown). `replication` is the target
-    for each block. `placement` is the layout of an input and `skew` its share of nodes. A file that is not `complete`
-    is being written."""
+    """A file. `blocks` maps block ids, in order, to lengths in bytes (0 while unknown).
+
+    `replication` is the wanted number of replicas of each block. For an input, `placement` is the layout of
+    its blocks and `skew` the share of nodes that hold them. A file that is not `complete` is being written.
+    """
 
     replication: int
     block_bytes: int
@@ -94,7 +97,7 @@ class File(Entry):
 
 @lru_cache(4096)
 def parts_of(path: str) -> tuple[str, ...]:
-    """Return the names in an absolute path (doubled and final slashes are ignored). Raises BadPath."""
+    """Split an absolute path into names. Repeated and trailing slashes are ignored. Raises BadPath."""
     names = tuple(name for name in path.split("/") if name)
     if not path.startswith("/") or any(name in (".", "..") or "\0" in name for name in names):
         raise BadPath(f"{path!r}: expected an absolute path without . or ..")
@@ -102,7 +105,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """Return the normal form of a path. Raises BadPath."""
+    """Return an absolute path without repeated and trailing slashes. Raises BadPath."""
     return "/" + "/".join(parts_of(path))
 
 
@@ -112,13 +115,13 @@ def block_id(number: int) -> str:
 
 
 class Namespace:
-    """All files and directories, and the file of each block."""
+    """The tree of all files and directories. `owners` maps each block to its file."""
 
     def __init__(self) -> None:
         self.root = Directory(name="", parent=None, modified_s=0.0)
         self.owners: dict[str, File] = {}
         self._last_block = 0
-        self._closed: dict[str, None] = {}  # paths at and below which nothing can be made any more
+        self._closed: dict[str, None] = {}  # Paths at and below which nothing can be created.
         self._changes: Mapping[str, tuple[Check, Apply]] = {
             "create": (self._check_create, self._apply_create),
             "reopen": (self._check_reopen, self._apply_reopen),
@@ -135,7 +138,7 @@ class Namespace:
     # -- questions -------------------------------------------------------------------------------------------
 
     def find(self, path: str) -> Entry | None:
-        """Return the entry at a path; None if there is none."""
+        """Return the file or directory at a path; None if the path does not exist."""
         entry: Entry = self.root
         for name in parts_of(path):
             child = entry.children.get(name) if isinstance(entry, Directory) else None
@@ -145,14 +148,14 @@ class Namespace:
         return entry
 
     def get(self, path: str) -> Entry:
-        """Return the entry at a path. Raises PathNotFound."""
+        """Return the file or directory at a path. Raises PathNotFound."""
         entry = self.find(path)
         if entry is None:
             raise PathNotFound(f"{path}: no such file or directory")
         return entry
 
     def file(self, path: str) -> File:
-        """Return the file at a path. Raises PathNotFound, or WrongKind for a directory."""
+        """Return the file at a path. Raises PathNotFound, or IsDirectory for a directory."""
         entry = self.get(path)
         if not isinstance(entry, File):
             raise IsDirectory(f"{path}: is a directory")
@@ -174,17 +177,17 @@ class Namespace:
                 pending.extend(reversed(entry.children.values()))
 
     def next_block_number(self) -> int:
-        """Return the number (see `block_id`) of the next allocated block. No number is used twice."""
+        """Return the number of the next block to allocate (see `block_id`). No number is used twice."""
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:
-        """Return the final path of a rename: inside `dst` if that is a directory, as in HDFS."""
+        """Return the final path of a rename: a path inside `dst` if `dst` is a directory, otherwise `dst`."""
         names = parts_of(src)
         inside = isinstance(self.find(dst), Directory) and names
         return clean(f"{dst}/{names[-1]}") if inside else clean(dst)
 
     def was_renamed(self, src: str, dst: str) -> bool:
-        """Return whether this rename has already been made, so that repeating it changes nothing."""
+        """Return whether the rename has already been applied, so that a repeated request changes nothing."""
         source = clean(src)
         if self.find(source) is not None:
             return source == clean(dst)
@@ -194,12 +197,14 @@ class Namespace:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def check(self, change: Change) -> None:
-        """Raise the BlockStoreError that forbids a change. Change nothing."""
+        """Raise a BlockStoreError if a change is not allowed. The namespace is not changed."""
         self._changes[change["op"]][0](change)
 
     def apply(self, change: Change) -> dict[str, str]:
-        """Apply a change that passed `check`. Return the blocks that belong to no file any more, with their file's
-        path."""
+        """Apply a change that passed `check`.
+
+        Return the blocks that no longer belong to a file, each with the file's former path.
+        """
         return self._changes[change["op"]][1](change)
 
     def _check_new(self, path: str) -> None:
@@ -252,7 +257,7 @@ class Namespace:
         return {}
 
     def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:
-        """Give a new file its blocks, and complete it."""
+        """Add blocks of the given lengths to a new file, and mark the file as complete."""
         first = self._last_block + 1
         file.blocks = {block_id(first + index): length for index, length in enumerate(lengths)}
         file.complete, file.modified_s = True, now_s

@@ -1,7 +1,6 @@
-"""Placement of replicas: HDFS's rack rule, the `even` and `skewed` layouts of experiments, and hosts named by a
-trace.
+"""Placement of replicas: HDFS's rack rule, the layouts `even` and `skewed`, and nodes named by a trace.
 
-All functions are pure; randomness depends only on the seed and the block.
+Random choices depend only on the seed and the block.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PLACEMENTS = ("hdfs", "even", "skewed")
 
 
 DRAWS = 8
-"""Number of nodes that are drawn at random for a wish before all that meet it are listed."""
+"""The number of random draws before all suitable nodes are listed instead."""
 
 
 def place_hdfs(
@@ -35,12 +34,13 @@ def place_hdfs(
     existing: Sequence[CandidateNode] = (),
     exclude: Sequence[NodeId] = (),
 ) -> list[NodeId]:
-    """Return up to `count` more nodes for a block whose replicas `existing` holds, none of these and none of
-    `exclude`.
+    """Choose up to `count` nodes for further replicas of a block by HDFS's rack rule.
 
-    HDFS's default: the first replica on the writer, or on a random node if the writer is no candidate; the second on
-    another rack; the third on the rack of the second; further ones random. Nodes with more than twice the average
-    load are chosen only if no others are left. Fewer nodes than asked for give fewer replicas.
+    `existing` are nodes that already hold the block; they and the nodes in `exclude` are not chosen. The
+    first replica is on the writer's node, or on a random node if the writer is no candidate; the second on
+    another rack; the third on the rack of the second; further replicas on random nodes. Nodes with more than
+    twice the average load are chosen only if no other nodes are left. With too few candidates, fewer nodes
+    are returned.
     """
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     taken = dict.fromkeys([*(held.node for held in existing), *exclude])
@@ -60,9 +60,9 @@ def place_hdfs(
 def place_file(
     field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
-    """Return the nodes for all blocks of a new file, one after the other, and add the blocks to the loads.
+    """Choose nodes for each block of a new file by HDFS's rack rule. Add the blocks to the loads in `field`.
 
-    Like `place_hdfs` without a writer; differs in that one generator, named after the first block, serves the whole
+    Like `place_hdfs` without a writer, but one random generator, seeded by the first block, serves the whole
     file.
     """
     if not blocks:
@@ -82,7 +82,10 @@ def place_file(
 
 
 def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
-    """Return up to three of `count` nodes, fewer if a draw is not light, new, and where the rack rule wants it."""
+    """Draw up to three nodes by the rack rule. Stop before the first unsuitable node.
+
+    A node is unsuitable if it is on the wrong rack, drawn already, or loaded with more than `most_bytes`.
+    """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     first = names[int(random() * len(names))] if names else ""
     if not first or load_bytes[first] > most_bytes:
@@ -103,7 +106,7 @@ def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> l
 
 
 def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
-    """Return the chosen nodes completed to `count` by the rack rule."""
+    """Add nodes to `chosen` by the rack rule until there are `count`, if possible. Return `chosen`."""
     taken: dict[NodeId, None] = {}
     choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
     taken.update(dict.fromkeys(chosen))
@@ -118,7 +121,7 @@ def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> l
 
 
 class _Choice:
-    """Draws nodes that are not taken. Nodes with at most twice the average load come first."""
+    """A random choice of nodes not in `taken`. Nodes with at most twice the average load come first."""
 
     def __init__(self, field: Field, luck: Random, taken: Mapping[NodeId, None]) -> None:
         self._field = field
@@ -127,7 +130,10 @@ class _Choice:
         self._most_bytes = 2 * field.mean_bytes(taken)
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
-        """Return a node by the rack rule, given the racks of the replicas so far; any node if the rule finds none."""
+        """Return a node by the rack rule, or any free node if no node fits the rule; None if no node is free.
+
+        `racks` are the racks of the replicas so far.
+        """
         field, found = self._field, None
         if not racks:
             if writer in field.racks and writer not in self._taken:
@@ -140,7 +146,7 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """Return a random node of the pool that is not in that rack; None if there is none."""
+        """Return a random free node of `pool` outside the rack `but_rack`; None if there is none."""
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count = len(pool)
         for _ in range(DRAWS if count else 0):
@@ -162,10 +168,11 @@ def place_even(
     block: str,
     file_blocks: Mapping[NodeId, int],
 ) -> list[NodeId]:
-    """Return the `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
+    """Choose the `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
 
-    So the numbers of blocks of a file on two nodes differ by at most one, and the remainder goes to the emptiest
-    nodes. Among equals a rack that is not used yet is preferred, then the choice is random.
+    The numbers of the file's blocks on two nodes thus differ by at most one, and the least loaded nodes get
+    the remaining blocks. Among equal nodes, racks without a replica of the block are preferred; further ties
+    are broken at random.
     """
     rng = chance(seed, "place", block, "even")
     free = sorted(candidates, key=lambda c: c.node)
@@ -180,7 +187,7 @@ def place_even(
 
 
 def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
-    """Return the nodes that hold all inputs under `skewed`: the first ceil(share x N), at least one (xu2015)."""
+    """Return the nodes that hold all inputs under `skewed`: ceil(share x N), at least one (xu2015)."""
     exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
     return list(order[: max(1, math.ceil(exact))])
 
@@ -193,7 +200,7 @@ def place_preferred(
     block: str,
     preferred: Sequence[NodeId],
 ) -> list[NodeId]:
-    """Return the live ones of the nodes named by a trace, in its order, completed by HDFS's rule."""
+    """Choose up to `count` nodes: live nodes in `preferred` (from a trace) in order, then by HDFS's rule."""
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
     named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]
@@ -202,8 +209,10 @@ def place_preferred(
 
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
-    """Return the good replicas to delete so that `target` remain: from the rack with most of them, there the fullest
-    node."""
+    """Choose replicas to delete so that `target` remain. Return their nodes.
+
+    Each replica is on the rack with the most replicas, and there on the node with the highest load.
+    """
     staying = list(holders)
     dropped: list[NodeId] = []
     while len(staying) > target:

@@ -1,13 +1,16 @@
-"""Numbers of replicas by Scarlett and CDRM, and the nodes for additional ones: xu2015 3.2.1 and 3.2.3.
+"""The replication schemes Scarlett and CDRM: number of replicas, and nodes for additional replicas.
 
-Scarlett (Ananthanarayanan et al. 2011), eq. 8: max(c_f + delta, base), where c_f is the largest number of jobs that
-read a file at the same time in the last epoch. The thesis has 3 as base, here it is the scenario's `replication`. The
-bytes beyond the base stay within a budget that is spent in turns, one more replica for each file. The least loaded
-nodes come first.
+Both follow xu2015, sections 3.2.1 and 3.2.3.
 
-CDRM (Wei et al. 2010): the least r with (1 - failure^r)^blocks >= availability, since a file is available if each
-block has a node left; never below the base. Nodes with the lowest blocking probability come first, eq. 9 with the
-factorial that the thesis lost: Erlang B. The mean number of requests at a node is its offered load (Little's law).
+Scarlett (Ananthanarayanan et al. 2011), eq. 8: max(c_f + delta, base), where c_f is the largest number of
+jobs that read the file f at the same time in the last epoch. The thesis (xu2015) has base 3; here the base is
+the scenario's `replication`. The size of all additional replicas is limited by a budget: in each round, each
+file gets one more replica while the budget lasts. The least loaded nodes come first.
+
+CDRM (Wei et al. 2010): the least r with (1 - failure^r)^blocks >= availability, since a file is available if
+each block has an available node; never below the base. Nodes with the lowest blocking probability come first,
+by eq. 9 with the factorial that is missing in the thesis (Erlang B). The mean number of requests at a node is
+its offered load (Little's law).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class ReadFile(NamedTuple):
-    """An input: its blocks, the bytes of one replica of all of them, and the scenario's number of replicas."""
+    """An input file: the number of blocks, its size in bytes, and the scenario's number of replicas."""
 
     blocks: int
     length: int
@@ -31,7 +34,10 @@ class ReadFile(NamedTuple):
 def scarlett_replicas(
     files: Mapping[str, ReadFile], most_read: Mapping[str, int], *, delta: int, budget_bytes: float, most: int
 ) -> dict[str, int]:
-    """Return the number of replicas of each file, at most `most`, the number of live nodes."""
+    """Return the number of replicas of each file by Scarlett, at most `most` (the number of live nodes).
+
+    `most_read` is the largest number of jobs that read a file at the same time, by path.
+    """
     wanted = {
         path: min(most, max(most_read.get(path, 0) + delta, file.base)) if most_read.get(path) else file.base
         for path, file in files.items()
@@ -52,7 +58,11 @@ def scarlett_replicas(
 
 
 def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: int) -> int:
-    """Return the least number of replicas with sufficient availability, between the base and `most`."""
+    """Return the least number of replicas that gives the file the wanted `availability`.
+
+    The number is at least the file's base and, above the base, at most `most`. `failure` is the probability
+    that a node is unavailable.
+    """
     replicas = file.base
     while replicas < most and (1.0 - failure**replicas) ** file.blocks < availability:
         replicas += 1
@@ -60,7 +70,7 @@ def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: 
 
 
 def erlang_b(load: float, servers: int) -> float:
-    """Return the probability that all servers are busy under that offered load, by Erlang's recursion."""
+    """Return the probability that all `servers` are busy under the offered `load` (Erlang's recursion)."""
     blocked = 1.0
     for number in range(1, servers + 1):
         blocked = load * blocked / (number + load * blocked)
@@ -69,7 +79,7 @@ def erlang_b(load: float, servers: int) -> float:
 
 @dataclass(slots=True)
 class Epoch:
-    """Reads since `begin_s`: samples of jobs by file, and of requests by node."""
+    """Statistics of reads since `begin_s`: most concurrent jobs by file, and requests and slots by node."""
 
     begin_s: float = 0.0
     most_read: dict[str, int] = field(default_factory=dict)
@@ -78,7 +88,7 @@ class Epoch:
     samples: int = 0
 
     def note(self, reading: Mapping[str, int], serving: Mapping[NodeId, tuple[float, int]]) -> None:
-        """Add a sample: the jobs that read each file, and each node's requests and slots."""
+        """Add a sample: the number of jobs that read each file, and the requests and slots of each node."""
         self.samples += 1
         for path, jobs in reading.items():
             self.most_read[path] = max(self.most_read.get(path, 0), jobs)
@@ -89,7 +99,7 @@ class Epoch:
     def replicas(
         self, scheme: DynamicReplicas, files: Mapping[str, ReadFile], most: int, inputs_bytes: int
     ) -> dict[str, int]:
-        """Return the number of replicas of each file by the scheme."""
+        """Return the number of replicas of each file by the given scheme."""
         if scheme.scheme == "scarlett":
             return scarlett_replicas(
                 files,
@@ -106,17 +116,18 @@ class Epoch:
 
 @dataclass(slots=True)
 class NodeChoice:
-    """The choice of a node for a replica beyond the base: least expected load, or lowest blocking probability."""
+    """A ranking of nodes for additional replicas, by expected load (Scarlett) or blocking probability
+    (CDRM)."""
 
     scheme: str
     loads: dict[NodeId, float]
     slots: dict[NodeId, int]
 
     def rank(self, node: NodeId) -> float:
-        """Return a number that is lower for a better node."""
+        """Return the node's expected load or blocking probability. Nodes with lower values are preferred."""
         load = self.loads.get(node, 0.0)
         return load if self.scheme == "scarlett" else erlang_b(load, self.slots.get(node, 1))
 
     def placed(self, node: NodeId, load: float) -> None:
-        """Add to the load that the node is expected to serve."""
+        """Add the expected load of a new replica to the load of its node."""
         self.loads[node] = self.loads.get(node, 0.0) + load

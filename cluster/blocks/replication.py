@@ -1,7 +1,7 @@
-"""Keeps each block at its number of replicas: decides copies, their sources and targets, and deletions.
+"""Decisions about copies and deletions that keep each block at its wanted number of replicas.
 
-It knows no namespace and no clock. A replica counts until the order to delete it is sent, and every order is checked
-again at that moment, so that the last good replica of a wanted block is never deleted.
+The decisions use neither the namespace nor a clock. A replica counts until the command to delete it is sent.
+Each command is checked again at that moment: the last good replica of a wanted block is never deleted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from schedbed.tasks.specs import NodeId
 Command = dict[str, Any]
 
 REFUSED_LIMIT = 200
-"""After this number of blocks whose holders are all busy, planning waits for the next heartbeat: it must stay cheap."""
+"""Planning stops after this number of blocks with busy holders, to limit the cost of a heartbeat."""
 
 
 @dataclass(slots=True)
 class Copy:
-    """A copy in progress, given up at `until_s`. `sent`: the source has its order."""
+    """A copy in progress, canceled at `until_s`. `sent`: the command was sent to the source node."""
 
     source: NodeId
     until_s: float
@@ -32,9 +32,10 @@ class Copy:
 
 
 class Replication:
-    """Orders copies and deletions. `reconsider` must be called for a block whose replicas changed.
+    """A planner of copies and deletions. `reconsider` must be called for each block whose replicas changed.
 
-    `copies_per_node` limits the copies that a node sends at a time, and those that it receives.
+    `copies_per_node` limits the concurrent copies sent by a node, and also the copies received by a node. A
+    copy is canceled after `timeout_s` seconds.
     """
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
@@ -42,25 +43,25 @@ class Replication:
         self.kept = Kept()
         self.raised: dict[
             str, tuple[str, int, float]
-        ] = {}  # by block: the cause, the replicas before, a load
-        self.choice: NodeChoice | None = None  # of the nodes that take these
+        ] = {}  # By block: cause, previous number of replicas, load.
+        self.choice: NodeChoice | None = None  # Ranks the nodes for additional replicas.
         self._seed = seed
         self._limit = copies_per_node
         self._timeout_s = timeout_s
-        self.preferred: dict[str, tuple[NodeId, ...]] = {}  # blocks kept on some nodes as long as these live
+        self.preferred: dict[str, tuple[NodeId, ...]] = {}  # Nodes preferred for a block while live.
         self._pending: dict[str, dict[NodeId, Copy]] = {}  # block -> target -> copy
         self._tries: dict[str, int] = {}
         self._under: dict[int, dict[str, None]] = {}  # good replicas -> blocks that want more
-        self._level: dict[str, int] = {}  # where in _under a block is
+        self._level: dict[str, int] = {}  # The key in _under by block.
         self._over: dict[str, None] = {}
-        self._parked: dict[str, None] = {}  # no node could take them; waiting for another node
-        self._unwanted: dict[NodeId, dict[str, None]] = {}  # of no file: to be deleted
-        self._leaving: dict[str, dict[NodeId, float]] = {}  # deletion ordered, not yet confirmed
+        self._parked: dict[str, None] = {}  # No node can take these blocks for now.
+        self._unwanted: dict[NodeId, dict[str, None]] = {}  # Blocks without a file, to be deleted.
+        self._leaving: dict[str, dict[NodeId, float]] = {}  # Deletions ordered but not confirmed.
 
     # -- news ------------------------------------------------------------------------------------------------
 
     def reconsider(self, block: str) -> None:
-        """Sort a block after a change of its replicas, target or copies: too few replicas, too many, or right."""
+        """Update the lists of blocks with too few or too many replicas after a change of this block."""
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
@@ -79,7 +80,10 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Note a new or restarted node: a new target for copies, which has forgotten earlier orders."""
+        """Process a node's registration: drop commands for its earlier incarnation.
+
+        Blocks that no node could take are planned again.
+        """
         self._unwanted.pop(node, None)
         for leaving in self._leaving.values():
             leaving.pop(node, None)
@@ -87,7 +91,7 @@ class Replication:
             self.reconsider(block)
 
     def node_went(self, node: NodeId) -> None:
-        """Cancel copies from and to a lost node. The caller reconsiders its blocks."""
+        """Cancel copies from and to a lost node. The caller calls `reconsider` for the node's blocks."""
         self._unwanted.pop(node, None)
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):
@@ -95,7 +99,7 @@ class Replication:
                     self._end_copy(block, target)
 
     def replica_came(self, block: str, node: NodeId) -> bool:
-        """Note that a replica arrived. Return whether it was a copy ordered here."""
+        """Process the arrival of a replica on a node. Return whether it completes a planned copy."""
         self._leaving.get(block, {}).pop(node, None)
         ours = node in self._pending.get(block, {})
         if ours:
@@ -104,7 +108,10 @@ class Replication:
         return ours
 
     def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
-        """Set the wanted number of replicas. Those beyond `base` have this cause and serve `load` each."""
+        """Set the wanted number of replicas of a block.
+
+        Replicas beyond `base` have the given cause in blocks.parquet, and each is expected to serve `load`.
+        """
         state = self.map.blocks[block]
         if replicas > base:
             self.raised[block] = (cause, base, load)
@@ -115,21 +122,24 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return the cause of the next copy of a block, given the number of copies in progress."""
+        """Return the cause of a block's next copy for blocks.parquet: `repair` or the name of a scheme.
+
+        `coming` is the number of copies in progress.
+        """
         state = self.map.blocks[block]
         good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
         if block in self.raised:
             cause, base, _ = self.raised[block]
             return cause if good >= base else "repair"
-        return scheme if good >= state.target else "repair"  # It was on its way when the target fell.
+        return scheme if good >= state.target else "repair"  # The copy was ordered before the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
-        """Note that a node deleted a replica or has a bad one. Copies from it are canceled."""
+        """Cancel copies whose source replica was deleted or is corrupt."""
         self._leaving.get(block, {}).pop(node, None)
         self._end_copies_from(block, node)
 
     def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
-        """Order the deletion of a block that belongs to no file any more on all its holders."""
+        """Order the nodes in `holders` to delete a block that no longer belongs to a file."""
         self._pending.pop(block, None)
         self._tries.pop(block, None)
         self._leaving.pop(block, None)
@@ -140,12 +150,12 @@ class Replication:
         self.reconsider(block)
 
     def keep(self, block: str, node: NodeId, length: int) -> None:
-        """Keep a replica that arrived beyond the block's target. Other copies may be evicted for it."""
+        """Keep a new replica in addition to the block's target (DARE). Other kept copies may be evicted."""
         for evicted in self.kept.add(block, node, length):
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Return whether nothing is ordered or expected of a block, as of one that was never stored."""
+        """Return whether nothing is planned for the block: no copy and no deletion, now or later."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -153,7 +163,7 @@ class Replication:
 
     @property
     def busy(self) -> bool:
-        """Return whether there is anything to order or to wait for, apart from blocks that no node can take."""
+        """Return whether copies or deletions are pending. Blocks that no node can take do not count."""
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
@@ -169,7 +179,7 @@ class Replication:
         return orders
 
     def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
-        """Return the good replicas that may be deleted now: evicted copies first, never kept ones."""
+        """Return nodes whose good replicas may be deleted now: evicted copies first, never kept copies."""
         good, kept = state.good(), self.kept
         many = len(good) - state.target - kept.count(block)
         evicted = [node for node in kept.let_go(block) if node in good][:many]
@@ -178,7 +188,7 @@ class Replication:
         return surplus(self._candidates([n for n in good if not kept.is_copy(block, n)]), state.target)
 
     def copies(self, now_s: float, node: NodeId) -> list[Command]:
-        """Plan copies in the whole cluster. Return the orders to send for this live node."""
+        """Plan copies in the whole cluster. Return the `replicate` commands for the given live node."""
         self._expire(now_s)
         self._plan(now_s)
         orders: list[Command] = []
@@ -195,7 +205,7 @@ class Replication:
         return block
 
     def _expire(self, now_s: float) -> None:
-        """Cancel copies that take too long, and those not yet sent of blocks whose replicas came back."""
+        """Cancel copies that take too long, and unsent copies of blocks that have enough replicas again."""
         for block, copies in list(self._pending.items()):
             state = self.map.blocks[block]
             enough = len(state.good()) >= state.target
@@ -216,7 +226,7 @@ class Replication:
         self.reconsider(block)
 
     def _plan(self, now_s: float) -> None:
-        """Plan copies, blocks with the fewest good replicas first, the oldest of these first."""
+        """Plan copies. Blocks with the fewest good replicas come first, then blocks that waited longest."""
         if not self._level:
             return
         sending, receiving = self._outstanding()
@@ -241,7 +251,7 @@ class Replication:
     def _plan_one(
         self, now_s: float, block: str, sending: dict[NodeId, int], receiving: dict[NodeId, int]
     ) -> bool:
-        """Order one more copy of a block if a source and a target are free. Return whether it was ordered."""
+        """Plan another copy of a block if a source and a target are free. Return whether it was planned."""
         places = self._places(now_s, block)
         if not places and self._leaving.get(block):
             return False
@@ -262,7 +272,7 @@ class Replication:
         return True
 
     def _places(self, now_s: float, block: str) -> list[NodeId]:
-        """Return the live nodes that neither hold the block, nor expect it, nor still have to delete it."""
+        """Return live nodes that may receive the block: no replica, no copy and no deletion in progress."""
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
@@ -270,7 +280,7 @@ class Replication:
         return [node for node in self.map.nodes if node not in taken]
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
-        """Return a target by HDFS's rule. Another try after a failure makes another random choice."""
+        """Choose the target node of a copy by the scheme's ranking or HDFS's rule. Each retry draws again."""
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
         choice, coming = self.choice, len(self._pending.get(block, ()))

@@ -1,4 +1,7 @@
-"""The NameNode as a service: adds the time to each call, and waits in safe mode after a restart, as HDFS does."""
+"""The NameNode as a service, which adds the current time to each call.
+
+After a restart, calls that need replicas wait for block reports (HDFS calls this safe mode).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,14 @@ from schedbed.tasks.specs import NodeId
 
 SETTLE_STEP_S = 0.05
 SETTLE_LIMIT_S = 20.0
-"""A question to a restarted NameNode waits no longer than this for the nodes' reports."""
+"""The longest time that a call to a restarted NameNode waits for the nodes' block reports."""
 
 
 class ServedNameNode(NameNodeDoor):
-    """A NameNode with the clock of its run. The time is 0 until the run has begun."""
+    """The asynchronous interface of a `NameNode`, with the clock of its run.
+
+    Each method calls the method of the same name with the current time, which is 0 until the run has begun.
+    """
 
     def __init__(self, names: NameNode, clock: RunClock) -> None:
         self._names = names
@@ -31,7 +37,7 @@ class ServedNameNode(NameNodeDoor):
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait until the nodes have reported their blocks to a restarted NameNode."""
+        """Wait until the nodes have reported their blocks to a restarted NameNode, up to `SETTLE_LIMIT_S`."""
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

@@ -1,5 +1,7 @@
-"""Agents of this host's nodes as forks of one template (`agent.warm.template`), which this process starts at the
-first use."""
+"""Agents of this host's nodes, forked from one template process (`agent.warm.template`).
+
+The template process is started on first use.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ POLL_S = 0.005
 
 
 class TemplateDied(OSError):
-    """The template could not be started, or has ended. The reason is in the log of the new agent."""
+    """The template process could not be started, or has ended. The reason is in the log of the new agent."""
 
 
 class AgentTemplate:
-    """The template of this process, shared by its threads. If it has died, another is started."""
+    """The template process that forks agents, shared by all threads. A dead process is replaced by `fork`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +35,7 @@ class AgentTemplate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self, log: Path) -> ForkedAgent:
-        """Return a new agent that writes to the log. Raises OSError."""
+        """Fork a new agent, whose errors are written to the file `log`. Raises OSError."""
         with log.open("ab") as said, contextlib.ExitStack() as ends:
             stdin, theirs_in = _pipe()
             stdout, theirs_out = reversed(_pipe())
@@ -48,15 +50,19 @@ class AgentTemplate:
         return ForkedAgent(self, int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
 
     def status(self, kind: bytes, pid: int) -> int | None:
-        """Return the exit code of an agent, requested by `template.POLL` or `template.REAP`; None while it runs."""
+        """Return the exit code of an agent; None while the agent runs.
+
+        `kind` is `template.POLL`, or `template.REAP` to free the pid as well. Returns `template.LOST` if the
+        template process has died.
+        """
         try:
             answer = self._ask(kind + b" %d" % pid)
-        except OSError:  # its agents are this host's to reap
+        except OSError:  # The host's init process reaps its agents.
             return template.LOST
         return None if answer == template.ALIVE else int(answer)
 
     def close(self) -> None:
-        """End the template. Its agents continue."""
+        """End the template process. Its agents continue to run."""
         with self._lock:
             line, process = self._line, self._process
             self._line = self._process = None
@@ -98,7 +104,7 @@ class AgentTemplate:
 
 
 class ForkedAgent:
-    """A forked agent: its standard streams and its exit code."""
+    """A forked agent process with its standard input, standard output and exit code."""
 
     def __init__(
         self, of: AgentTemplate, pid: int, stdin: io.BufferedWriter, stdout: io.BufferedReader
@@ -110,7 +116,7 @@ class ForkedAgent:
         self.stdout = stdout
 
     def poll(self) -> int | None:
-        """Return the exit code once it has ended. Its pid stays reserved until `wait`."""
+        """Return the exit code; None while the agent runs. The pid stays reserved until `wait`."""
         if self._code is None:
             return self._template.status(template.POLL, self.pid)
         return self._code
@@ -123,7 +129,7 @@ class ForkedAgent:
         return self.poll() is not None
 
     def wait(self) -> int:
-        """Wait for the agent's end. Return the exit code (negative for a signal), and free its pid."""
+        """Wait for the agent's end and free its pid. Return the exit code (negative for a signal)."""
         while self.poll() is None:
             time.sleep(POLL_S)
         if self._code is None:
@@ -139,4 +145,4 @@ def _pipe() -> tuple[int, int]:
 
 
 TEMPLATE = AgentTemplate()
-"""This process's."""
+"""The template of this process."""

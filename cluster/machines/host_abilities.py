@@ -1,4 +1,4 @@
-"""The abilities of this host, found by trying, for `doctor` and for checks of scenarios."""
+"""Probes of this host's resources and features, for the command `doctor` and for checks of scenarios."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MEMORY_FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProbe:
-    """The findings about a host. A `*_why` is empty if the feature works, else one line that says what is missing."""
+    """The results of probing a host. A field `*_why` is empty if the feature works, else gives the reason."""
 
-    cores: float  # that this process may use: its affinity, and its own CPU quota when there is one
+    cores: float  # Usable by this process: CPU affinity, and CPU quota if any.
     memory_bytes: int
     memory_free_bytes: int
     disk_free_bytes: int
-    disk_write_bps: float | None  # of a short flushed write; None when it was not measured
-    cgroup_version: int | None  # that can hold a node's CPU, None when none can
+    disk_write_bps: float | None  # Rate of a short flushed write; None if not measured.
+    cgroup_version: int | None  # The version that can limit a node's CPU; None if none can.
     cgroup_memory: bool
     cgroup_why: str
     docker_why: str
@@ -45,7 +45,7 @@ class HostProbe:
 
 
 def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
-    """Probe this host and leave nothing behind. `folder` is where nodes would keep their files."""
+    """Probe this host without leaving anything behind. `folder` is where nodes would store files."""
     where, cgroup_why = _try_cgroup()
     memory_bytes, free_bytes = _memory()
     return HostProbe(
@@ -63,7 +63,10 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
 
 
 def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
-    """Return the host cores that this process may use, a fraction if its own control group has a CPU quota."""
+    """Return the number of host cores that this process may use.
+
+    The number is a fraction if the process's control group has a CPU quota.
+    """
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(CgroupError, OSError, ValueError):
         where = find_hierarchies(proc_self)
@@ -79,8 +82,10 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
-    """Create a limited group with a slot and remove it again. Return the hierarchies, and why it failed; empty on
-    success."""
+    """Create a control group with limits and remove it again, to test whether this user can.
+
+    Return the hierarchies of control groups (None on failure), and the error (empty on success).
+    """
     try:
         where = find_hierarchies()
         files, names = PathFiles(where, f"probe-{os.getpid()}", "probe", os.getpid()), slot_groups(1)
@@ -104,7 +109,7 @@ def _memory() -> tuple[int, int]:
 
 
 def _disk_write_bps(folder: Path) -> float | None:
-    """Return the bytes per second of writing up to 64 MiB (or 2 s) with a flush; None if writing fails."""
+    """Measure the rate in bytes/s of flushed writes, up to 64 MiB or for 2 s; None if writing fails."""
     piece = os.urandom(2**20)
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -118,14 +123,19 @@ def _disk_write_bps(folder: Path) -> float | None:
 
 
 def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
-    """Return the memory that this process and its children can still get: what the host has available, and what the
-    limits of its control group and of those above it leave."""
+    """Return the memory in bytes that this process and its children can still allocate.
+
+    This is the minimum of the host's available memory and of the memory left under the limits of the
+    process's control group and its ancestors.
+    """
     left = _memory()[1]
     with contextlib.suppress(CgroupError):
         version, own, top = memory_group(proc_self)
         *files, cache = MEMORY_FILES[version]
         for folder in (own, *own.parents):
-            with contextlib.suppress(OSError, ValueError, KeyError):  # No limit is `max`, or no file.
+            with contextlib.suppress(
+                OSError, ValueError, KeyError
+            ):  # Without a limit, the value is `max` or the file is missing.
                 most, used = (int((folder / name).read_text()) for name in files)
                 lines = (folder / "memory.stat").read_text().splitlines()
                 left = min(left, most - used + int(dict(map(str.split, lines))[cache]))
@@ -135,7 +145,7 @@ def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
 
 
 def docker_why() -> str:
-    """Return why no Docker engine answers this user; empty if one does."""
+    """Return the reason why no Docker engine answers this user; empty if an engine answers."""
     path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")
     if "://" in path:
         return f"DOCKER_HOST is {path}, only a Unix socket is tried"

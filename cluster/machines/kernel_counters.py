@@ -1,7 +1,7 @@
-"""The kernel's counters of a node: of its control groups, its block device and its network interface.
+"""The kernel's counters of a node: control groups, block device and network interface.
 
-They include children, threads and shells, whatever an attempt reports. A counter that cannot be read is None: the
-group, device or process has gone, or this kernel does not count.
+The counters include child processes, threads and shells, independent of an attempt's own report. A counter
+that cannot be read is None: the group, device or process is gone, or this kernel lacks the counter.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-SECTOR_BYTES = 512  # the unit of /sys/block/*/stat, whatever the device's own sectors are
+SECTOR_BYTES = 512  # The unit of /sys/block/*/stat for every device.
 RECLAIMABLE = ("inactive_file", "active_file")
-"""Lines of memory.stat: page cache, which the kernel takes back at will."""
+"""Lines of memory.stat: page cache, which the kernel can reclaim at any time."""
 READ_BYTES = 1 << 14
-"""More than any file of a control group that is read here has."""
+"""More than the size of any control group file that is read here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounters:
-    """The counters of a control group. `cpu` and `memory` are its folders in these hierarchies; None if not used.
+    """The counters of a control group. `cpu` and `memory` are folders of the group; None if not used.
 
-    In version 1 `cpu` is in the hierarchy of the controller cpuacct.
+    In version 1 of control groups, `cpu` is the folder of the controller cpuacct.
     """
 
     version: int
@@ -30,7 +30,7 @@ class GroupCounters:
     memory: Path | None
 
     def cpu_s(self) -> float | None:
-        """Return the CPU time ever used in the group, in core-seconds of the host."""
+        """Return the total CPU time used by the group so far, in core-seconds of the host."""
         if self.cpu is None:
             return None
         if self.version == 1:
@@ -40,8 +40,7 @@ class GroupCounters:
         return None if used_us is None else used_us / 1e6
 
     def memory_bytes(self) -> int | None:
-        """Return the memory in use by the group in bytes, including shared memory, without the page cache of
-        files."""
+        """Return the memory in use by the group in bytes, including shared memory but not the file cache."""
         if self.memory is None:
             return None
         held = _number(self.memory / ("memory.usage_in_bytes" if self.version == 1 else "memory.current"))
@@ -51,7 +50,7 @@ class GroupCounters:
 
 
 def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[int, int] | None:
-    """Return the bytes read from and written to a block device, such as `7:3`."""
+    """Return the number of bytes read from and written to a block device (`major:minor`, such as `7:3`)."""
     try:
         fields = (sys_dev / device / "stat").read_text().split()
         return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
@@ -60,8 +59,10 @@ def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[in
 
 
 def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) -> tuple[int, int] | None:
-    """Return the bytes, with headers, that an interface has sent and received in the network namespace of a
-    process."""
+    """Return the number of bytes sent and received by the network interface `name`, including headers.
+
+    The interface is in the network namespace of the process `pid`.
+    """
     try:
         lines = (proc / str(pid) / "net" / "dev").read_text().splitlines()
     except OSError:
@@ -75,8 +76,10 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
 
 
 def _read(path: Path) -> str:
-    """Return the text of a small file. Takes half of the CPU time of `read_text`; each heartbeat reads three
-    files."""
+    """Return the text of a small file, in half of the CPU time of `read_text`.
+
+    Each heartbeat reads three files.
+    """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, READ_BYTES).decode()
@@ -92,7 +95,7 @@ def _number(path: Path) -> int | None:
 
 
 def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
-    """Return these numbers of a file of lines `name number`; empty if the file does not exist."""
+    """Return the numbers called `names` in a file of lines `name number`; empty if there is no file."""
     try:
         lines = [line.partition(" ") for line in _read(path).splitlines()]
     except OSError:

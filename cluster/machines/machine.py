@@ -1,4 +1,4 @@
-"""The interface of machines (process group or container) for a TaskTracker."""
+"""The interface of machines, which hold emulated nodes: a process group or a container."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Protocol
 from schedbed.cluster.agent.config import AgentConfig
 
 HOST_PID = "host.pid"
-"""The file in a node's folder on its host with the machine's first process, where that descends from no process of
-ours."""
+"""The file in a node's folder with the pid of a machine's first process, if that is no descendant of this
+program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """A machine that is up: its agent's base URL and process, and what enforces each resource.
+    """The description of a started machine: the agent's URL and pid, and the enforcement of each limit.
 
-    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc`, `off`, or `software
-    (cooperating code only)` for limits that uncooperative code can evade.
+    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc`, `off`, or
+    `software (cooperating code only)` for limits that uncooperative code can evade.
     """
 
     url: str
@@ -31,8 +31,9 @@ class Hello:
 class KernelTotals:
     """The kernel's counters of one incarnation of a node: its attempts with children, threads and shells.
 
-    None where this host's kernel does not count for this node; only the agent's figures exist there. `cpu_s` is in
-    core-seconds of the host; the others are bytes. `memory_bytes` is the current use, the rest are running totals.
+    A counter is None if the kernel does not count the resource for this node; then only the agent's figures
+    exist. `cpu_s` is in core-seconds of the host; the other counters are in bytes. `memory_bytes` is the
+    current use; the other counters are running totals.
     """
 
     cpu_s: float | None = None
@@ -44,40 +45,48 @@ class KernelTotals:
 
 
 class MachineFailed(Exception):
-    """The agent did not start. The message is its own, or says where its log is."""
+    """A machine could not be started or limited. The message is from the agent, its log, or a failed tool."""
 
 
 class Machine(Protocol):
-    """An emulated node's machine for one incarnation: start, then stop or kill. Its files remain until `dispose`."""
+    """The machine of an emulated node for one incarnation. Call `start`, then `stop` or `kill`.
+
+    The node's files remain until `dispose`.
+    """
 
     async def start(self) -> Hello:
-        """Start the machine. Raises BadInput if the requested limits are impossible here."""
+        """Start the machine. Raises BadInput if the requested limits are impossible on this host."""
         ...
 
     async def stop(self) -> None:
-        """Stop the machine in order. Only its files are left. May be called after `kill`, and more than once."""
+        """Shut the machine down. The node's files remain. May be called after `kill`, and more than once."""
         ...
 
     async def kill(self) -> None:
-        """Kill the machine immediately, as in a power cut. What was written to its disk stays."""
+        """Kill the machine immediately, as in a power failure. Data on the node's disk remain."""
         ...
 
     async def freeze(self) -> None:
-        """Freeze everything on the machine. Connections stay open."""
+        """Freeze all processes of the machine. Network connections stay open."""
         ...
 
     async def thaw(self) -> None:
-        """Continue after `freeze`."""
+        """Continue all processes of the machine after `freeze`."""
         ...
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply those declared rates from now on that the agent, which gets the same order, cannot
-        change itself."""
+        """Inject a fault: multiply the declared rates by these factors.
+
+        The machine changes only rates that the agent cannot change. The agent gets the same request for the
+        other rates.
+        """
         ...
 
     async def dispose(self) -> None:
-        """Remove the node's files, unless they are in the run's own folder. Must be called after `stop`, when the node
-        is no longer needed."""
+        """Remove the node's files, unless they are in the run's folder.
+
+        Must be called after `stop`, when the node is no longer needed.
+        """
         ...
 
     def totals(self) -> KernelTotals:
@@ -95,10 +104,10 @@ def _nothing_to_check() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """The base that machines of a kind are made from, if a host may lack it.
+    """The base image of a kind of machines, with functions that copy the image to hosts that lack it.
 
-    `pieces` yields it on one host, in bounded pieces, and `load` loads them on another. Both raise BadInput on
-    failure.
+    `is_missing` returns whether this host lacks the image. `pieces` yields the image in pieces of bounded
+    size; `load` loads such pieces on another host. All functions raise BadInput on failure.
     """
 
     is_missing: Callable[[], bool]
@@ -108,12 +117,13 @@ class MachineImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
-    """A choice of `--machines`, declared as `KIND` by the module of the machines.
+    """A kind of machines for the option `--machines`, declared as `KIND` by the implementing module.
 
-    `make(agent, owner)` returns a new machine for one incarnation of a node: `agent` is the agent's configuration,
-    with the node's folder on this host as `root`; `owner` marks the process for which it is made. `check` raises
-    BadInput that says what to do if such machines do not work on this host. `ready` surrounds all runs of a command
-    and leaves no machine behind. `image` is sent to hosts that lack it.
+    `make(agent, owner)` returns a new machine for one incarnation of a node: `agent` is the agent's
+    configuration, with the node's folder on this host as `root`; `owner` identifies the process that the
+    machine belongs to. `check` raises BadInput, with advice, if such machines do not work on this host.
+    `ready` is a context manager for all runs of a command and leaves no machine behind. `image` is sent to
+    hosts that lack it.
     """
 
     about: str

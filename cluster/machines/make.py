@@ -1,7 +1,7 @@
-"""The kinds of machines by the names that `--machines` takes.
+"""The kinds of machines by the values of the option `--machines`.
 
-A kind is a module with a `KIND`, and a row here. It is imported when it is used, so that no kind needs the libraries
-of another.
+A kind is a module with a `KIND`, and an entry in `KINDS`. The module is imported on first use, so that no
+kind needs the libraries of another kind.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
-    """Return a new machine for one incarnation of the node, on its files of the run. `runner` is the function that
-    runs attempts."""
+    """Return a new machine for one incarnation of a node, with the node's files in the run's folder.
+
+    `epoch_s` is the start of the run's clock. `runner` names the function that runs attempts.
+    """
     stretch = config.cluster.stretch
     agent = AgentConfig(
         node=node.on_host(config.host_speed).stretched(stretch),
@@ -61,16 +63,16 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
 
 
 def check_machines(machines: str) -> None:
-    """Raise BadInput that says what to do if machines of that kind do not work on this host."""
+    """Raise BadInput, with advice, if machines of the given kind do not work on this host."""
     KINDS[machines]().check()
 
 
 @contextmanager
 def machines_ready(machines: str) -> Iterator[None]:
-    """Surround all runs of a command: leftovers of others are removed before, its own machines at the end, also if it
-    is killed.
+    """Prepare this host for machines of the given kind during all runs of a command.
 
-    Raises BadInput if machines of that kind do not work.
+    Leftover machines are removed before the runs, the command's own machines after the runs, even if the
+    command is killed. Raises BadInput if machines of the kind do not work.
     """
     with KINDS[machines]().ready():
         yield

@@ -1,4 +1,4 @@
-"""A stream made of pieces that arrive one call at a time, for a reading function in a thread."""
+"""A pipe that passes pieces of data to a reading function in another thread."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 
 WAITING = 2
-"""Pieces that may wait for the reader; who brings more waits."""
+"""The number of pieces that may wait for the reader before `put` waits."""
 LOOK_S = 0.2
 
 
 class PiecePipe:
-    """Feeds `read`, which runs in a thread of its own, with the pieces of `put` until `end`."""
+    """A pipe to the function `read`, which runs in a thread and iterates over pieces added by `put`."""
 
     def __init__(self, read: Callable[[Iterator[bytes]], None]) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(WAITING)
@@ -21,11 +21,11 @@ class PiecePipe:
         self._thread.start()
 
     def put(self, piece: bytes) -> None:
-        """Add a piece when there is room for it. Errors of the reader are raised."""
+        """Add a piece. Wait while the pipe is full. Errors of the reading function are raised here."""
         self._offer(piece)
 
     def end(self) -> None:
-        """End the stream and wait for the reader. Errors of the reader are raised."""
+        """End the stream and wait for the reading function. Its errors are raised here."""
         self._offer(None)
         self._thread.join()
         if self._error is not None:
@@ -40,7 +40,7 @@ class PiecePipe:
                 return
             except queue.Full:
                 if not self._thread.is_alive() and self._error is None:
-                    return  # It has read all that it wants.
+                    return  # The reader ended without reading all pieces.
 
     def _run(self, read: Callable[[Iterator[bytes]], None]) -> None:
         try:

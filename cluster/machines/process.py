@@ -1,4 +1,7 @@
-"""A machine made of processes of this host: an agent in a session of its own, its zygote and its attempts."""
+"""A machine made of processes on this host: an agent in a separate session, its zygote and its attempts.
+
+The zygote is the process that forks the attempts.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """An incarnation of a node on this host. After `stop` or `kill` only `root` is left."""
+    """One incarnation of a node, as processes on this host. After `stop` or `kill`, only `root` is left."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
         self._process: ForkedAgent | None = None
         self._group = ""
-        self._counters: GroupCounters | None = None  # while the kernel counts for this life
+        self._counters: GroupCounters | None = None  # Set while control groups exist.
 
     @property
     def node(self) -> NodeSpec:
@@ -68,7 +71,7 @@ class ProcessMachine:
         return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
-        """Close the agent's standard input, which ends it with all its processes. Kill it if it does not end."""
+        """Close the agent's standard input, which ends all processes. Kill processes left after `STOP_S`."""
         process = self._process
         if process is None:
             return
@@ -80,37 +83,38 @@ class ProcessMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill (SIGKILL) agent, zygote and all processes of attempts, whatever their session or user.
+        """Kill (SIGKILL) the agent, the zygote and all processes of attempts, of any session or user.
 
-        They are found in their control groups, which are then removed, or below the agent.
+        The processes are found in their control groups, which are then removed, or among the agent's
+        descendants.
         """
         process, self._process = self._process, None
         if process is None:
             return
         if self._counters is None and process.poll() is None:
             await asyncio.to_thread(_end_all_below, process.pid)
-        # The group outlives its leader while the zygote is in it, so the id cannot be anyone else's before
-        # the leader has been waited for.
+        # The process group exists until its leader has been waited for, so its id cannot belong to another
+        # group yet.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(self._bury, process)
 
     async def freeze(self) -> None:
-        """Send SIGSTOP to everything on the machine."""
+        """Send SIGSTOP to all processes of the machine."""
         self._signal_all(signal.SIGSTOP)
 
     async def thaw(self) -> None:
-        """Send SIGCONT to everything on the machine."""
+        """Send SIGCONT to all processes of the machine."""
         self._signal_all(signal.SIGCONT)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Do nothing: the agent applies all limits."""
 
     async def dispose(self) -> None:
-        """Do nothing: the folder is removed with the run's."""
+        """Do nothing: the node's folder is removed with the run's folder."""
 
     def totals(self) -> KernelTotals:
-        """Implement `Machine`."""
+        """Return the counters of the node's control groups: CPU and memory; None without control groups."""
         counters = self._counters
         if counters is None:
             return KernelTotals()
@@ -125,7 +129,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the groups that the agent made; None if it made none."""
+        """Return the counters of the control groups that the agent created; None if there are no groups."""
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:
@@ -138,7 +142,7 @@ class ProcessMachine:
     def _spawn(self) -> ForkedAgent:
         self._config.root.mkdir(parents=True, exist_ok=True)
         process = TEMPLATE.fork(self._log)
-        with contextlib.suppress(OSError):  # an agent that has died already is seen by its silence
+        with contextlib.suppress(OSError):  # A dead agent is detected by its missing greeting.
             process.stdin.write(self._config.to_lines().encode())
             process.stdin.flush()
         return process
@@ -147,7 +151,10 @@ class ProcessMachine:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
     def _bury(self, process: ForkedAgent) -> None:
-        """Wait for agent and zygote (both hold the pipe of standard output), then remove what they left."""
+        """Wait for the end of agent and zygote, then remove their control groups.
+
+        Both processes hold the pipe of standard output open.
+        """
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
                 pass
@@ -158,7 +165,10 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to all processes. The agent comes first, so that it does not see its children stopped."""
+        """Send a signal to all processes of the machine.
+
+        The agent gets the signal first, so that it does not see its children stopped.
+        """
         if not self.is_alive() or self._process is None:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -169,14 +179,14 @@ class ProcessMachine:
 
 
 def _end_all_below(pid: int) -> None:
-    """Stop a process and all its descendants, so that no more are made, and kill them."""
+    """Kill a process and all its descendants. They are stopped first, so that no new processes appear."""
     tree = ProcessTree(pid)
     tree.signal(signal.SIGSTOP)
     tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    """Return the last line of the log: a Python error names the module and the cause there."""
+    """Return the last line of the log that is not empty. A Python error is described on that line."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 
@@ -186,7 +196,7 @@ def _greeting(process: ForkedAgent) -> bytes:
 
 
 def _make(agent: AgentConfig, owner: str) -> ProcessMachine:
-    del owner  # its group names the agent, and dies with it
+    del owner  # The agent's group identifies it and ends with it.
     return ProcessMachine(agent)
 
 

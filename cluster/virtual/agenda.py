@@ -1,4 +1,4 @@
-"""Events in virtual time: items ordered by due times, which may change while the items wait."""
+"""A queue of events in virtual time. The due times of events may change while the events are queued."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Owner(Protocol):
-    """An object that is called when an item is due."""
+    """The interface of objects that handle due items."""
 
     def fire(self, item: Item) -> None:
         """Handle an item that is due."""
@@ -16,7 +16,7 @@ class Owner(Protocol):
 
 
 class Nobody:
-    """The owner of items that will never be due."""
+    """The owner of canceled items, which must never be due."""
 
     def fire(self, item: Item) -> None:
         """Raise AssertionError, since a canceled item must never be due."""
@@ -27,7 +27,11 @@ NOBODY = Nobody()
 
 
 class Item:
-    """Something due at `due_s`; infinite if it is not scheduled. `queued_s` is when the agenda looks at it next."""
+    """An event that is due at `due_s` (infinite if not scheduled) and handled by `owner`.
+
+    `role` tells the owner the meaning of the event. `queued_s` is the time of the item's next entry in the
+    agenda.
+    """
 
     __slots__ = ("due_s", "owner", "queued_s", "role")
 
@@ -38,7 +42,11 @@ class Item:
 
 
 class Agenda:
-    """Items in the order (time, time of entry). An item whose due time was postponed is moved when it comes up."""
+    """A priority queue of items by due time, then by order of entry.
+
+    A postponed item stays at its old position in the queue until that time is reached, and is then queued
+    again.
+    """
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -46,7 +54,7 @@ class Agenda:
         self._serial = 0
 
     def at(self, due_s: float, item: Item) -> None:
-        """Schedule the item at that time, in place of an earlier one. Infinity unschedules it."""
+        """Schedule the item at `due_s`, replacing its earlier due time. Infinity unschedules the item."""
         item.due_s = due_s
         if due_s < item.queued_s:
             item.queued_s = due_s
@@ -54,11 +62,11 @@ class Agenda:
             heappush(self._heap, (due_s, self._serial, item))
 
     def cancel(self, item: Item) -> None:
-        """Unschedule an item for ever. Its owner is dropped, so that neither keeps the other in memory."""
+        """Unschedule an item permanently, and drop the reference to its owner to free memory."""
         item.due_s, item.owner = math.inf, NOBODY
 
     def next_s(self) -> float:
-        """Return when the first item is due; infinity if there is none."""
+        """Return the due time of the first item; infinity if no item is scheduled."""
         heap = self._heap
         while heap:
             at_s, _, item = heap[0]
@@ -72,7 +80,10 @@ class Agenda:
         return math.inf
 
     def pop(self) -> Item:
-        """Remove and return the first item, and set the current time to the item's. `next_s` must have been finite."""
+        """Remove and return the first item, and set the current time to its due time.
+
+        `next_s` must have returned a finite time just before.
+        """
         self.now_s, _, item = heappop(self._heap)
         item.queued_s = item.due_s = math.inf
         return item

@@ -1,4 +1,4 @@
-"""The map outputs of a job that were announced to a node's reduces."""
+"""The map outputs of a job that were announced to the reduces on a node."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The latest output of each map of a job, in the order of first mention. A lost output will be replaced."""
+    """The announced map outputs of one job: the latest output of each map, in order of announcement.
+
+    `lost` is the number of outputs in `latest` that were lost and will be replaced.
+    """
 
     __slots__ = ("all_done", "latest", "lost")
 
     def __init__(self) -> None:
         self.latest: dict[int, MapOutput] = {}
-        self.lost = 0  # of `latest`
+        self.lost = 0  # Number of lost outputs in `latest`.
         self.all_done = False
 
     @property
     def complete(self) -> bool:
-        """Return whether all needed outputs are known."""
+        """Return whether the outputs of all maps are known and none is lost."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:
-        """Add new outputs."""
+        """Add newly announced map outputs."""
         latest = self.latest
         for output in news.outputs:
             before = latest.get(output.index)

@@ -1,4 +1,4 @@
-"""Latencies apart from CPU, disk and network: starting an attempt, requesting a block, fetching a map's output."""
+"""Latencies of a live attempt that are not use of CPU, disk and network: launch, end, fetches and blocks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The overheads of a live attempt. `_cpu_s` are core-seconds of the host, so that slow cores take longer.
+    """The latencies of a live attempt. Fields `*_cpu_s` are core-seconds of the host: slow cores take longer.
 
-    Defaults: launches as in live runs of the shipped scenarios (30 ms at 0.08 of a core, including the reply), and
-    round trips of HTTP between processes of one host.
+    The default launch latency is from live runs of the shipped scenarios (30 ms at 0.08 of a core, including
+    the reply). The other defaults are round trips of HTTP between processes of one host.
     """
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork
     launch_cpu_s: float = 0.0014  # from the fork to the first line of task code
-    end_s: float = 0.005  # from the last line of task code to the TaskTracker's knowing
+    end_s: float = 0.005  # from the last line of task code to the TaskTracker's notice
     end_cpu_s: float = 0.001
-    fetch_s: float = 0.002  # a map output's round trip, beside its bytes
+    fetch_s: float = 0.002  # a map output's round trip, without the transfer of its bytes
     fetch_cpu_s: float = 0.001
-    block_s: float = 0.004  # asking the NameNode for a block to write, and ending it
+    block_s: float = 0.004  # requesting an output block from the NameNode, and completing the block
     block_cpu_s: float = 0.001
-    core_share: float = 1.0  # of a declared core that quotas hand out (quickstart: 1.00 to 1.04)
+    core_share: float = 1.0  # share of a declared core that quotas give (quickstart: 1.00 to 1.04)
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
@@ -33,11 +33,11 @@ class Latencies:
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Return the seconds that a fetch of zero bytes takes."""
+        """Return the duration in seconds of a fetch of zero bytes."""
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Return the seconds that an output block of zero bytes takes."""
+        """Return the duration in seconds of writing an output block of zero bytes."""
         return self.block_s + self.block_cpu_s / core_speed
 
 

@@ -1,6 +1,7 @@
-"""The interface of simulated nodes: the work of attempts in virtual time.
+"""The interface of simulated nodes, which run attempts in virtual time.
 
-The driver (`scheduler.simulate`) makes these calls for the actions of heartbeats, and passes the results on.
+The driver (`scheduler.simulate`) calls this interface for the actions in heartbeat answers, and passes the
+reports on to the JobTracker's core.
 """
 
 from __future__ import annotations
@@ -16,22 +17,23 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCost:
-    """The cost of one task, independent of its node; CPU times are seconds on one emulated core.
+    """The cost of one task, independent of its node. CPU times are in seconds on one emulated core.
 
-    A map reads, computes `cpu_s`, spills `output_bytes` with `sort_cpu_s` (or writes them as a file in a map-only
-    job). A reduce fetches its part of each map's output, merges with `sort_cpu_s`, computes `cpu_s` and writes
-    `output_bytes`; without `merges` it does not read again what it put on disk. `partitions` are the bytes of each
-    reduce's part of a map's output; None for equal parts.
+    A map reads, computes `cpu_s`, spills `output_bytes` with `sort_cpu_s` (or writes them as a file in a
+    map-only job). A reduce fetches its part of each map's output, merges with `sort_cpu_s`, computes `cpu_s`
+    and writes `output_bytes`; without `merges`, data written to disk during the fetch are not read again.
+    `partitions` are the sizes in bytes of each reduce's part of a map's output; None for equal parts.
 
-    With `duration_s` the whole attempt takes that long on a node with its input (a reduce: from the moment that its
-    last map output exists), without contention; reading from other nodes is added, and for a reduce `shuffle_s`, if a
-    framework has it.
+    `duration_s`, if given, is the duration of the attempt without contention on a node with its input (for a
+    reduce: from the moment that its last map output exists). The time for reading from other nodes is added,
+    and for a reduce `shuffle_s`, if given.
 
-    With contention a fetching reduce computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each
-    byte.
+    With contention, a reduce computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each
+    byte that it fetches.
 
-    `core_speed` is the share of a host's core that one emulated core has in these CPU times: work measured on the
-    host takes longer on slower cores (`on_core`). None: the same on every core.
+    `core_speed` is the speed of the emulated core for which the CPU times hold, as a share of a host's core:
+    work measured on the host takes longer on slower cores (`on_core`). None: the CPU times are the same on
+    every core.
     """
 
     cpu_s: float = 0.0
@@ -51,7 +53,7 @@ class TaskCost:
     core_speed: float | None = None
 
     def on_core(self, core_speed: float) -> TaskCost:
-        """Return the cost on emulated cores with that share of a host's core."""
+        """Return the cost on emulated cores with another speed, as a share of a host's core."""
         if self.core_speed is None:
             return self
         factor = self.core_speed / core_speed
@@ -69,9 +71,10 @@ class TaskCost:
 class AttemptPlan:
     """The plan of an attempt for a simulated node.
 
-    `blocks` are the input's blocks with the bytes read of each. `output` is the path written before the commit; None
-    if the output is shuffled. `start_s` is the latency from the launch order to the first line of task code. With
-    `fails_after` (a share of its work, 0 to 1) the attempt fails there with `failure`.
+    `blocks` are the input's blocks with the number of bytes read from each block. `output` is the path
+    written before the commit; None if the output is shuffled. `start_s` is the latency from the launch order
+    to the first line of task code. An attempt with `fails_after` (a share of its work, from 0 to 1) fails at
+    that point with the reason `failure`.
     """
 
     attempt: str
@@ -96,50 +99,53 @@ Happening = tuple[NodeId, AttemptReport | FetchFailure]
 
 
 class Store(Protocol):
-    """The block store as attempts need it. The driver implements it by its NameNode."""
+    """The operations of the block store that attempts need. The driver implements them with its NameNode."""
 
     def holders(self, block: str) -> Sequence[NodeId]:
-        """Return the live nodes with a good replica."""
+        """Return the live nodes with a good replica of the block."""
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Return the nodes for another block of the file, the writer's first; empty if none can take it."""
+        """Return the nodes for the file's next block, the writer's node first; empty if none is available."""
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Note that an attempt's file is complete, with its blocks in the order of their allocation."""
+        """Complete an attempt's file. `lengths` are the block sizes in the order of allocation."""
         ...
 
 
 class Emulation(Protocol):
-    """The attempts of all nodes. `now_s` of the calls never decreases."""
+    """A simulation of the attempts of all nodes. `now_s` must never decrease from call to call."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, with nothing on it."""
+        """Start an incarnation of a node, without attempts and map outputs."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """Remove a node: its attempts end without a report, transfers from and to it fail."""
+        """Remove a node. Its attempts end without a report; transfers from and to the node fail."""
         ...
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the node's shares of its declared rates; 0 if it is frozen."""
+        """Set the node's current rates as shares of its declared rates; 0 if the node is frozen."""
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Let nodes reach only nodes of their own group (nodes in none form another); () ends the partition."""
+        """Limit connections to nodes of the same group; () ends the partition.
+
+        Nodes in no group form another group.
+        """
         ...
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Set the delays (seconds) and loss shares of connections from and to these nodes."""
+        """Inject a fault: set connection delays (seconds) and shares of lost connections, by node."""
         ...
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Note whether the node's disk is full. Attempts that must write there fail."""
+        """Mark the node's disk as full, or as not full. Attempts that must write to a full disk fail."""
         ...
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """Start an attempt."""
+        """Start an attempt on the node."""
         ...
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
@@ -151,7 +157,7 @@ class Emulation(Protocol):
         ...
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node about map outputs."""
+        """Pass newly announced map outputs to the job's reduces on the node."""
         ...
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
@@ -163,13 +169,13 @@ class Emulation(Protocol):
         ...
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return the happenings until now that were not returned before, in order."""
+        """Process all events until `now_s`. Return the new attempt reports and fetch failures, in order."""
         ...
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the node's running attempts."""
+        """Return the status of each running attempt on the node."""
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call."""
+        """Return the node's use of resources since the last call, as shares of the declared rates."""
         ...

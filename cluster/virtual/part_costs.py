@@ -1,4 +1,4 @@
-"""The cost of a part of a split map: its share of the whole map's, by bytes."""
+"""The cost of a part of a split map, in proportion to the part's bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from schedbed.tasks.parts import Part
 
 
 def part_cost(whole: TaskCost, part: Part) -> TaskCost:
-    """Return the cost of a part. Sizes of both parts add up to the whole's; the memory is that of the whole."""
+    """Return the cost of a part of a map. The sizes of all parts add up to the sizes of the whole map.
+
+    The memory of a part is the memory of the whole map.
+    """
     share, partitions, duration_s = part.share, whole.partitions, whole.duration_s
     return replace(
         whole,

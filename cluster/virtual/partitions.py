@@ -1,4 +1,4 @@
-"""The reachability of nodes under partitions."""
+"""Network partitions between nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class Partition:
-    """Groups of nodes that a network fault separates. Without groups all nodes reach each other."""
+    """A partition of nodes into groups by a network fault. Without groups, all nodes reach each other."""
 
     __slots__ = ("_group",)
 

@@ -1,13 +1,13 @@
-"""The times at which a live attempt retries failed operations, and its limit of retries."""
+"""The retry times and retry limits of simulated attempts, equal to the values of live attempts."""
 
 from __future__ import annotations
 
-LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # before looking again for a block's replicas
-FAILURES_MAX = 30  # of one map's output, then the reduce fails
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # Pauses before another search for a block's replicas.
+FAILURES_MAX = 30  # Failed fetches of one map's output before the reduce fails.
 _RETRY_S = 0.25
 _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause before another fetch of a map's output, by the number of failures, in seconds."""
+    """Return the pause in seconds before the next fetch of a map's output, after a number of failures."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

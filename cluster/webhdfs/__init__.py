@@ -1,1 +1,1 @@
-"""The block store for ordinary clients: the WebHDFS REST protocol, as Hadoop's HttpFS serves it."""
+"""Access to the block store through the WebHDFS REST protocol, compatible with Hadoop's HttpFS."""

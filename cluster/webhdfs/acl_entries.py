@@ -1,6 +1,6 @@
 """Access control lists in HDFS's notation: stored and returned, not enforced.
 
-The permission's digits are the entries of owner, group and others; the list holds all other entries.
+The digits of the permission are the entries of owner, group and others; the list contains all other entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ Acl = tuple[str, ...]
 
 
 def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
-    """Return the permission and the list after adding or replacing the entries of `spec`. Raises BadPath."""
+    """Return the permission and the access control list after adding or replacing the entries of `spec`.
+
+    Raises BadPath if `spec` is invalid.
+    """
     entries = dict(_split(each) for each in acl)
     digits = list(permission)
     for name, rights in _parsed(spec).items():
@@ -33,25 +36,31 @@ def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, A
 
 
 def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
-    """Return the permission and the list that `spec` describes completely. Raises BadPath."""
+    """Return the permission and the access control list described by `spec` alone.
+
+    Raises BadPath if `spec` is invalid or lacks the entries of owner, group or others.
+    """
     if not set(BASE) <= set(_parsed(spec)):
         raise BadPath("Invalid ACL: the user, group and other entries are required.")
     return with_entries(permission, (), spec)
 
 
 def without_entries(acl: Iterable[str], spec: str) -> Acl:
-    """Return the list without the entries of `spec`. Raises BadPath."""
+    """Return the access control list without the entries of `spec`. Raises BadPath if `spec` is invalid."""
     gone = set(_parsed(spec))
     return tuple(each for each in acl if _split(each)[0] not in gone)
 
 
 def without_defaults(acl: Iterable[str]) -> Acl:
-    """Return the list without default entries, which new files of a directory inherit."""
+    """Return the access control list without the default entries of a directory (for new files)."""
     return tuple(each for each in acl if not each.startswith("default:"))
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
-    """Return the entries for GETACLSTATUS, which adds the group's entry when there are named ones."""
+    """Return the entries for the answer to GETACLSTATUS.
+
+    The group's entry is added if the list has any entry that is not a default.
+    """
     if not without_defaults(acl):
         return list(acl)
     digit = int(permission[-2])

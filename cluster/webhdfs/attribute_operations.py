@@ -1,6 +1,7 @@
-"""Operations on attributes (owner, permission, times, replication, access control lists) and on tokens.
+"""WebHDFS operations on attributes (owner, permission, times, replication, access control lists) and tokens.
 
-Only the replication has an effect. The other attributes are stored and returned: the token permits everything.
+Only the replication has an effect. The other attributes are stored and returned, but not enforced: the token
+permits everything.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from schedbed.cluster.webhdfs.file_statuses import permission_of
 from schedbed.cluster.webhdfs.rest_call import USER, Operations, RestCall, bad_value, done
 
 REPLICATION_MAX = 512
-"""HDFS refuses more replicas than that."""
+"""The largest number of replicas that HDFS accepts."""
 RENEWED_MS = 24 * 3600 * 1000
 
 
@@ -26,7 +27,7 @@ def permission_digits(call: RestCall, default: None) -> str | None: ...
 @overload
 def permission_digits(call: RestCall, default: str) -> str: ...
 def permission_digits(call: RestCall, default: str | None) -> str | None:
-    """Return the parameter `permission`, octal digits without leading zeros. Raises BadPath."""
+    """Return the request's `permission` as octal digits without leading zeros. Raises BadPath if invalid."""
     text = call.text("permission")
     if text is None:
         return default
@@ -36,12 +37,12 @@ def permission_digits(call: RestCall, default: str | None) -> str | None:
 
 
 async def set_permission(call: RestCall) -> web.StreamResponse:
-    """Answer SETPERMISSION."""
+    """Answer SETPERMISSION: set the permission of a file or directory."""
     return await _set(call, permission=permission_digits(call, "755"))
 
 
 async def set_owner(call: RestCall) -> web.StreamResponse:
-    """Answer SETOWNER: `owner`, `group` or both."""
+    """Answer SETOWNER: set the owner, the group or both."""
     given = {name: value for name in ("owner", "group") if (value := call.text(name)) is not None}
     if not given:
         raise BadPath("Both owner and group are empty.")
@@ -49,7 +50,10 @@ async def set_owner(call: RestCall) -> web.StreamResponse:
 
 
 async def set_times(call: RestCall) -> web.StreamResponse:
-    """Answer SETTIMES: milliseconds since 1970; -1 leaves a time as it is."""
+    """Answer SETTIMES: set the modification and access times, in milliseconds since 1970.
+
+    A time of -1 is not changed.
+    """
     given: dict[str, float] = {}
     for name, field in (("modificationtime", "modified_s"), ("accesstime", "accessed_s")):
         if call.text(name) not in (None, "-1"):
@@ -63,7 +67,10 @@ async def _set(call: RestCall, **attributes: Any) -> web.StreamResponse:
 
 
 async def set_replication(call: RestCall) -> web.StreamResponse:
-    """Answer SETREPLICATION: the next heartbeats order copies or deletions. False when the path is no file."""
+    """Answer SETREPLICATION: set the number of replicas of a file. The result is false for other paths.
+
+    The next heartbeats order the copies or deletions.
+    """
     replication = call.number("replication", call.store.settings.replication, least=1)
     if replication > REPLICATION_MAX:
         raise bad_value("replication", str(replication), f"at most {REPLICATION_MAX}")
@@ -75,13 +82,13 @@ async def set_replication(call: RestCall) -> web.StreamResponse:
 
 
 async def check_access(call: RestCall) -> web.StreamResponse:
-    """Answer CHECKACCESS: an error only when the path does not exist."""
+    """Answer CHECKACCESS: report an error only if the path does not exist."""
     await call.names.stat(call.path)
     return web.Response()
 
 
 async def get_acl_status(call: RestCall) -> web.StreamResponse:
-    """Answer GETACLSTATUS."""
+    """Answer GETACLSTATUS: return the owner, group, permission and access control list of a path."""
     found = await call.names.stat(call.path)
     permission = permission_of(found)
     status = {
@@ -95,31 +102,31 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
 
 
 async def set_acl(call: RestCall) -> web.StreamResponse:
-    """Answer SETACL: replace the list."""
+    """Answer SETACL: replace the whole access control list."""
     permission, _ = await _acl_of(call)
     return await _set_acl(call, *acl_entries.from_entries(permission, _spec(call)))
 
 
 async def modify_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer MODIFYACLENTRIES."""
+    """Answer MODIFYACLENTRIES: add or replace entries of the access control list."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, *acl_entries.with_entries(permission, acl, _spec(call)))
 
 
 async def remove_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACLENTRIES."""
+    """Answer REMOVEACLENTRIES: remove entries from the access control list."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_entries(acl, _spec(call)))
 
 
 async def remove_default_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEDEFAULTACL."""
+    """Answer REMOVEDEFAULTACL: remove the default entries from the access control list."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_defaults(acl))
 
 
 async def remove_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACL."""
+    """Answer REMOVEACL: remove all entries from the access control list."""
     return await _set(call, acl=())
 
 
@@ -137,7 +144,7 @@ async def _set_acl(call: RestCall, permission: str, acl: Acl) -> web.StreamRespo
 
 
 async def get_delegation_token(call: RestCall) -> web.StreamResponse:
-    """Answer GETDELEGATIONTOKEN: the run's token in Hadoop's encoding."""
+    """Answer GETDELEGATIONTOKEN: return the run's token in Hadoop's encoding."""
     assert call.request.transport is not None
     host, port = call.request.transport.get_extra_info("sockname")[:2]
     text = hadoop_token.encoded(call.store.token, call.user, f"{host}:{port}")
@@ -145,7 +152,10 @@ async def get_delegation_token(call: RestCall) -> web.StreamResponse:
 
 
 async def renew_delegation_token(call: RestCall) -> web.StreamResponse:
-    """Answer RENEWDELEGATIONTOKEN: a day from now. The token is valid until the run ends."""
+    """Answer RENEWDELEGATIONTOKEN: return an expiry time one day from now.
+
+    The token remains valid until the run ends.
+    """
     clock = call.store.clock
     return web.json_response({"long": round(clock.time_of_day_s(clock.now_s()) * 1000) + RENEWED_MS})
 

@@ -1,4 +1,4 @@
-"""Operations on the bytes of a file."""
+"""WebHDFS operations on the content of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedbed.cluster.webhdfs.rest_call import PREFIX, USER, Operations, RestCal
 
 
 async def open_file(call: RestCall) -> web.StreamResponse:
-    """Answer OPEN: the bytes from `offset`, at most `length`."""
+    """Answer OPEN: return the file's content from `offset` on, at most `length` bytes."""
     if call.flag("noredirect"):
         return _second_step(call)
     size = (await call.names.stat(call.path))["length"]
@@ -28,7 +28,7 @@ async def open_file(call: RestCall) -> web.StreamResponse:
     blocks = await call.names.locate(call.path, offset=offset, length=end - offset)
     async with await call.store.plane() as plane:
         pieces = plane.read(blocks, offset, end)
-        first = await anext(pieces, b"")  # what fails at once is still answered as an error
+        first = await anext(pieces, b"")  # Immediate failures can still be answered as an error.
         response = web.StreamResponse(headers={"Content-Type": "application/octet-stream"})
         response.content_length = end - offset
         await response.prepare(call.request)
@@ -40,8 +40,10 @@ async def open_file(call: RestCall) -> web.StreamResponse:
 
 
 async def create(call: RestCall) -> web.StreamResponse:
-    """Answer CREATE: store the data of the request; without data, redirect (or return `Location`) for the second
-    step."""
+    """Answer CREATE: store the request's data as a new file.
+
+    A request without data is redirected, or answered with `Location`, for the protocol's second step.
+    """
     settings = BlockSettings(
         size_bytes=call.number("blocksize", call.store.settings.size_bytes, least=1),
         replication=call.number("replication", call.store.settings.replication, least=1),
@@ -64,7 +66,10 @@ async def create(call: RestCall) -> web.StreamResponse:
 
 
 async def append(call: RestCall) -> web.StreamResponse:
-    """Answer APPEND, in two steps as CREATE. The added bytes begin a new block."""
+    """Answer APPEND: add the request's data to a file, in new blocks.
+
+    A request without data is redirected as for CREATE.
+    """
     if _brings_no_data(call):
         return _second_step(call)
     old = await call.names.stat(call.path)
@@ -76,7 +81,7 @@ async def append(call: RestCall) -> web.StreamResponse:
 
 
 async def truncate(call: RestCall) -> web.StreamResponse:
-    """Answer TRUNCATE: cut the file to `newlength` bytes before the answer."""
+    """Answer TRUNCATE: shorten a file to `newlength` bytes before the answer is sent."""
     call.needed("newlength", "a number of bytes")
     length, size = call.number("newlength", 0), (await call.names.stat(call.path))["length"]
     if length > size:
@@ -88,7 +93,7 @@ async def truncate(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_checksum(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILECHECKSUM. Files with equal bytes in blocks of equal lengths have equal checksums."""
+    """Answer GETFILECHECKSUM: files with equal content and equal block sizes have equal checksums."""
     if call.flag("noredirect"):
         return _second_step(call)
     blocks = await call.names.locate(call.path)
@@ -97,7 +102,7 @@ async def get_file_checksum(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_block_locations(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILEBLOCKLOCATIONS."""
+    """Answer GETFILEBLOCKLOCATIONS: return the blocks in a byte range with their nodes and racks."""
     offset, length = call.number("offset", 0), call.number("length", None)
     nodes = await call.names.nodes()
     blocks = await call.names.locate(call.path, offset=offset, length=length)

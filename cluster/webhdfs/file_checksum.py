@@ -1,4 +1,4 @@
-"""The file checksum of HDFS: the MD5 of the blocks' MD5s, each over the CRCs of 512-byte chunks."""
+"""The file checksum of HDFS: the MD5 of the blocks' MD5s, which are over the CRCs of 512-byte chunks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from schedbed.cluster.blocks.dataplane import DataPlane
 
 CRC_BYTES = 512
 EMPTY_BYTES = 32
-"""A file without blocks has the MD5 of that many zero bytes in HDFS."""
+"""In HDFS, a file without blocks has the MD5 of this number of zero bytes."""
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
-    """Read a located file and return {"algorithm", "bytes", "length"}."""
+    """Compute the checksum of a file by reading all its blocks.
+
+    `blocks` are rows of `NameNode.locate`. Return {"algorithm", "bytes", "length"} in WebHDFS's format.
+    """
     blocks = [block for block in blocks if block["length"]]
     if not blocks:
         return _answer(0, 0, hashlib.md5(bytes(EMPTY_BYTES)).digest())

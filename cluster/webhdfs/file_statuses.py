@@ -1,4 +1,4 @@
-"""Statuses of files, directories and blocks in the JSON format of WebHDFS."""
+"""The status of files, directories and blocks in the JSON format of WebHDFS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SLACK_MS = 1e-3
 
 
 def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
-    """Return a FileStatus. `suffix` is the name within the listed directory."""
+    """Return the FileStatus of WebHDFS for a file or directory (`entry` as from `NameNode.stat`).
+
+    `suffix` is the name within the listed directory.
+    """
     is_file = entry["type"] == "file"
     modified_ms = _milliseconds(clock, entry["modified_s"])
     accessed_ms = modified_ms if is_file else 0
@@ -37,16 +40,16 @@ def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> 
 
 
 def permission_of(entry: Mapping[str, Any]) -> str:
-    """Return the permission in octal digits."""
+    """Return the permission of a file or directory in octal digits; by default 644 or 755."""
     return entry["permission"] or ("644" if entry["type"] == "file" else "755")
 
 
 def _milliseconds(clock: RunClock, emulated_s: float) -> int:
-    return math.floor(clock.time_of_day_s(emulated_s) * 1000 + SLACK_MS)  # never later than now
+    return math.floor(clock.time_of_day_s(emulated_s) * 1000 + SLACK_MS)  # The result is never in the future.
 
 
 def block_location(block: Mapping[str, Any], nodes: Mapping[str, Any]) -> Json:
-    """Return a BlockLocation."""
+    """Return the BlockLocation of WebHDFS for a block. `nodes` are the live nodes by name."""
     holders = [node for node in block["nodes"] if node in nodes]
     names = [nodes[node]["url"].rpartition("/")[2] for node in holders]
     racks = [nodes[node]["rack"] for node in holders]

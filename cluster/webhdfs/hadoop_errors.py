@@ -1,4 +1,4 @@
-"""Errors of the block store as Hadoop's clients expect them: status, Java class and message."""
+"""Conversion of block store errors to the errors of Hadoop's clients: status, Java class and message."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ _ROWS: tuple[tuple[type[BlockStoreError], int, str, str, str], ...] = (
     ),
     (BlockStoreError, 403, "java.io.IOException", "", ""),
 )
-"""Our type, status, Java class, the suffix of our message, and Hadoop's message for the same error."""
+"""Exception type, HTTP status, Java class, suffix of schedbed's message, and Hadoop's message for the error."""
 
 
 def error_response(error: BlockStoreError) -> web.Response:
-    """Return an error of the block store as a RemoteException."""
+    """Return the response for an error of the block store: a RemoteException in JSON."""
     said = str(error)
     status, java_class, ours, theirs = next(row[1:] for row in _ROWS if isinstance(error, row[0]))
     if theirs and said.endswith(ours):
@@ -69,14 +69,14 @@ def error_response(error: BlockStoreError) -> web.Response:
 
 
 def unknown_operation(operation: str) -> web.Response:
-    """Return the error for an unknown `op`, with the text by which clients recognize HttpFS."""
+    """Return the response for an unknown `op`, with the message by which clients recognize HttpFS."""
     constant = f"org.apache.hadoop.fs.http.client.HttpFSFileSystem.Operation.{operation}"
     said = f'Invalid value for webhdfs parameter "op": {_ILLEGAL}: No enum constant {constant}'
     return web.json_response(_remote_exception(_ILLEGAL, said), status=400)
 
 
 def refusal() -> Refusal:
-    """Return the response to requests without the token."""
+    """Return the response to requests without a valid token."""
     java_class = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
     return Refusal("application/json", json.dumps(_remote_exception(java_class, "no valid token")).encode())
 

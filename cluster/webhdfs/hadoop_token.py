@@ -1,6 +1,6 @@
 """The run's token in the two encodings that Hadoop's clients read: a delegation token and a credentials file.
 
-Both hold the run's token as their password. They cannot be canceled and are valid until the run ends.
+The password in both encodings is the run's token. It cannot be canceled and is valid until the run ends.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ KIND = "WEBHDFS delegation"
 MAGIC = b"HDTS\x00"
 """The first bytes of a credentials file in the Writable format."""
 ONE_BYTE_MAX = 127
-"""The greatest length in a single byte. Lengths up to 255 take `TWO_BYTES` and a byte."""
+"""The largest length encoded in one byte. Lengths up to 255 are encoded as `TWO_BYTES` and a byte."""
 TWO_BYTES = 0x8F
 
 
 def encoded(token: str, owner: str, service: str) -> str:
-    """Return the text of a delegation token, as GETDELEGATIONTOKEN returns it."""
+    """Return a delegation token as text, as in the answer to GETDELEGATIONTOKEN."""
     return base64.urlsafe_b64encode(_written(token, owner, service)).rstrip(b"=").decode()
 
 
 def credentials(token: str, owner: str, service: str) -> bytes:
-    """Return the bytes of a file for HADOOP_TOKEN_FILE_LOCATION, with a token for `service` (HOST:PORT)."""
+    """Return the content of a file for HADOOP_TOKEN_FILE_LOCATION, with a token for `service` (HOST:PORT)."""
     return MAGIC + b"\x01" + _text(service) + _written(token, owner, service) + b"\x00"
 
 
 def secret_of(shown: bytes) -> bytes:
-    """Return the password of an encoded token, or b"" when `shown` is no such token."""
+    """Return the password of an encoded delegation token, or b"" if `shown` is no such token."""
     try:
         data = base64.urlsafe_b64decode(shown + b"=" * (-len(shown) % 4))
     except (binascii.Error, ValueError):

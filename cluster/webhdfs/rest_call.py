@@ -1,4 +1,4 @@
-"""A WebHDFS request with its parameters, and the block store that the request is about."""
+"""A WebHDFS request with its parameters, and the block store that serves the request."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from schedbed.cluster.wire.tls import Tls
 
 PREFIX = "/webhdfs/v1"
 USER = "schedbed"
-"""The user of a request without a user's name, and the default owner."""
+"""The user of a request without a user name, and the default owner of files."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockStore:
-    """A NameNode and the keys to the agents. `settings`: default block size and replication of new files."""
+    """The block store behind WebHDFS: the NameNode, and the token and TLS keys for the agents.
+
+    `settings` has the default block size and replication of new files.
+    """
 
     name_node: NameNodeDoor
     token: str
@@ -33,12 +36,12 @@ class BlockStore:
     tls: Tls | None = None
 
     async def plane(self) -> DataPlane:
-        """Return a client of the live agents."""
+        """Return a client that transfers blocks to and from the agents of live nodes."""
         peers = {node: about["url"] for node, about in (await self.name_node.nodes()).items()}
         return DataPlane(peers, self.token, self.tls)
 
     async def find(self, path: str) -> Json | None:
-        """Return the status of a file or directory, None when there is none."""
+        """Return the status of a file or directory; None if the path does not exist."""
         try:
             return await self.name_node.stat(path)
         except PathNotFound:
@@ -47,7 +50,7 @@ class BlockStore:
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A request for the file or directory `path`."""
+    """A WebHDFS request for the file or directory `path`."""
 
     request: web.Request
     path: str
@@ -55,7 +58,7 @@ class RestCall:
 
     @property
     def names(self) -> NameNodeDoor:
-        """Return the NameNode."""
+        """Return the interface to the NameNode."""
         return self.store.name_node
 
     @property
@@ -64,19 +67,22 @@ class RestCall:
         return self.text("doas") or self.text("user.name") or USER
 
     def text(self, name: str) -> str | None:
-        """Return a parameter; None when the parameter is missing, empty or null."""
+        """Return a request parameter; None if the parameter is missing, empty or `null`."""
         value = self.request.query.get(name)
         return None if value in (None, "", "null") else value
 
     def needed(self, name: str, what: str) -> str:
-        """Return a required parameter. Raises BadPath, which says what was expected."""
+        """Return a required request parameter. Raises BadPath if missing; `what` describes the parameter."""
         value = self.text(name)
         if value is None:
             raise bad_value(name, "nothing", what)
         return value
 
     def number(self, name: str, default: Any, least: int = 0) -> Any:
-        """Return a parameter as a whole number of at least `least`. Raises BadPath."""
+        """Return a request parameter as an integer of at least `least`, or `default` if missing.
+
+        Raises BadPath if the parameter is invalid.
+        """
         text = self.text(name)
         if text is None:
             return default
@@ -85,7 +91,7 @@ class RestCall:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Return whether a parameter is true."""
+        """Return whether a request parameter is `true`."""
         return self.request.query.get(name, "false").lower() == "true"
 
 
@@ -95,10 +101,10 @@ Operations = Mapping[tuple[str, str], Operation]
 
 
 def bad_value(name: str, given: str, expected: str) -> BadPath:
-    """Return the error for a parameter, with HttpFS's text."""
+    """Return the error for an invalid request parameter, with HttpFS's message."""
     return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
 
 
 def done(value: bool) -> web.Response:
-    """Return the response of an operation that answers true or false."""
+    """Return the response of an operation with a boolean result."""
     return web.json_response({"boolean": value})

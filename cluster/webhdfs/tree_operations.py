@@ -1,4 +1,4 @@
-"""Operations on the tree: statuses, and making, moving, joining and deleting files and directories."""
+"""WebHDFS operations on the directory tree: status, creation, renaming, concatenation and deletion."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from schedbed.cluster.webhdfs.file_statuses import file_status
 from schedbed.cluster.webhdfs.rest_call import USER, Json, Operations, RestCall, done
 
 BATCH = 1000
-"""Entries in an answer to LISTSTATUS_BATCH, as many as HDFS gives."""
+"""The largest number of entries in an answer to LISTSTATUS_BATCH, as in HDFS."""
 
 
 async def get_file_status(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILESTATUS."""
+    """Answer GETFILESTATUS: return the status of a file or directory."""
     found = await call.names.stat(call.path)
     return web.json_response({"FileStatus": file_status(found, call.store.clock)})
 
 
 async def list_status(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS."""
+    """Answer LISTSTATUS: return the status of each child of a directory, or of a file."""
     return web.json_response(_listing(await _rows(call)))
 
 
 async def list_status_batch(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS_BATCH: the entries after `startAfter` by name, and the count of those left."""
+    """Answer LISTSTATUS_BATCH: return up to `BATCH` children with names after `startAfter`.
+
+    The answer also has the number of remaining children.
+    """
     after = call.text("startAfter") or ""
     rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]
     rest = max(0, len(rows) - BATCH)
@@ -46,7 +49,7 @@ def _listing(rows: list[Json]) -> Json:
 
 
 async def get_content_summary(call: RestCall) -> web.StreamResponse:
-    """Answer GETCONTENTSUMMARY."""
+    """Answer GETCONTENTSUMMARY: return the number of files and directories at a path, and their size."""
     found = await call.names.content_summary(call.path)
     counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
     space = {"length": found["length"], "spaceConsumed": found["space"]}
@@ -54,17 +57,20 @@ async def get_content_summary(call: RestCall) -> web.StreamResponse:
 
 
 async def get_home_directory(call: RestCall) -> web.StreamResponse:
-    """Answer GETHOMEDIRECTORY."""
+    """Answer GETHOMEDIRECTORY: return the path `/user/USER`."""
     return web.json_response({"Path": f"/user/{call.user}"})
 
 
 async def get_trash_root(call: RestCall) -> web.StreamResponse:
-    """Answer GETTRASHROOT."""
+    """Answer GETTRASHROOT: return the path `/user/USER/.Trash`."""
     return web.json_response({"Path": f"/user/{call.user}/.Trash"})
 
 
 async def mkdirs(call: RestCall) -> web.StreamResponse:
-    """Answer MKDIRS. New directories belong to the user, and the last one gets `permission`."""
+    """Answer MKDIRS: create a directory and its missing parents.
+
+    New directories belong to the requesting user; the last directory gets `permission`.
+    """
     permission = permission_digits(call, None)
     made = await _missing(call)
     await call.names.mkdirs(call.path)
@@ -77,7 +83,7 @@ async def mkdirs(call: RestCall) -> web.StreamResponse:
 
 
 async def _missing(call: RestCall) -> list[str]:
-    """Return the directories of the path that are not there, the deepest first."""
+    """Return the directories of the path that do not exist, the deepest first."""
     path, found = PurePosixPath(call.path), []
     while str(path) != "/" and await call.store.find(str(path)) is None:
         found.append(str(path))
@@ -86,9 +92,10 @@ async def _missing(call: RestCall) -> list[str]:
 
 
 async def rename(call: RestCall) -> web.StreamResponse:
-    """Answer RENAME: false, as in HDFS, when the source is missing, or the destination exists or has no parent.
+    """Answer RENAME: move a file or directory to `destination`.
 
-    With `renameoptions` these are errors, and OVERWRITE first deletes a file at the destination.
+    As in HDFS, the result is false if the source is missing, or if the destination exists or has no parent.
+    With `renameoptions` these cases are errors, and OVERWRITE first deletes a file at the destination.
     """
     destination = call.needed("destination", "an absolute path")
     strict, there = (call.text("renameoptions") or "").upper(), await call.store.find(destination)
@@ -108,7 +115,7 @@ async def rename(call: RestCall) -> web.StreamResponse:
 
 
 async def delete(call: RestCall) -> web.StreamResponse:
-    """Answer DELETE."""
+    """Answer DELETE: delete a file or directory, including its content if `recursive` is true."""
     return done(await call.names.delete(call.path, recursive=call.flag("recursive")))
 
 

@@ -1,7 +1,8 @@
-"""The block store for ordinary clients: a subset of the WebHDFS REST protocol, on the loopback interface only.
+"""An HTTP server for the block store: a subset of the WebHDFS REST protocol, on the loopback interface.
 
-As HttpFS does, it plays both roles of the protocol: reads are answered directly, and CREATE or APPEND without data is
-redirected to the same server with `data=true`. Errors have HttpFS's texts.
+Like HttpFS, one server has both roles of the protocol (NameNode and DataNode): reads are answered directly,
+and CREATE or APPEND without data is redirected to the same server with `data=true`. Errors have HttpFS's
+messages.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from schedbed.cluster.wire.port_range import PortRange, listen_at
 OPERATIONS: Operations = {**TREE_OPERATIONS, **DATA_OPERATIONS, **ATTRIBUTE_OPERATIONS}
 
 HADOOP = "Java/"
-"""Begins the User-Agent of Hadoop's own client."""
+"""The beginning of the User-Agent of Hadoop's client."""
 
 
 class WebHdfs:
-    """Answers WebHDFS requests with the help of a NameNode and the agents.
+    """A WebHDFS server in front of a block store.
 
-    The token comes as parameter `delegation`, plain or in Hadoop's encoding, or as `Authorization: Bearer`.
+    Requests carry the run's token as parameter `delegation`, plain or in Hadoop's encoding, or as
+    `Authorization: Bearer`.
     """
 
     def __init__(self, store: BlockStore) -> None:
@@ -36,15 +38,17 @@ class WebHdfs:
         )
 
     def application(self) -> web.Application:
-        """Return the aiohttp application."""
+        """Return the aiohttp application that answers WebHDFS requests."""
         app = web.Application(middlewares=[self._gate.middleware()], client_max_size=0)
         app.on_response_prepare.append(_untype_for_hadoop)
         app.router.add_route("*", PREFIX + "{path:.*}", self._handle)
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
-        """Listen on 127.0.0.1, with port 0 at any of `ports`. Return the runner: `addresses` has the port, `cleanup`
-        ends it."""
+        """Start listening on 127.0.0.1 at `port`, or at any of `ports` if `port` is 0. Return the runner.
+
+        The runner's `addresses` contain the port, and its `cleanup` ends the server.
+        """
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:

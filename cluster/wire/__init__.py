@@ -1,1 +1,1 @@
-"""Sockets between the processes of a live cluster: framed, token-protected, with typed values and no pickles."""
+"""Socket connections between the processes of a live cluster: framed JSON messages and a token."""

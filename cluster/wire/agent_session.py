@@ -9,7 +9,7 @@ import aiohttp
 from schedbed.cluster.wire.tls import Tls
 
 PATIENCE = aiohttp.ClientTimeout(total=300.0, sock_connect=30.0)
-"""As aiohttp's own."""
+"""The default timeouts of aiohttp."""
 
 
 def agent_session(
@@ -19,8 +19,10 @@ def agent_session(
     headers: Mapping[str, str] | None = None,
     timeout: aiohttp.ClientTimeout = PATIENCE,
 ) -> aiohttp.ClientSession:
-    """Return a client session that sends the run's token with each request; with TLS never to a server in clear
-    text."""
+    """Return an HTTP client session that sends the run's token with each request.
+
+    With TLS, a request to a server in clear text raises ClientConnectionError.
+    """
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}", **(headers or {})},
         timeout=timeout,

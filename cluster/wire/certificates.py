@@ -1,4 +1,4 @@
-"""Creates the certificates of a run in memory: an authority of its own and one certificate signed by it."""
+"""Creation of a run's certificates in memory: a certificate authority and a server certificate."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 LIFE = timedelta(days=90)
-"""How long certificates count: longer than a run, and than most clusters that stay up."""
+"""Validity of certificates: longer than a run, and longer than most clusters stay up."""
 SKEW = timedelta(days=2)
-"""How far a host's clock may be behind."""
+"""Maximum time by which a host's clock may be behind."""
 
 
 def check_certificates() -> None:
-    """Raise BadInput if certificates cannot be made."""
+    """Raise BadInput if certificates cannot be made, since the package cryptography is missing."""
     if importlib.util.find_spec("cryptography") is None:
         raise BadInput("--tls: the package cryptography is missing, expected pip install 'schedbed[tls]'")
 
 
 def make_certificates(life: timedelta = LIFE) -> Tls:
-    """Return a new authority's certificate, and a certificate with its private key for all servers of a run.
+    """Return the certificate of a new authority, and a certificate with private key for all servers of a run.
 
-    The authority's own key is dropped, so that nobody can sign another certificate. Raises BadInput as
-    `check_certificates` does.
+    The authority's private key is dropped, so that nobody can sign another certificate. Raises BadInput if
+    the package cryptography is missing.
     """
     check_certificates()
     from cryptography import x509

@@ -1,4 +1,4 @@
-"""The client end of a socket between two processes: one connection for all calls, made again when it breaks."""
+"""The client end of remote calls over a socket: one connection for all calls, reopened when it breaks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Find = Callable[[], Awaitable[Endpoint]]
 
 @dataclass(slots=True)
 class _Call:
-    """A call without an answer. `heard_by` is the life of the server that may have received it; "" for none."""
+    """A call that has no answer yet.
+
+    `heard_by` is the id of the server process that may have received the call; "" if the call was not sent.
+    """
 
     framed: bytes
     result: Codec
@@ -32,11 +35,12 @@ class _Call:
 
 
 class ClientEnd:
-    """Sends the calls of a door to its server, all from one event loop. `find` returns the server's current address.
+    """The client end of a door (a Protocol of remote calls), used from one event loop.
 
-    A broken connection is made again, and calls without an answer are sent again, which the server recognizes. If the
-    server cannot be found or reached, or is another process than the one that received a call, the call raises
-    MasterGone: it may or may not have been carried out. `find` may raise MasterGone.
+    `find` returns the server's current address, or raises MasterGone. A broken connection is opened again,
+    and calls without an answer are sent again, which the server recognizes. A call raises MasterGone if the
+    server cannot be found or reached, or if its process is not the one that received the call. The call may
+    or may not have been carried out.
     """
 
     def __init__(self, door: type[Any], find: Find) -> None:
@@ -45,7 +49,7 @@ class ClientEnd:
         self._name = secrets.token_hex(8)
         self._number = 0
         self._calls: dict[int, _Call] = {}  # oldest first
-        self._frames: Frames | None = None  # a connection that has been welcomed
+        self._frames: Frames | None = None  # a connection whose token the server has accepted
         self._life = ""
         self._welcome: asyncio.Future[str] | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -84,7 +88,10 @@ class ClientEnd:
     # ------------------------------------------------------------- connections
 
     async def _connect(self) -> None:
-        """Connect and send waiting calls. They fail if the server cannot be reached."""
+        """Connect to the server and send the waiting calls.
+
+        The calls fail if the server cannot be reached.
+        """
         frames = Frames(self._hear, self._lose, FRAME_BYTES)
         try:
             place = await self._find()
@@ -103,7 +110,10 @@ class ClientEnd:
         self._take_over(frames, life)
 
     def _take_over(self, frames: Frames, life: str) -> None:
-        """Send the waiting calls to this life of the server. Calls that another life received fail."""
+        """Use a new connection, and send the waiting calls to the server process with the id `life`.
+
+        Calls that an earlier server process received fail with MasterGone.
+        """
         self._frames, self._life = frames, life
         strangers = [call for call in self._calls.values() if call.heard_by not in ("", life)]
         self._fail("it has started again", strangers)

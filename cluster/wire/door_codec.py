@@ -1,4 +1,4 @@
-"""Conversion of the calls of a door, with typed arguments and results."""
+"""Conversion of remote calls to JSON and back, by the types of their arguments and results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from schedbed.cluster.wire.value_codec import Codec, WrongValue, codec_of, packe
 
 @dataclass(frozen=True, slots=True)
 class CallCodec:
-    """A call: its arguments in order, and its result."""
+    """The codecs of one remote method: of its arguments by name, in order, and of its result."""
 
     arguments: tuple[tuple[str, Codec], ...]
     result: Codec
 
     def pack(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of one call by name as JSON values."""
+        """Return the arguments of a call, by name, as JSON values."""
         given = {
             name: packed(codec, value) for (name, codec), value in zip(self.arguments, args, strict=False)
         }
@@ -30,7 +30,10 @@ class CallCodec:
         return given
 
     def take(self, given: Any) -> dict[str, Any]:
-        """Return the arguments of one call from JSON values. Raises WrongValue."""
+        """Return the arguments of a call, by name, from JSON values.
+
+        Raises WrongValue for a malformed or unknown argument.
+        """
         if type(given) is not dict:
             raise WrongValue("expected the arguments by name")
         taken = {name: codec.take(given[name]) for name, codec in self.arguments if name in given}
@@ -41,7 +44,7 @@ class CallCodec:
 
 @cache
 def codecs_of(door: type[Any]) -> Mapping[str, CallCodec]:
-    """Return the codecs of a door's calls by name."""
+    """Return the codecs of the methods of a door (a Protocol of remote calls), by method name."""
     return {name: _call(function) for name, function in calls_of(door).items()}
 
 

@@ -1,4 +1,4 @@
-"""The address of a serving process: a unix socket on one host, or TCP between hosts, and its token."""
+"""The address and token of a serving process, reached by unix socket on one host or by TCP between hosts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls
 
 PATH_BYTES = 100
-"""The longest path that a unix socket may have, on any system."""
+"""Longest path of a unix socket in bytes that every system accepts."""
 SILENT_S = 15
-"""How long the kernel goes on with a TCP peer that does not acknowledge anything."""
+"""Seconds after which the kernel gives up a TCP peer that acknowledges nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A unix socket at `path`, or TCP at `host` if `path` is empty.
+    """The address and token of a server: a unix socket at `path`, or TCP at `host` if `path` is empty.
 
-    Port 0, or any of `ports`, means any free port, until it serves. TCP uses TLS if `tls` is set.
+    Port 0 means any free port, one of `ports` if set, and is replaced once the server listens. TCP uses TLS
+    if `tls` is set.
     """
 
     path: str = ""
@@ -36,7 +37,7 @@ class Endpoint:
 
     @staticmethod
     def on_one_host(path: Path, host: str, token: str) -> Endpoint:
-        """Return a unix socket at `path`, or TCP on `host` if the path is too long for a socket."""
+        """Return the address of a unix socket at `path`; of TCP on `host` if the path is too long."""
         if len(str(path).encode()) <= PATH_BYTES:
             return Endpoint(path=str(path), token=token)
         return Endpoint(host=host, token=token)
@@ -45,10 +46,10 @@ class Endpoint:
 async def listen(
     place: Endpoint, make: Callable[[], asyncio.Protocol], strangers: Strangers | None = None
 ) -> tuple[asyncio.Server, Endpoint]:
-    """Listen at a place. Return the server, and the place for clients: with its port, without a private key.
+    """Listen at an address. Return the server, and the address for clients: with port, without private key.
 
-    `strangers` are the server's; they include peers whose TLS handshake is in progress. Raises OSError, or BadInput
-    if no port is free.
+    `strangers` are the server's peers that have not sent the token, including peers whose TLS handshake is in
+    progress. Raises OSError, or BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:
@@ -62,7 +63,10 @@ async def listen(
 
 
 async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to a place. Raises OSError, immediately if the server does not belong to the run."""
+    """Connect to a server at an address. `make` returns the protocol of the connection.
+
+    Raises OSError. A server without a certificate of the run is refused at once.
+    """
     loop = asyncio.get_running_loop()
     if place.path:
         await loop.create_unix_connection(make, place.path)
@@ -79,7 +83,7 @@ async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None
 
 
 def notice_silence(sock: Any) -> None:
-    """Make the kernel end a TCP connection to a host that has vanished. Unix sockets need nothing."""
+    """Make the kernel end a TCP connection when the other host has vanished. Unix sockets need nothing."""
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

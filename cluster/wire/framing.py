@@ -1,4 +1,4 @@
-"""Frames on a stream: four bytes of length, then that many bytes of JSON."""
+"""Message frames on a byte stream: the length in four bytes, then JSON text of that length."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from schedbed.cluster.wire.endpoint import notice_silence
 
 HEADER = struct.Struct("!I")
 GREETING_BYTES = 1024
-"""The longest frame of a peer that has not shown its token."""
+"""Longest frame in bytes of a peer that has not sent the token."""
 FRAME_BYTES = 256 * 2**20
-"""The longest frame of one that has: rows that nobody has fetched for a while, or the plan of a very large run."""
+"""Longest frame in bytes of other peers: rows not fetched for a while, or the plan of a very large run."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TooLong(Exception):
-    """A frame is longer than the other end accepts."""
+    """A frame is longer than the receiving process accepts."""
 
 
 def frame(value: Any) -> bytes:
-    """Return JSON values as one frame. Raises TooLong, and TypeError or ValueError for values that are not JSON."""
+    """Return a JSON value as one frame, in bytes.
+
+    Raises TooLong, and TypeError or ValueError for a value that is not JSON.
+    """
     body = _encode(value).encode()
     if len(body) > FRAME_BYTES:
         raise TooLong(f"a message of {len(body)} bytes, expected at most {FRAME_BYTES}")
@@ -32,9 +35,10 @@ def frame(value: Any) -> bytes:
 
 
 class Frames(asyncio.Protocol):
-    """A connection: passes each whole frame to `take`, and calls `lost` once when the connection has ended.
+    """A connection that exchanges JSON messages in frames.
 
-    A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
+    Each received message is passed to `take`, and `lost` is called once when the connection has ended. A
+    frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
     """
 
     def __init__(
@@ -47,18 +51,18 @@ class Frames(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: keep the transport and detect vanished hosts."""
         self._transport = cast(asyncio.Transport, transport)
         notice_silence(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: drop an incomplete frame and call `lost`."""
         self._transport = None
         self._held.clear()
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: pass the messages of complete frames to `take`."""
         held = self._held
         held += data
         at = 0
@@ -86,7 +90,7 @@ class Frames(asyncio.Protocol):
         return self._transport is not None
 
     def send(self, framed: bytes) -> None:
-        """Send a frame. It is dropped if the connection has ended."""
+        """Send a frame (from `frame`). The frame is dropped if the connection has ended."""
         if self._transport is not None:
             self._transport.write(framed)
 

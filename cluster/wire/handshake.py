@@ -1,4 +1,4 @@
-"""TLS handshakes before a server: it sees nothing of a connection before the handshake is complete."""
+"""TLS handshakes in front of a server, which sees a connection only after the handshake."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from schedbed.cluster.wire.tls import Tls
 
 
 class Handshake(asyncio.Protocol):
-    """A connection until its TLS handshake is complete; then the protocol that `make` returns takes over.
+    """The protocol of a connection until its TLS handshake is complete.
 
-    asyncio can do the handshake itself, but without a limit on the number of peers that never complete theirs. Here
-    they count as strangers, like peers that never send the token.
+    Then the protocol from `make` takes over. asyncio's own handshake sets no limit on the number of peers
+    that never complete it. Here such peers are added to `strangers`, like peers that never send the token.
     """
 
     def __init__(
@@ -29,19 +29,19 @@ class Handshake(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: start the TLS handshake."""
         raw = cast(asyncio.Transport, transport)
-        raw.pause_reading()  # What the peer says is for the handshake.
+        raw.pause_reading()  # The handshake must read the peer's first bytes.
         self._strangers.add(self, raw.abort)
         self._task = asyncio.create_task(self._shake(raw))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: remove the peer from the peers without a token."""
         self._is_over = True
         self._strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keep data that arrives before this side knows that the handshake is complete."""
+        """Keep data that arrives before the completed handshake is noticed, for the next protocol."""
         self._held += data
 
     async def _shake(self, raw: asyncio.Transport) -> None:
@@ -63,7 +63,7 @@ class Handshake(asyncio.Protocol):
 def handshakes(
     make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
 ) -> Callable[[], asyncio.Protocol]:
-    """Return a factory of the protocol of each connection: that of `make`, after a handshake if there is TLS."""
+    """Return a factory of connection protocols: `make` without TLS, else `Handshake` in front of `make`."""
     if tls is None:
         return make
     context = tls.serving()

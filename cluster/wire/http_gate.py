@@ -1,6 +1,7 @@
-"""Token checks before HTTP servers: a server sees nothing of a connection before its first request has the token.
+"""Token checks in front of HTTP servers.
 
-Every later request must have it too.
+A server sees a connection only after a first request with the token. Every later request must also have the
+token.
 """
 
 from __future__ import annotations
@@ -18,31 +19,31 @@ from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls, scheme_of
 
 if TYPE_CHECKING:
-    from aiohttp.typedefs import Handler, Middleware  # older versions have one of them only
+    from aiohttp.typedefs import Handler, Middleware  # older versions have only one of the two names
 
 HEAD_BYTES = 32 * 2**10
-"""The longest head of a first request; aiohttp takes lines of 8 KiB."""
+"""Longest head of a first request in bytes; aiohttp accepts lines of 8 KiB."""
 HEAD_END = b"\r\n\r\n"
 SCHEME = b"Bearer "
 TLS_HELLO = 0x16
-"""The first byte of a client that takes this for a TLS server; no method begins with that. It would wait for long."""
+"""First byte of a client that expects TLS, which no HTTP method has. Such a client is refused at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The body of the answer 401, in the format of the server."""
+    """The body of a 401 response, in the content type of the server."""
 
     content_type: str
     body: bytes
 
     def response(self) -> web.Response:
-        """Return the answer as an aiohttp response that closes the connection."""
+        """Return the 401 response as an aiohttp response that closes the connection."""
         response = web.Response(status=401, body=self.body, content_type=self.content_type)
         response.force_close()
         return response
 
     def raw(self) -> bytes:
-        """Return the answer as bytes for the wire."""
+        """Return the 401 response as bytes to send."""
         head = (
             f"HTTP/1.1 401 Unauthorized\r\nContent-Type: {self.content_type}\r\n"
             f"Content-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
@@ -51,10 +52,11 @@ class Refusal:
 
 
 class HttpGate:
-    """The gate of one server: 401, and nothing else, for requests without the token.
+    """The token check of one HTTP server: requests without the token get a 401 response and nothing else.
 
-    The token is in the header `Authorization: Bearer`, or in the query's `parameter` if one is set. `unwrap` extracts
-    the token from a value of that parameter which contains it. `others` says whether a text is another valid token.
+    The token is in the header `Authorization: Bearer`, or in the query parameter named `parameter` if one is
+    set. `unwrap` extracts the token from a parameter value that contains the token. `others` returns whether
+    a text is another valid token.
     """
 
     def __init__(
@@ -74,7 +76,10 @@ class HttpGate:
         self._others = others
 
     def middleware(self) -> Middleware:
-        """Return a middleware that checks every request of a connection. Must be the application's first."""
+        """Return a middleware that checks the token of every request.
+
+        It must be the application's first middleware.
+        """
 
         @web.middleware
         async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -86,7 +91,10 @@ class HttpGate:
         return admit
 
     def is_open_to(self, target: bytes, fields: Any) -> bool:
-        """Return whether a request with that target and those (name, value) header fields has the token."""
+        """Return whether a request has the token.
+
+        `target` is the request's path with its query, and `fields` are its header fields as (name, value).
+        """
         if self._parameter:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
@@ -103,8 +111,11 @@ class HttpGate:
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
     ) -> web.AppRunner:
-        """Serve an application behind the gate. Return the runner: `addresses` has its addresses, `cleanup` ends
-        it."""
+        """Serve an application behind the token check, on a listening socket. Return its runner.
+
+        The runner's attribute `addresses` holds the addresses served, and its method `cleanup` ends the
+        server.
+        """
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
         await _GatedSite(runner, self, listening, tls).start()
@@ -112,7 +123,7 @@ class HttpGate:
 
 
 class _GatedSite(web.BaseSite):
-    """Like `aiohttp.web.SockSite`; differs in that connections pass a gate."""
+    """A variant of `aiohttp.web.SockSite` whose connections must pass an `HttpGate` (token check) first."""
 
     def __init__(
         self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket, tls: Tls | None
@@ -124,11 +135,11 @@ class _GatedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """Implement `aiohttp.web.BaseSite`."""
+        """Return the site's URL. Implements `aiohttp.web.BaseSite`."""
         return "{}://{}:{}".format(scheme_of(self._tls), *self._listening.getsockname()[:2])
 
     async def start(self) -> None:
-        """Implement `aiohttp.web.BaseSite`."""
+        """Start listening, with TLS if set and a token check. Implements `aiohttp.web.BaseSite`."""
         await super().start()
         server = cast(web.Server, self._runner.server)
         loop = asyncio.get_running_loop()
@@ -136,13 +147,13 @@ class _GatedSite(web.BaseSite):
         self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
-        """Implement `aiohttp.web.BaseSite`."""
+        """Stop the site and disconnect peers without a token. Implements `aiohttp.web.BaseSite`."""
         await super().stop()
         self._gate.strangers.drop_all()
 
 
 class _Caller(asyncio.Protocol):
-    """A connection until its first request has the token; then the server takes over."""
+    """The protocol of a connection until a first request with the token. Then the HTTP server takes over."""
 
     def __init__(self, gate: HttpGate, server: web.Server) -> None:
         self._gate = gate
@@ -152,17 +163,19 @@ class _Caller(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: add the peer to the peers without a token."""
         self._transport = cast(asyncio.Transport, transport)
         self._gate.strangers.add(self, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`."""
+        """Implement `asyncio.Protocol`: remove the peer from the peers without a token."""
         self._gate.strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`. Data after a refused request is dropped, so that its sender reads the
-        answer."""
+        """Implement `asyncio.Protocol`: collect the head of the first request and check its token.
+
+        Data after a refused request is dropped, so that the sender reads the response.
+        """
         if self._refused:
             return
         looked_at = max(0, len(self._held) - len(HEAD_END) + 1)
@@ -192,8 +205,10 @@ class _Caller(asyncio.Protocol):
         self._held.clear()
 
     def _refuse(self) -> None:
-        """Send the refusal. The connection stays open for a while, since closing it could discard the answer on its
-        way."""
+        """Send the 401 response and end the output.
+
+        The connection stays open for a while, since closing it could discard the response before it arrives.
+        """
         assert self._transport is not None
         self._refused = True
         self._held.clear()

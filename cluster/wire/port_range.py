@@ -1,4 +1,4 @@
-"""The ports on which a run may listen: any free one, or a range that a firewall leaves open."""
+"""The ports on which a run may listen: any free port, or a range that a firewall leaves open."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PortRange:
 
 
 def parse_ports(text: str) -> PortRange:
-    """Return the range given as FIRST-LAST. Raises BadInput."""
+    """Return the port range given as text of the form FIRST-LAST. Raises BadInput for other text."""
     found = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text, re.ASCII)
     first, last = map(int, found.groups()) if found else (0, 0)
     if not LEAST <= first <= last <= MOST:
@@ -40,10 +40,10 @@ def parse_ports(text: str) -> PortRange:
 
 
 def listen_at(host: str, port: int = 0, ports: PortRange | None = None) -> socket.socket:
-    """Return a socket that listens at `port`; for port 0 at any free one of `ports`, or at any free port without
-    `ports`.
+    """Return a socket that listens on `host` at `port`.
 
-    Raises BadInput if no port of the range is free, and OSError.
+    With port 0, the socket listens at any free port of the range `ports`, or at any free port without a
+    range. Raises BadInput if no port of the range is free, and OSError.
     """
     if port or ports is None:
         return socket.create_server((host, port), backlog=BACKLOG)

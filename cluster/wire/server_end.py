@@ -1,5 +1,7 @@
-"""The serving end of a socket between two processes: answers nothing before the token, and repeated calls as
-before."""
+"""The server end of remote calls over a socket.
+
+A client must send the token first. A repeated call gets the first answer again and is not carried out twice.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,27 @@ log = logging.getLogger(__name__)
 Serve = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 
 FORGET_S = 60.0
-"""How long the answers to a client that is not connected are kept."""
+"""Seconds for which the answers to a disconnected client are kept."""
 
 
 class _Client:
-    """The calls of one client over any number of connections: the answers that it may not have received."""
+    """The state of one client over all its connections: running calls, and unconfirmed answers."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
         self.lost_s = 0.0
-        self._answers: dict[int, bytes | None] = {}  # by number; None while the call goes on
+        self._answers: dict[int, bytes | None] = {}  # by call number; None while the call is running
 
     def settle(self, number: int) -> None:
-        """Forget the answers before that number, which the client has received or dropped."""
+        """Forget the answers to calls below `number`, which the client has received or given up."""
         while self._answers and (oldest := next(iter(self._answers))) < number:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether a call is new. A repeated one is answered again, now or when the first one has ended."""
+        """Return whether a call is new.
+
+        Send the answer again if the call is repeated and answered already.
+        """
         if number not in self._answers:
             self._answers[number] = None
             return True
@@ -49,7 +54,7 @@ class _Client:
         return False
 
     def answer(self, number: int, framed: bytes) -> None:
-        """Send an answer, and keep it until the client has settled the call."""
+        """Send the answer to a call, and keep the answer until `settle` drops it."""
         if number in self._answers:
             self._answers[number] = framed
         if self.frames is not None:
@@ -57,9 +62,10 @@ class _Client:
 
 
 class ServerEnd:
-    """Serves a door's calls to any number of clients. `serve(method, arguments)` carries one out.
+    """The server end of a door (a Protocol of remote calls), for any number of clients.
 
-    `life` identifies the process, so that clients notice a restart.
+    `serve(method, arguments)` carries out one call. Each client receives the random id of this process when
+    it connects, so that it notices a restart.
     """
 
     def __init__(self, door: type[Any], serve: Serve) -> None:
@@ -73,13 +79,13 @@ class ServerEnd:
         self._strangers = Strangers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
-        """Listen at a place for clients with its token. Return the place with its port."""
+        """Listen at an address for clients with its token. Return the address with the port in use."""
         self._strangers = Strangers(place.token)
         self._server, found = await listen(place, self._connection, self._strangers)
         return found
 
     async def close(self) -> None:
-        """End all connections and calls."""
+        """Close all connections and cancel all calls."""
         if self._server is not None:
             self._server.close()
         self._strangers.drop_all()
@@ -103,7 +109,7 @@ class ServerEnd:
             self._call(client, frames, said)
 
     def _greet(self, frames: Frames, said: Any) -> None:
-        """Admit a client by its token. Anything else closes the connection without an answer."""
+        """Admit a client whose first message contains the token. Otherwise close the connection silently."""
         self._strangers.discard(frames)
         match said:
             case {"token": str(token), "client": str(name)} if self._strangers.is_token(token):

@@ -1,5 +1,7 @@
-"""Limits on the time and the number of peers that have connected but not sent the token, which is compared in
-constant time."""
+"""Limits on peers that have connected but not sent the token: their number, and the time until the token.
+
+Tokens are compared in constant time.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,18 @@ import hmac
 from collections.abc import Callable, Hashable
 
 PATIENCE_S = 5.0
-"""How long a peer may take from its connection to its token."""
+"""Seconds that a peer may take from its connection until it has sent the token."""
 PLACES = 512
-"""The number of peers without a token that a server keeps: several times a listening socket's backlog."""
+"""Maximum number of connected peers without a token: several times a listening socket's backlog."""
 TICKS = 5
-"""Number of timers that the patience is made of: a process that is stopped for a while loses only one of them."""
+"""Number of timers into which the waiting time is divided: a stopped process loses only one of them."""
 
 
 class Strangers:
-    """The peers of one server that have not sent `token`.
+    """The connected peers of one server that have not sent `token` yet.
 
-    Each is dropped after `patience_s` seconds, and the longest waiting one if there are more than `places`. So a
-    crowd of silent peers does not keep out others.
+    A peer is disconnected after `patience_s` seconds. If there are more than `places` peers, the peer that
+    has waited longest is disconnected, so that silent peers cannot keep out other peers.
     """
 
     def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:
@@ -37,19 +39,19 @@ class Strangers:
         return bool(self._token) and hmac.compare_digest(shown, self._token)
 
     def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
-        """Add a peer, which `drop` disconnects if it does not send the token in time."""
+        """Add a peer. `drop` is called to disconnect the peer if it does not send the token in time."""
         self._wait(peer, drop, TICKS)
         if len(self._waiting) > self._places:
             self._drop(next(iter(self._waiting)))
 
     def discard(self, peer: Hashable) -> None:
-        """Remove a peer that has sent the token, or has gone."""
+        """Remove a peer that has sent the token or has disconnected."""
         _, timer = self._waiting.pop(peer, (None, None))
         if timer is not None:
             timer.cancel()
 
     def drop_all(self) -> None:
-        """Disconnect all."""
+        """Disconnect all peers that have not sent the token."""
         for peer in list(self._waiting):
             self._drop(peer)
 

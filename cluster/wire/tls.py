@@ -1,4 +1,4 @@
-"""The TLS of a run: the certificate authority that its clients trust, and the certificate and key of its servers."""
+"""The TLS settings of a run: the authority that clients trust, and the certificate and key of servers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from schedbed.tasks.node_client.server_trust import trusting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """PEM texts. `certificate` and `key` are empty for pure clients: attempts and the files of a run only have
-    `authority`.
+    """The TLS settings of a run as PEM texts. None in place of a `Tls` means connections in clear text.
 
-    None in place of a `Tls` stands for connections in clear text.
+    `certificate` and `key` are empty for pure clients: attempts and the files of a run have only `authority`.
     """
 
     authority: str
@@ -22,16 +21,18 @@ class Tls:
     key: str = field(default="", repr=False)
 
     def public(self) -> Tls:
-        """Return the part without the private key, which is enough to connect."""
+        """Return a copy with only `authority`, which is enough to connect and contains no private key."""
         return Tls(authority=self.authority)
 
     def connecting(self) -> ssl.SSLContext:
-        """Return the SSL context of clients."""
+        """Return the SSL context of clients, which trust only the run's authority."""
         return trusting(self.authority)
 
     def serving(self) -> ssl.SSLContext:
-        """Return the SSL context of servers. The key stays in memory and is never written to a file system. Raises
-        ValueError without a key."""
+        """Return the SSL context of servers. Raises ValueError without a private key.
+
+        The key stays in memory and is never written to a file system.
+        """
         if not self.key:
             raise ValueError("no private key here to serve with")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

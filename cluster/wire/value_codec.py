@@ -1,8 +1,8 @@
-"""Conversion of values to JSON and back by their types. Values from a wire are checked field by field; nothing is
-unpickled.
+"""Conversion of values to JSON and back, by their types.
 
-A dataclass is the list of its fields, an enumeration its value, one of several dataclasses a pair of its name and
-itself. `Any` stands for JSON values, which are not converted; a tuple within them arrives as a list.
+Received values are checked field by field, and nothing is unpickled. A dataclass becomes the list of its
+fields, an enumeration member its value, and a member of a union of dataclasses a pair of class name and
+fields. `Any` means JSON values, which are not converted; a tuple within them arrives as a list.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ Convert = Callable[[Any], Any]
 
 
 class WrongValue(Exception):
-    """A value from the wire is not of the type that the door declares."""
+    """A received value does not have the type declared for the remote call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Conversion of a type's values: `pack` to JSON values (None: unchanged), `take` back from them. `take` raises
-    WrongValue."""
+    """The conversion of a type's values to JSON values (`pack`, None if unchanged) and back (`take`).
+
+    `take` raises WrongValue for a value of another type.
+    """
 
     pack: Convert | None
     take: Convert
 
 
 def packed(codec: Codec, value: Any) -> Any:
-    """Return a value as JSON values."""
+    """Return a value converted to JSON values by a codec."""
     return value if codec.pack is None else codec.pack(value)
 
 
@@ -142,7 +144,10 @@ def _record(kind: type[Any]) -> Codec:
 
 
 def _one_of(kinds: Sequence[Any]) -> Codec:
-    """Return the codec of a union: None or one type, or one of several dataclasses by its name."""
+    """Return the codec of a union: an optional type, or several dataclasses that are sent with their names.
+
+    Raises TypeError for other unions.
+    """
     others = [kind for kind in kinds if kind is not type(None)]
     if len(others) == 1:
         one = codec_of(others[0])
@@ -174,7 +179,7 @@ def _one_of(kinds: Sequence[Any]) -> Codec:
 
 @cache
 def codec_of(kind: Any) -> Codec:
-    """Return the codec of a type as given by an annotation. Raises TypeError for a type that cannot be sent."""
+    """Return the codec of a type annotation. Raises TypeError for a type that cannot be sent."""
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)

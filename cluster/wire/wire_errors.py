@@ -1,4 +1,4 @@
-"""Exceptions that one process raises and another catches, sent as their names and messages only."""
+"""Conversion of exceptions that one process raises and another catches: only names and messages are sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedbed.tasks.errors import BadInput
 
 
 class CallFailed(Exception):
-    """The other end failed in a way that no caller expects. Its log has the traceback."""
+    """The remote process failed with an exception that no caller expects. Its log has the traceback."""
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
@@ -19,16 +19,19 @@ _KNOWN: Mapping[str, type[Exception]] = {
 
 
 def error_to_wire(error: Exception) -> list[str]:
-    """Return the name and the message of an exception."""
+    """Return the class name and the message of an exception."""
     return [type(error).__name__, str(error)]
 
 
 def is_expected(error: Exception) -> bool:
-    """Return whether callers know the type of the exception."""
+    """Return whether the exception has a class that callers handle."""
     return type(error).__name__ in _KNOWN
 
 
 def error_from_wire(name: str, words: str) -> Exception:
-    """Return the exception that the other end raised; CallFailed for an unknown type."""
+    """Return the exception that the remote process raised, from its name and message.
+
+    An unknown name gives CallFailed.
+    """
     known = _KNOWN.get(name)
     return CallFailed(f"{name}: {words}") if known is None else known(words)

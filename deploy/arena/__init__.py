@@ -1,1 +1,3 @@
-"""Every policy on every workload in virtual time, paired over seeds: ranks, a page and a fitness function."""
+"""The arena: simulations of every policy on every workload, paired by seed, with ranks, a page
+and a fitness function.
+"""

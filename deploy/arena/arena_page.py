@@ -1,4 +1,7 @@
-"""The page `arena.html`, made from the summary. It needs no other file; Jinja escapes all names from users."""
+"""The page `arena.html`, made from the arena's summary.
+
+The page needs no other file; Jinja escapes all names from users.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Any
 from schedbed.deploy.results.page import templates
 
 WIDTH, HEIGHT, EDGE = 560, 320, 50
-GREEN = 120  # the hue
+GREEN = 120  # The hue of the best value, in degrees.
 AGREE = 0.8
-"""The least rank correlation of which the page says that two orders agree."""
+"""The least rank correlation at which the page calls two orders equal."""
 Summary = Mapping[str, Any]
 
 
 def text(summary: Summary, workloads: Sequence[str]) -> str:
-    """Return the HTML text."""
+    """Return the page as HTML."""
     page = resources.files("schedbed.deploy.arena").joinpath("page.html").read_text(encoding="utf-8")
     columns = list(next(iter(summary["policies"].values()), {}))
     return templates.fill(
@@ -45,7 +48,7 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return the sentence and rows about the leaders' live runs; None without any."""
+    """Return a note and the table rows about the live runs of the best policies; None if there were none."""
     if found is None:
         return None
     runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"
@@ -61,7 +64,7 @@ def _live(found: Summary | None) -> Summary | None:
 
 
 def rank_agreement(found: Summary) -> str:
-    """Return a sentence on the rank correlation of live and simulated runs."""
+    """Return a sentence about the rank correlation of the policies between live and simulated runs."""
     if found["rho"] is None:
         return "No live run of the leaders could be judged."
     between = found["ci95"]
@@ -89,7 +92,7 @@ def _ranks(summary: Summary, columns: Sequence[str]) -> Iterator[Summary]:
 
 
 def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
-    """Yield a row for each policy. A failed cell has no hue."""
+    """Yield the rows of the heat map, one per policy. A failed cell has no hue."""
     by, cells = summary["ranked_by"], summary["cells"]
     spans: dict[str, tuple[float, float]] = {}
     for name in workloads:
@@ -109,7 +112,7 @@ def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
 
 
 def _plot(summary: Summary) -> Summary | None:
-    """Return the positions of the points of slowdown against fairness; None without points."""
+    """Return the positions of the points in the plot of slowdown against fairness; None without points."""
     points = summary["points"]
     if not points:
         return None

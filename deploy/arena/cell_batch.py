@@ -1,6 +1,8 @@
-"""Simulation of cells on another host: `python -m` of this module reads a batch from standard input and prints rows.
+"""A process that simulates a batch of cells on another host: it reads JSON from standard input and prints
+rows.
 
-It is a process of its own, since Ray's workers must not fork. It ends with the worker that started it.
+A cell is a policy on a workload with a seed. The process is separate because Ray's workers must not fork, and
+ends together with the worker that started it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
-    """Return the batch as JSON, with the text of users' policy files, which other hosts need not have."""
+    """Return the cells as a JSON batch that includes the text of users' policy files, which other
+    hosts may lack.
+    """
     files = {
         cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
         for cell in cells
@@ -35,7 +39,7 @@ def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
 
 
 def play_packed(said: str) -> list[Row]:
-    """Simulate a batch one cell after the other. Return the rows in its order."""
+    """Simulate the cells of a JSON batch one after the other. Return their rows in the same order."""
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
         specs = _write_files(batch["files"], Path(made))
@@ -55,7 +59,9 @@ def play_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with the policy's file name as on the host of the command."""
+    """Return the row with the policy's temporary path `here` replaced by its path `there` on the
+    command's host.
+    """
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
     )
@@ -63,7 +69,7 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write the policies' files, each to a folder of its own. Return their SPECs here by the SPECs there."""
+    """Write each policy's file to its own folder. Return the SPEC with the new path for each given SPEC."""
     found: dict[str, str] = {}
     for number, (spec, text) in enumerate(files.items()):
         name, _, rest = spec.partition(":")
@@ -75,7 +81,7 @@ def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Simulate the batch on standard input."""
+    """Simulate the batch on standard input and print the rows as JSON."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     json.dump(play_packed(sys.stdin.read()), sys.stdout)

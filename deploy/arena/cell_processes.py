@@ -1,4 +1,7 @@
-"""Concurrent simulation of cells, one process each. A crash, hang or lack of memory fails only its own cell."""
+"""Concurrent simulation of cells, one process each.
+
+A crash, hang or lack of memory fails only that process's cell.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,12 @@ from schedbed.deploy.workspace import base_folder, owned, sweep
 def play_all(
     cells: Sequence[Cell], jobs: int, bounds: WorkBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Simulate the cells, `jobs` at a time. Pass each row to `done` in this process. Nothing is left behind."""
+    """Simulate the cells, `jobs` at a time. Pass each cell with its row to `done` in this process.
+
+    Temporary folders and processes are removed at the end.
+    """
     import schedbed.deploy.results.metrics
-    import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # once, here, instead of in each process
+    import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # Import once here, not in each process.
 
     def row_of(cell: Cell, end: WorkEnd) -> None:
         if end.kind != STOPPED:

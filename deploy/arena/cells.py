@@ -1,4 +1,4 @@
-"""A cell of the arena: a policy on a workload with a seed, simulated, with the metrics of `schedbed run`."""
+"""A cell of the arena: the simulation of a policy on a workload with a seed, and the row with its metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIGURES: Mapping[str, tuple[str, ...]] = {
     "late": ("deadlines", "late"),
     "waste_cpu_s": ("waste_cpu_s",),
 }
-"""Columns of a row, and where each lies in the figures of a run."""
+"""Columns of a row, each with the path to its value in the metrics of a run."""
 CAUSES = ("splitting", "data", "share", "slot", "offer")
 CAUSE_COLUMNS = tuple(f"wait_{cause}_s" for cause in CAUSES)
 COLUMNS = (
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: a policy on a course with a seed."""
+    """One simulation of the arena: a policy on a workload (`course`) with a seed."""
 
     policy: str
     course: Course
@@ -57,12 +57,14 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """Return the cell as text."""
+        """Return a description of the cell for progress messages."""
         return f"{self.policy} on {self.course.name}, seed {self.seed}"
 
     @cached_property
     def key(self) -> str:
-        """Return a key that differs from those of all other cells, versions and policy files."""
+        """Return a hash that identifies the cell: of the version of schedbed, policy, policy
+        file, workload and seed.
+        """
         said = [__version__, self.policy, self.course.name, self.course.document, self.seed]
         texts = [json.dumps(said, sort_keys=True, default=str).encode()]
         name = self.policy.partition(":")[0]
@@ -71,7 +73,7 @@ class Cell:
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:24]
 
     def row(self, state: str, note: str = "") -> Row:
-        """Return a row without metrics."""
+        """Return a row of the result table for this cell, with the state and note but without metrics."""
         empty = dict.fromkeys((*FIGURES, *CAUSE_COLUMNS, "jobs", "succeeded"))
         return {
             "policy": self.policy,
@@ -85,10 +87,10 @@ class Cell:
 
 
 def play(cell: Cell, shared: Path, scratch: Path) -> Row:
-    """Simulate a cell in a folder of its own in `scratch`, and return its row.
+    """Simulate a cell in a temporary folder below `scratch`. Return its row.
 
-    `shared` keeps the isolated times of jobs, which all policies share. Bad input becomes a row with its message: a
-    policy may not fit a workload, and then only loses this cell.
+    `shared` is a cache of the jobs' isolated times, which all policies share. BadInput becomes a failed row
+    with the message, so that a policy that does not fit a workload loses only this cell.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -98,7 +100,7 @@ def play(cell: Cell, shared: Path, scratch: Path) -> Row:
 
 
 def kept_rows(path: Path) -> dict[str, Row]:
-    """Return the rows of earlier runs by key. An incomplete last line is ignored."""
+    """Return the rows of earlier runs in the file, by the cell's key. An incomplete last line is ignored."""
     found: dict[str, Row] = {}
     if path.is_file():
         text = path.read_text(encoding="utf-8")
@@ -158,7 +160,10 @@ def _figures(figures: Mapping[str, Any]) -> Row:
 
 
 def _alone(cell: Cell, scenario: Any, shared: Path) -> dict[str, float]:
-    """Return the isolated time of each job, computed once for all policies of a workload and seed."""
+    """Return the isolated time of each job in seconds, from the cache in `shared` or by simulation.
+
+    All policies of a workload and seed share the values.
+    """
     from schedbed.deploy.simulated.isolated import isolated_times
 
     same = Cell("", cell.course, cell.seed)

@@ -1,4 +1,4 @@
-"""The command `schedbed arena`: simulates the missing cells, then makes the table, the summary and the page."""
+"""The arena: simulates the cells that are missing, then writes the table, the summary and the page."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """The parameters of an arena: each policy on each course with each seed; then the leaders live, with `live_seeds`
-    seeds.
+    """The parameters of an arena: every policy runs on every course with seeds 1 to `seeds`.
 
-    With the `address` of a Ray cluster the simulations are spread over its hosts, else over `jobs` processes here.
+    The best policies then also run live with `live_seeds` seeds. Simulations run on the hosts of the Ray
+    cluster at `address`, or in `jobs` processes on this host if `address` is None. `bounds` limits each
+    simulation.
     """
 
     policies: tuple[str, ...]
@@ -43,7 +44,7 @@ class Contest:
     address: str | None = None
 
     def cells(self) -> list[Cell]:
-        """Return all cells, those of a workload and seed together."""
+        """Return all cells, ordered by seed, then workload, then policy."""
         return [
             Cell(policy, course, seed)
             for seed in range(1, self.seeds + 1)
@@ -53,10 +54,10 @@ class Contest:
 
 
 def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
-    """Simulate the cells that the folder does not have, and write the results. Return the summary.
+    """Simulate the cells that the folder lacks, and write the results. Return the summary.
 
-    Rows are saved as they come: after Ctrl-C the same call continues. Raises BadInput for a policy that cannot be
-    built.
+    Each row is saved as soon as its cell ends: after Ctrl-C, the same call continues. Raises BadInput for a
+    policy that cannot be built.
     """
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +103,7 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
 
 @contextmanager
 def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
-    """Show a progress bar on a terminal and yield a function that advances it; yield None without a terminal."""
+    """Show a progress bar on a terminal. Yield a function that advances it, or None without a terminal."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -117,7 +118,9 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return ranks, means, the Pareto front, and a sentence for each policy and workload."""
+    """Return the arena's summary: ranks, means, the Pareto front, and a sentence for each policy
+    and workload.
+    """
     names = [course.name for course in contest.courses]
     of = {
         (p, c): [r for r in rows if (r["policy"], r["workload"]) == (p, c)]
@@ -157,7 +160,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _whole(rows: Iterable[Row], column: str) -> float | None:
-    """Return the mean over all seeds; None if a seed's cell failed."""
+    """Return the mean of a column over the rows of all seeds; None if one of the cells failed."""
     mine = list(rows)
     whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
     return mean(mine, column) if whole else None

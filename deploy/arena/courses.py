@@ -1,4 +1,4 @@
-"""The workloads of the arena: shipped suites, drawn jobs, and users' files."""
+"""The workloads of the arena: the shipped suites, generated jobs, and users' files."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ SCENARIO_ENDS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A workload: a scenario's document without policies, and the folder that its paths start from.
+    """A workload of the arena: a scenario document without policies, and the base folder of its relative
+    paths.
 
-    `kind` is the class for which leaders are chosen: suite, drawn or named.
+    `kind` is the class of the workload: `suite`, `drawn` (generated jobs) or `named` (a user's file). The
+    arena selects the best policies of each class.
     """
 
     name: str
@@ -50,14 +52,17 @@ class Course:
     base: str = "."
 
     def seeded(self, seed: int) -> dict[str, Any]:
-        """Return the document with a seed, which determines drawn jobs, placement and faults."""
+        """Return a copy of the document with the seed, which determines generated jobs, block
+        placement and faults.
+        """
         return copy.deepcopy(self.document) | {"seed": seed}
 
 
 def choose(names: Sequence[str], files: Sequence[Path], *, quick: bool) -> list[Course]:
-    """Return the named courses (suites, drawn ones, `suites` or `drawn` for all of a kind) and those of files.
+    """Return the courses with the given names, and one for each file.
 
-    Without names and files the result is all courses, with `quick` a subset. Raises BadInput for unknown ones.
+    The names `suites` and `drawn` mean all courses of that kind. Without names and files, return all courses,
+    or a subset with `quick`. Raises BadInput for unknown names.
     """
     known = _shipped(JOBS_QUICK if quick else JOBS)
     chosen: list[Course] = []
@@ -124,7 +129,10 @@ def _scenario(name: str, workload: dict[str, Any], scale: float = 1.0) -> dict[s
 
 
 def _named(file: Path) -> Course:
-    """Return the course of a scenario's file, or of a trace on the arena's own cluster."""
+    """Return the course of a user's file: a scenario, or a trace that runs on the arena's cluster.
+
+    Raises BadInput.
+    """
     if not file.is_file():
         raise BadInput(f"--workload {file}: no such file, expected a scenario (.yaml) or a trace")
     if file.suffix not in SCENARIO_ENDS or file.name.endswith(".trace.json"):

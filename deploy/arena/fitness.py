@@ -1,4 +1,4 @@
-"""The score of one policy, for a loop that searches for a better one."""
+"""The fitness of one policy, for programs that search for better policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 
 def score_of(summary: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """Return the score: minus the mean slowdown over workloads, larger is better; None if a cell failed."""
+    """Return the policy's entry for a search program: its `score`, its value per workload, its means, and a
+    note.
+
+    The score is minus the mean slowdown over workloads, so larger is better; None if a cell failed.
+    """
     cells = summary["cells"][policy]
     values = [cell[summary["ranked_by"]] for cell in cells.values()]
     known = [value for value in values if value is not None]

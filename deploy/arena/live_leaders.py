@@ -1,4 +1,4 @@
-"""Live runs of the leaders of the arena, paired with simulations of the same clusters, jobs and seeds."""
+"""Live runs of the arena's best policies, paired with simulations of the same clusters and jobs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from schedbed.tasks.errors import BadInput
 
 FOLDER, ROWS = "live", "live.jsonl"
 REFERENCE = "fifo"
-"""Runs beside the leaders, so that an order has two ends."""
+"""A simple policy that runs in addition to the best ones, to have a worse one in the order."""
 NODES, CORES, JOBS, SCALE = 6, 2, 30, 0.05
 HOST_SHARE = 0.5
 """Share of the host's cores that the live cluster declares: the testbed itself needs some."""
 STRETCH = 2
-"""Real seconds per emulated second: tasks of a second cost the host a start each, which took two cores of it whole."""
+"""Real seconds per emulated second. At 1, starting the short tasks alone kept two cores of the host busy."""
 PLACEMENTS: Mapping[str, tuple[float, Any]] = {
     "live-load0.8-even": (0.8, "even"),
     "live-load0.95-skewed": (0.95, {"skewed": 0.5}),
@@ -36,7 +36,9 @@ Pair = dict[str, float]
 
 
 def live_courses(host_cores: float) -> list[Course]:
-    """Return the workloads of live runs: drawn jobs on six nodes that need at most half of the host's cores."""
+    """Return the workloads of live runs: generated jobs on six nodes that need at most half of
+    the host's cores.
+    """
     speed = min(1.0, round(HOST_SHARE * host_cores / (NODES * CORES), 3))
     node = {"cores": CORES, "core_speed": speed, "memory": "512MiB", "disk": "40MB/s"}
     node |= {"network": "100Mbit/s", "map_slots": 2, "reduce_slots": 1}
@@ -60,35 +62,38 @@ def live_courses(host_cores: float) -> list[Course]:
 
 
 def chosen(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float]) -> list[str]:
-    """Return the leaders of each class, best first, and the reference if it was simulated."""
+    """Return the best policies of all classes in order of rank, with the reference policy if it
+    has a rank.
+    """
     led = {policy for names in leaders.values() for policy in names} | {REFERENCE}
     return [policy for policy in ranks if policy in led]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveContest:
-    """The live runs: each policy on each course with each seed."""
+    """The parameters of the live runs: each policy runs on each course with each seed."""
 
     policies: tuple[str, ...]
     courses: tuple[Course, ...]
     seeds: int
 
     def runs(self) -> Iterator[tuple[str, Course, int]]:
-        """Yield the key, course and seed of each run of all policies."""
+        """Yield the cache key, course and seed of each live run. One run covers all policies."""
         for seed in range(1, self.seeds + 1):
             for course in self.courses:
                 yield Cell("\n".join(self.policies), course, seed).key, course, seed
 
 
 def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float], seeds: int) -> LiveContest:
-    """Return the live runs of the leaders and the reference on this host."""
+    """Return the parameters of the live runs of the best policies and the reference policy on this host."""
     return LiveContest(tuple(chosen(leaders, ranks)), tuple(live_courses(host_cores())), seeds)
 
 
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
-    """Run what the folder does not have yet, live and simulated. Return how far the two orders agree.
+    """Do the runs that the folder lacks, live and simulated. Return the agreement of the two orders of
+    policies.
 
-    If one run of a course and seed failed or is not trusted, its runs are left out, with a line in `left_out`.
+    A course and seed with a failed or untrusted run is left out, and `left_out` gets a line with the reason.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -97,7 +102,7 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
         say(f"live {number}/{contest.seeds * len(contest.courses)}: {course.name}, seed {seed}")
         row = _row(contest.policies, course, seed, folder / FOLDER / f"{course.name}-{seed}-{key[:6]}")
         kept[key] = row
-        if row["left_out"]:  # the same command tries it again
+        if row["left_out"]:  # The same command tries this run again.
             say(f"left out: {row['left_out']}")
             continue
         with (folder / ROWS).open("a", encoding="utf-8") as out:
@@ -106,7 +111,10 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def judge(contest: LiveContest, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the means by policy, and the rank correlation of live and simulated slowdowns over all trusted runs."""
+    """Return the mean slowdowns by policy, and the rank correlation of live and simulated slowdowns.
+
+    Rows that were left out (failed or untrusted runs) do not count.
+    """
     good = [row for row in rows if not row["left_out"]]
     pairs: list[dict[str, Pair]] = [row["pairs"] for row in good]
     means = {
@@ -131,8 +139,11 @@ def _sides(pairs: Mapping[str, Pair], policies: Sequence[str]) -> tuple[list[flo
 
 
 def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> dict[str, Any]:
-    """Run a course with a seed under all policies, live and simulated. Return their pairs, or why it is left out."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
+    """Run a course with a seed under all policies, live and simulated.
+
+    Return the slowdowns, or why they are left out.
+    """
+    shutil.rmtree(folder, ignore_errors=True)  # Left by an interrupted run.
     folder.mkdir(parents=True)
     try:
         with (folder / "output.txt").open("w") as log, redirect_stdout(log), redirect_stderr(log):
@@ -149,16 +160,17 @@ def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> di
 def _slowdowns(
     policies: Sequence[str], course: Course, seed: int, folder: Path, machines: str
 ) -> dict[str, float]:
-    """Return each policy's mean slowdown. Raises RunFailed if a run failed or is not trusted."""
+    """Return the mean slowdown of each policy on one kind of machines.
+
+    Raises RunFailed for a failed or untrusted run.
+    """
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import run_scenario
 
     scenario = resolve(course.seeded(seed), policies=list(policies), base=course.base)
-    made = run_scenario(
-        scenario, RunOptions(out=folder / machines, machines=machines, live=False, plots=False)
-    )
+    made = run_scenario(scenario, RunOptions(out=folder / machines, machines=machines, live=False))
     said = load(made)["policies"]
     doubts = {policy: each["fidelity"] for policy, each in said.items() if not each["fidelity"]["trusted"]}
     if doubts and machines != "sim":

@@ -1,4 +1,6 @@
-"""Ranks of policies over workloads: Friedman's test, Nemenyi's critical difference, and agreement of two orders."""
+"""Ranks of policies over workloads: Friedman's test, Nemenyi's critical difference, and agreement
+of two orders.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ POLICIES_LEAST, BLOCKS_LEAST = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Mean ranks, best first (1 is best), over `blocks` workloads.
+    """The mean ranks of policies over `blocks` workloads, best first (1 is best).
 
-    Policies whose ranks differ by less than `critical` cannot be distinguished (Nemenyi, 5%). `p` is Friedman's: the
-    probability of ranks this far apart if all policies were equal. Both are None with too few policies or workloads.
+    Policies whose ranks differ by less than `critical` cannot be distinguished (Nemenyi's test at 5%). `p` is
+    the p-value of Friedman's test: the probability of ranks this far apart if all policies were equal.
+    `critical` and `p` are None with too few policies or workloads.
     """
 
     ranks: Mapping[str, float]
@@ -30,16 +33,21 @@ class Ranked:
     p: float | None
 
     def interval(self, policy: str) -> tuple[float, float] | None:
-        """Return the interval of half the critical difference around a rank. Policies with disjoint intervals
-        differ."""
+        """Return the interval of half the critical difference around a policy's rank; None without
+        `critical`.
+
+        Policies with disjoint intervals differ significantly.
+        """
         if self.critical is None:
             return None
         return self.ranks[policy] - self.critical / 2, self.ranks[policy] + self.critical / 2
 
 
 def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
-    """Return the ranks of policies by their values, one per workload, smaller is better. None (a failed cell) ranks
-    last, as a tie."""
+    """Return the ranks of policies by their values, one value per workload; smaller is better.
+
+    None (a failed cell) ranks last; several failed cells of a workload are tied.
+    """
     from scipy.stats import friedmanchisquare, rankdata
 
     policies = list(values)
@@ -60,7 +68,7 @@ def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
 
 
 def critical_difference(policies: int, blocks: int) -> float:
-    """Return Nemenyi's critical difference of mean ranks at 5%."""
+    """Return Nemenyi's critical difference of mean ranks at the 5% level."""
     from scipy.stats import studentized_range
 
     q = studentized_range.ppf(LEVEL, policies, math.inf) / math.sqrt(2)
@@ -68,8 +76,10 @@ def critical_difference(policies: int, blocks: int) -> float:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return the policies that no other policy dominates in (slowdown, smaller is better; fairness, larger is
-    better)."""
+    """Return the Pareto front: the policies that no other policy dominates.
+
+    A point is (slowdown, fairness): smaller slowdown and larger fairness are better.
+    """
     return [
         mine
         for mine, (slowdown, jain) in points.items()
@@ -80,9 +90,10 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, Any]:
     """Return the agreement of two orders of the same policies: `rho`, `ci95` and the number of `orders`.
 
-    `sides` has, for each run, the values of the policies on both sides. `rho` is the mean over runs of Spearman's
-    rank correlation, `ci95` its Student's t interval from three runs on, limited to 1. A run in which all policies of
-    a side are equal has no order. None if there is no order.
+    `sides` has one pair per run: the values of all policies on the first and the second side. `rho` is the
+    mean over runs of Spearman's rank correlation; `ci95` is its 95% Student's t interval, limited to -1..1. A
+    run in which all policies of one side are equal does not count. `rho` is None without a run that counts,
+    `ci95` with too few of them.
     """
     from scipy.stats import rankdata
 

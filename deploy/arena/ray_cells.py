@@ -1,4 +1,7 @@
-"""Cells as tasks of a Ray cluster: all cells of a workload and seed in one task, which takes one core of any host."""
+"""Simulation of cells by tasks of a Ray cluster.
+
+One task simulates all cells of a workload and seed on one core.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ from schedbed.deploy.worker_fork import WorkBounds
 def play_over(
     address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Simulate the cells on the hosts of the Ray cluster at `address`. Pass each row to `done` in this process.
+    """Simulate the cells on the hosts of the Ray cluster at `address`. Pass each cell with its row to `done`.
 
-    Rows are those of `play_all`. Workers get our code and users' policy files; traces and applications are read on
-    the task's host by the same path. A task whose host is lost runs again elsewhere. Raises BadInput if the cluster
-    cannot be joined.
+    The rows equal those of `play_all`, which simulates on this host. Workers receive schedbed's code and
+    users' policy files; traces and applications must exist on their hosts at the same paths. A task whose
+    host is lost runs again elsewhere. Raises BadInput if the Ray cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
@@ -44,7 +47,10 @@ def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 
 def play_apart(batch: str) -> list[Row]:
-    """Simulate a packed batch in a process of its own. Raises RuntimeError if it fails."""
+    """Simulate a packed batch in a subprocess.
+
+    Return the rows. Raises RuntimeError if the subprocess fails.
+    """
     above = str(Path(schedbed.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-m", "schedbed.deploy.arena.cell_batch"],

@@ -1,4 +1,4 @@
-"""The sentence about a cell: where the tasks waited, as measured, and what went wrong."""
+"""Sentences that explain the result of a policy on a workload: why tasks waited, and why cells failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS: Mapping[str, str] = {
     "offer": "for an offer that the policy took",
 }
 SHARE_TOLD = 0.2
-"""A cause that is less than this share of the wait is not named."""
+"""The least share of the wait of a cause that a sentence names."""
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
@@ -25,7 +25,7 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Return a sentence that explains a policy's result on a workload, from its rows, one per seed."""
+    """Return a sentence that explains a policy's result on a workload. `rows` has one row per seed."""
     lost = [row for row in rows if row["state"] != "succeeded"]
     if lost:
         return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"

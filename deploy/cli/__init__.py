@@ -1,1 +1,1 @@
-"""The command line."""
+"""The subcommands of the program `schedbed`."""

@@ -1,4 +1,4 @@
-"""The command `schedbed arena`: every policy on every workload in virtual time."""
+"""The command `schedbed arena`: simulates every policy on every workload and ranks the policies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Out = Annotated[Path, typer.Option(help="The folder for the results; the same co
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Register the command `arena` with the typer application."""
     app.command()(arena)
 
 
@@ -70,7 +70,7 @@ def arena(
     memory_limit: MemoryLimit = MEMORY_MIB,
     out: Out = Path("arena"),
 ) -> None:
-    """Simulate every policy on every workload, paired over seeds, then run the leaders live: ranks, a page, a table.
+    """Simulate every policy on every workload with the same seeds, run the best live, and write a ranking.
 
     Example: schedbed arena --quick --policy my_policy.py:ShortestFirst
     """

@@ -1,5 +1,4 @@
-"""Arguments that several commands share: a scenario by path or shipped name, with shell completion, and the kind of
-machines."""
+"""Arguments and options that several commands share, such as SCENARIO, `--machines` and `--jobs`."""
 
 from __future__ import annotations
 
@@ -15,7 +14,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def complete_scenario(incomplete: str) -> list[str]:
-    """Return the shipped scenarios and the YAML files and folders that begin with `incomplete`."""
+    """Return completions of SCENARIO for the shell: shipped scenarios, YAML files, and folders.
+
+    All begin with `incomplete`, the text typed so far.
+    """
     from schedbed.deploy.shipped import shipped
 
     names = [name for name in shipped() if name.startswith(incomplete)]
@@ -94,9 +96,10 @@ NoLive = Annotated[bool, typer.Option("--no-live", help="Plain lines instead of 
 
 
 def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
-    """Return how many simulations run at a time: `jobs`, or the number of cores if it is None.
+    """Return the number of simulations to run in parallel: `jobs`, or the number of cores if it is None.
 
-    Raises BadInput if `jobs` is given for live runs.
+    Live runs are never parallel: for `machines` other than "sim" the result is 1. Raises BadInput if `jobs`
+    is given for live runs.
     """
     if machines != "sim":
         if jobs is not None:
@@ -110,6 +113,6 @@ def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
-    """Print warnings about a scenario."""
+    """Print the warnings about a scenario to standard error, one line each."""
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)

@@ -1,4 +1,6 @@
-"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down` for a cluster that stays up."""
+"""The commands `schedbed up`, `submit`, `status`, `kill`, `fault` and `down`, for clusters that keep
+running.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ JOB_FILES = (".yaml", ".yml", ".json")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the application."""
+    """Register the six commands of this module with the typer application."""
     for command in (up, submit, status, kill, fault, down):
         app.command()(command)
 
@@ -83,7 +85,7 @@ def up(
         bool, typer.Option("--foreground", help="Stay in this terminal, until `down` or Ctrl-C.")
     ] = False,
 ) -> None:
-    """Start the scenario's cluster, without the scenario's jobs, and keep it up to take jobs.
+    """Start the cluster of a scenario without its jobs, and keep the cluster running so that it accepts jobs.
 
     Example: schedbed up quickstart --name lab --policy fair
     """
@@ -106,7 +108,7 @@ def up(
 
 
 def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
-    """Return the scenario for a cluster that stays up, and print warnings about the scenario."""
+    """Return the resolved scenario for a cluster that keeps running, and print its warnings."""
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import check_no_framework
 
@@ -126,7 +128,7 @@ def _up(order: StartOrder, stays: bool) -> None:
     if not stays:
         started = start(order)
         if order.address is not None and not order.tls:
-            typer.echo(IN_CLEAR, err=True)  # what the service says goes to its log
+            typer.echo(IN_CLEAR, err=True)  # The service itself prints to its log file.
         show_up(started, len(order.users))
         return
     from schedbed.deploy.service.service import serve
@@ -160,7 +162,7 @@ def submit(
         Path | None, typer.Option(metavar="DIR", help="Wait, and copy the outputs to DIR/JOB/part-NNNNN.")
     ] = None,
 ) -> None:
-    """Submit jobs to a cluster that is up, and print their ids.
+    """Submit jobs to a running cluster, and print their ids.
 
     Example: schedbed submit lab --app wordcount --input books.txt --reduces 2 --wait
     """
@@ -203,7 +205,7 @@ def _follow(jobs: list[Any], save: Path | None) -> None:
 
 
 def status(name: Name = None, json_: AsJson = False) -> None:
-    """Show the clusters that are up, or one with its nodes, users and jobs.
+    """Show the running clusters, or one cluster with its nodes, users and jobs.
 
     Example: schedbed status lab
     """
@@ -215,7 +217,7 @@ def status(name: Name = None, json_: AsJson = False) -> None:
 def kill(
     what: Annotated[list[str], typer.Argument(metavar="[NAME] JOB...", help="Jobs by their ids.")],
 ) -> None:
-    """Kill jobs of a cluster that is up. Ended jobs are ignored.
+    """Kill jobs of a running cluster. Jobs that have ended are ignored.
 
     Example: schedbed kill lab job_0002
     """
@@ -230,14 +232,14 @@ def kill(
 
 
 def _complete_fault(incomplete: str) -> list[str]:
-    """Return the keys of faults that begin with `incomplete`, for the shell."""
+    """Return the keys of fault entries that begin with `incomplete`, for shell completion."""
     from schedbed.cluster.faults import entry_keys
 
     return [key for key in entry_keys() if key.startswith(incomplete)]
 
 
 def _list_faults(wanted: bool) -> None:
-    """Print the kinds of faults, each as an entry, and exit."""
+    """Print an example and a description of each fault kind and exit, if `wanted` is True."""
     from schedbed.cluster.faults import KINDS
 
     if wanted:
@@ -269,7 +271,7 @@ def fault(
         typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
     ] = False,
 ) -> None:
-    """Inject a fault into a cluster that is up, of any kind that `faults` of a scenario can name.
+    """Inject a fault into a running cluster, of any kind that a scenario's `faults` can have.
 
     Example: schedbed fault lab kill n3 --for 30s
     """
@@ -292,7 +294,7 @@ def down(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Let the jobs end first.")] = False,
 ) -> None:
-    """Shut a cluster down in order: its jobs are killed, its results are complete.
+    """Shut down a cluster: kill its jobs and complete its result files.
 
     Example: schedbed down lab
     """
@@ -307,7 +309,10 @@ def down(
 
 
 def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
-    """Return the cluster's name and the file of jobs among at most two words. Raises BadInput."""
+    """Return the cluster's name and the path of the job file from the command-line words, None if missing.
+
+    Raises BadInput if there is more than one name or more than one job file.
+    """
     files = [word for word in what if word.endswith(JOB_FILES)]
     names = [word for word in what if word not in files]
     if len(files) > 1 or len(names) > 1:
@@ -318,7 +323,10 @@ def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
 
 
 def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """Return the cluster's name, and the fault as a mapping, from `kill n3`, `partition n1,n2`, or YAML."""
+    """Return the cluster's name (or None) and the fault as a mapping, from the command-line words.
+
+    The fault is `kill n3`, `partition n1,n2`, or a YAML mapping.
+    """
     if what[-1].lstrip().startswith("{") and len(what) <= 2:
         return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
     if len(what) not in (2, 3):
@@ -329,7 +337,10 @@ def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _input(text: str) -> Any:
-    """Return an input: a file's name, or a generated one from `generate=text,size=64MiB` or YAML."""
+    """Return a job's `input` value: a file name, or a mapping for generated data.
+
+    A mapping is parsed from `generate=text,size=64MiB` or from YAML in braces.
+    """
     if text.startswith("{"):
         return _yaml_mapping(text, "--input")
     if not text.startswith("generate="):

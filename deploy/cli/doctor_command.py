@@ -1,4 +1,4 @@
-"""The command `schedbed doctor`: what this host can enforce, and what it achieves."""
+"""The command `schedbed doctor`: shows the limits that this host can enforce, and measures them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from schedbed.deploy.options import check_machines_name
 from schedbed.tasks.errors import BadInput
 
 TABLE_WIDTH = 140
-"""Of the widest table, where no terminal says how wide it may be."""
+"""Width of tables in characters if the output is not a terminal."""
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Register the command `doctor` with the typer application."""
     app.command()(doctor)
 
 
@@ -51,7 +51,7 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
     ] = None,
 ) -> None:
-    """Show what this host can enforce, and whether a scenario fits on it.
+    """Show the limits that this host can enforce, and whether a scenario fits on the host.
 
     Example: schedbed doctor quickstart --measure --hostile --machines docker
     """

@@ -1,4 +1,4 @@
-"""The ends of commands: the one place where exceptions of a command become a line and an exit code."""
+"""Error handling of all commands: exceptions become a one-line message and an exit code."""
 
 from __future__ import annotations
 
@@ -15,33 +15,36 @@ from schedbed.tasks.errors import BadInput
 
 FAILED, BAD_INPUT = 1, 2
 TRACEBACK = "SCHEDBED_TRACEBACK"
-"""With this environment variable set, an error that nobody foresaw ends in its traceback."""
+"""If this environment variable is set, unexpected errors print their traceback."""
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__base__)
 _KNOWN = (typer.Exit, typer.Abort)
 """Exceptions that typer turns into an exit code."""
 
 
 class Commands(TyperGroup):
-    """All commands of the program."""
+    """The typer command group of the program. Exceptions of commands become messages and exit codes here."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the command names for help: `run` first, then in the order of their creation."""
+        """Return the command names in the help's order: `run` first, then by registration."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the command line. A signal meanwhile ends the command as a later one does."""
+        """Parse the command line. A signal during parsing ends the program with the message "interrupted"."""
         try:
             return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command. Print exceptions that a user can act on as one line."""
+        """Run the command.
+
+        Print exceptions as one line, and exit with code 2 for bad input, 1 for other failures.
+        """
         try:
             return super().invoke(ctx)
         except _UsageError as error:
             message = error.format_message()
-            if "\n" in message:  # the help of a group that was called without a command
+            if "\n" in message:  # This is the help of a group called without a command.
                 raise
             asked = error.ctx.command_path if error.ctx else "schedbed"
             raise _ending(f"{message} (see {asked} --help)", BAD_INPUT) from None
@@ -66,7 +69,7 @@ def _interrupted() -> typer.Exit:
 
 
 def _unforeseen(error: Exception) -> str:
-    """Return the line for an exception that no command expects."""
+    """Return the one-line message for an unexpected exception, such as a full disk or a bug."""
     if isinstance(error, OSError) and error.strerror:
         return one_line(error)
     return f"unexpected error: {one_line(error)}; {TRACEBACK}=1 shows all of it"

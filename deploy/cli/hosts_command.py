@@ -1,4 +1,4 @@
-"""The command `schedbed hosts check`: whether the hosts of a Ray cluster are ready for a run."""
+"""The command `schedbed hosts check`: checks whether the hosts of a Ray cluster are ready for a run."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def check(
         str, typer.Option(metavar="|".join(KINDS), help="What nodes are to be made of.")
     ] = "process",
 ) -> None:
-    """Check each host: clock, cores, ports, engine, image, bandwidth to each other. Exit with 1 if something is
-    missing.
+    """Check clock, cores, ports, container engine, image and bandwidth of each host.
+
+    Exit with 1 if something is missing.
 
     Example: schedbed hosts check --address auto --ports 20000-20100 --machines docker
     """

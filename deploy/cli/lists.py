@@ -1,4 +1,4 @@
-"""The lists of `schedbed policies`, `schedbed apps` and `schedbed suites`, as tables."""
+"""The tables that `schedbed policies`, `schedbed apps` and `schedbed suites` print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from schedbed.tasks.units import format_bytes, format_duration
 
 
 def show_apps(name: str | None) -> None:
-    """Print all applications, or one, which may be a user's class. Parameters common to all come last."""
+    """Print a table of all applications, or only the application `name`.
+
+    `name` may be a user's class, such as `my_app.py:Count`. Parameters that all applications have come last.
+    """
     from schedbed.deploy.scenario.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
     from schedbed.tasks.appkit.app_catalogue import APPS
@@ -42,7 +45,7 @@ def show_apps(name: str | None) -> None:
 
 
 def show_policies(name: str | None) -> None:
-    """Print all policies and the axes of compositions, or one policy."""
+    """Print a table of all policies and of the axes of composed policies, or only the policy `name`."""
     from schedbed.scheduler.registry.registry import AXES, POLICIES
 
     table = _table("policy")
@@ -58,7 +61,7 @@ def show_policies(name: str | None) -> None:
 
 
 def show_suites(name: str | None) -> None:
-    """Print all suites, or one with its jobs as in a scenario file."""
+    """Print a table of all suites (shipped workloads), or only the suite `name` with its job entries."""
     from schedbed.deploy.scenario.suites import suite_text, suites
 
     chosen = _chosen(suites(), name, "suite")
@@ -89,7 +92,7 @@ def _table(kind: str) -> Table:
 
 
 def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None:
-    """Add a row for the entry itself, and an indented one for each of its parameters."""
+    """Add a row for an entry, and an indented row for each of its parameters."""
     table.add_row(Text(name, style="bold"), "", Text(about))
     for parameter in parameters:
         unit = f" ({parameter.unit})" if parameter.unit else ""
@@ -100,7 +103,7 @@ def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None
 
 
 def default_text(parameter: Any) -> str:
-    """Return the default of a parameter with its unit; "required" or "none" where there is no value."""
+    """Return a parameter's default value as text with its unit, or "required" or "none"."""
     if getattr(parameter, "required", False):
         return "required"
     value = parameter.default

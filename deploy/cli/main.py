@@ -1,4 +1,7 @@
-"""The command `schedbed`: its options and subcommands. Slow imports wait for the command that needs them."""
+"""The program `schedbed`: its options and subcommands.
+
+Slow imports happen only in the commands that need them.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ def root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Emulate MapReduce clusters live to compare schedulers.
+    """Emulate MapReduce clusters, live or in virtual time, to compare schedulers.
 
     Example: schedbed run quickstart
     """
@@ -124,8 +127,8 @@ def run(
         bool,
         typer.Option("--no-check", help="Do not check the outputs of wordcount and sort after each run."),
     ] = False,
-    no_plots: Annotated[
-        bool, typer.Option("--no-plots", help="Leave out the plots beside the report.")
+    plots: Annotated[
+        bool, typer.Option("--plots/--no-plots", help="Also draw the plots, as `schedbed report` does later.")
     ] = False,
     no_report: NoReport = False,
     webhdfs: WebHdfs = None,
@@ -133,13 +136,13 @@ def run(
     web: Web = None,
     read_only: ReadOnly = False,
 ) -> None:
-    """Run a scenario under each policy, print the comparison, write the results.
+    """Run a scenario under each policy, print a comparison, and write the results.
 
     Example: schedbed run quickstart --policy fifo --policy delay:node_wait=5s --out results
     """
     check_machines_name(machines)
     if machines != "sim" and not no_live and sys.stdout.isatty():
-        typer.echo(f"{scenario} ...")  # what is imported now takes a second
+        typer.echo(f"{scenario} ...")  # The imports below take a second.
     from schedbed.deploy.scenario.resolve import resolve
 
     resolved = resolve(
@@ -152,7 +155,7 @@ def run(
     where = RunOptions(
         out=out, machines=machines, address=address, tls=tls, ports=ports, webhdfs=webhdfs, metrics=metrics
     )
-    what = {"live": not no_live, "check": not no_check, "plots": not no_plots, "keep_outputs": keep_outputs}
+    what = {"live": not no_live, "check": not no_check, "plots": plots, "keep_outputs": keep_outputs}
     what |= {"private": private, "web": web, "read_only": read_only, "report": not no_report}
     what |= {"jobs": jobs_at_once(jobs, machines)}
     run_scenario(resolved, replace(where, **what))
@@ -175,7 +178,7 @@ def whatif(
     private: Private = False,
     no_live: NoLive = False,
 ) -> None:
-    """Replay a recorded run in the simulator, its task costs taken from the record.
+    """Replay a recorded run in the simulator, with the task costs of the recording.
 
     Example: schedbed whatif results --policy fair --policy delay:node_wait=5s --nodes 20
     """
@@ -210,7 +213,7 @@ def explain(
     policy: Annotated[str | None, typer.Option(metavar="SPEC", help="Only under this policy.")] = None,
     repeat: Annotated[int | None, typer.Option(help="Only in this repeat.")] = None,
 ) -> None:
-    """Show why a task ran where and when it did: the offers, the policy's answers, and their reasons.
+    """Show why a task ran on its node at its time: the offers, the policy's answers, and their reasons.
 
     Example: schedbed explain results job_0001_m_000003 --policy delay
     """
@@ -262,7 +265,7 @@ def suites(
     show_suites(name)
 
 
-doctor_command.add_commands(app)  # here, where lists of commands show it
+doctor_command.add_commands(app)  # This position determines the place in the help.
 
 
 @app.command()
@@ -288,7 +291,7 @@ def profile(
         bool, typer.Option("--clear", help="Run nothing, forget what is known of these jobs.")
     ] = False,
 ) -> None:
-    """Build the resource and phase profiles of an application by running it alone, and keep them for later runs.
+    """Build the resource and phase profiles of an application by running it alone, and save the profiles.
 
     Example: schedbed profile quickstart --app wordcount --machines sim
     """
@@ -326,8 +329,7 @@ def reproduce(
         Path | None, typer.Option(help="The folder for index.html, results.json and runs.")
     ] = None,
 ) -> None:
-    """Run the papers' experiments and show the paper's values, the values measured here, and whether the claim
-    holds.
+    """Run the papers' experiments, and show published values, measured values, and whether each claim holds.
 
     Example: schedbed reproduce verma2011/fig5 --machines sim --out results
     """
@@ -345,7 +347,7 @@ def reproduce(
 
 @trace_app.command()
 def describe(file: TraceFile, format: Format = None, fit_cluster: FitCluster = False) -> None:
-    """Describe a trace: jobs, tasks, bytes and times, what it lacks, and which columns contradict each other.
+    """Describe a trace: its jobs, tasks, bytes and times, missing data, and contradictions between columns.
 
     Example: schedbed trace describe FB-2009_samples_24_times_1hr_0.tsv
     """

@@ -1,4 +1,4 @@
-"""The command `schedbed reproduce`: selects the experiments and runs them."""
+"""The command `schedbed reproduce`: selects experiments of papers and runs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.errors import BadInput
 
 @dataclass(frozen=True, slots=True)
 class ReproduceOptions:
-    """The command's options. `machines` has been checked."""
+    """The options of `schedbed reproduce`. The value of `machines` is already checked."""
 
     machines: str
     all: bool
@@ -29,7 +29,10 @@ class ReproduceOptions:
 
 
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
-    """Run the selected experiments or a paper's posterior, or list all if none is selected."""
+    """Run the selected experiments or a paper's posterior analysis. List all experiments if none is selected.
+
+    Raises BadInput for options that exclude each other.
+    """
     if options.posterior:
         _posterior(target, options)
         return

@@ -1,4 +1,4 @@
-"""The command `schedbed policy check`: whether a user's own policy is fit for runs."""
+"""The command `schedbed policy check`: checks a user's own policy in small simulations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ policy_app = typer.Typer(
 
 @policy_app.callback()
 def policy() -> None:
-    """Do nothing. Without this callback typer would make the only subcommand, `check`, the command itself."""
+    """Do nothing. Without this callback, typer would turn `schedbed policy check` into `schedbed policy`."""
 
 
 @policy_app.command()
@@ -24,7 +24,7 @@ def check(
         str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
     ],
 ) -> None:
-    """Run a policy of your own through small simulated stories, twice, and print what is wrong with it.
+    """Run a policy of your own in several small simulations, each twice, and print the faults found.
 
     Example: schedbed policy check my_policy.py:ShortestFirst
     """

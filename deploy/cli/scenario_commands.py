@@ -1,4 +1,6 @@
-"""The commands `schedbed init` and `schedbed schema`: a scenario to start from, and the schema of scenarios."""
+"""The commands `schedbed init` (writes a scenario template) and `schedbed schema` (prints the JSON
+Schema).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ WORD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add both commands to the application."""
+    """Register the commands `init` and `schema` with the typer application."""
     app.command()(init)
     app.command()(schema)
 

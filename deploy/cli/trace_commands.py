@@ -1,4 +1,4 @@
-"""The commands `schedbed trace describe` and `trace convert`: a trace described, and converted to a scenario file."""
+"""The commands `schedbed trace describe` (prints facts) and `schedbed trace convert` (writes a scenario)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from schedbed.tasks.traces.fit_cluster import Fit, fit_cluster
 from schedbed.tasks.traces.trace import Trace
 from schedbed.tasks.workloads.from_trace import Assume, assumed
 
-_CHECKED_JOBS = 100  # of a converted trace, resolved before the file is written
+_CHECKED_JOBS = 100  # Number of jobs that are resolved as a check before the file is written.
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
-    """Print what is in a trace and the assumptions of a workload made of it; with `fit` also a fitting cluster."""
+    """Print a description of a trace, and the assumptions under which it is converted to a workload.
+
+    With `fit`, also print a proposed cluster that fits the trace.
+    """
     trace = read_trace(file, format)
     console = Console(highlight=False)
     for label, value in facts(trace):
@@ -42,8 +45,10 @@ def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
 
 
 def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
-    """Write a trace as a runnable scenario. Raises BadInput if it is no trace of jobs or the file cannot be
-    written."""
+    """Write a trace as a runnable scenario file, with its first `jobs` jobs (all if None).
+
+    Raises BadInput if the file is not a trace of jobs or `out` cannot be written.
+    """
     trace = read_trace(file, format)
     if trace.topology is not None:
         raise BadInput(f"{file}: a topology of {len(trace.topology.hosts)} hosts, no trace of jobs")
@@ -71,7 +76,10 @@ def validate_trace(
     policies: Sequence[str] | None,
     sets: Sequence[str],
 ) -> None:
-    """Compare a recorded trace with its simulation. Raises BadInput for an option that does not apply."""
+    """Simulate a recorded trace, and print the differences between the simulation and the recording.
+
+    Raises BadInput for an option that does not apply to recorded traces.
+    """
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES
 

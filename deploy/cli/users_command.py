@@ -1,4 +1,4 @@
-"""The command `schedbed users`: who has a token for a cluster that is up, or stands in a class list."""
+"""The command `schedbed users`: manages the users of a running cluster or of a class list file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Register the command `users` with the typer application."""
     app.command()(users)
 
 
@@ -48,7 +48,9 @@ def users(
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
 ) -> None:
-    """Give users of a cluster that is up a token and a quota, change both, or list them. A token is shown once.
+    """Give users of a running cluster a token and a quota, change these, or list the users.
+
+    A token is shown once.
 
     Example: schedbed users lab add ana --jobs 3
     """
@@ -71,7 +73,10 @@ def users(
 
 
 def _words(what: Sequence[str]) -> tuple[str | None, str, list[str]]:
-    """Return the cluster or file, the action and the users among the words; the action is `list` unless given."""
+    """Return the cluster or file (or None), the action, and the user names from the command-line words.
+
+    The action is `list` if the words name none. Raises BadInput if users are named without an action.
+    """
     at = next((place for place, word in enumerate(what[:2]) if word in ACTIONS), None)
     if at is None:
         if len(what) > 1:
@@ -129,12 +134,12 @@ def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Js
                 cluster.remove_user(name)
             else:
                 told.append((cluster.add_user if action == "add" else cluster.set_user)(name, **change))
-    finally:  # A token that was made is shown also if the next user is refused.
+    finally:  # New tokens are shown even if a later user is refused.
         _tell([user for user in told if "token" in user], cluster.record.url, as_json)
 
 
 def _tell(users: Sequence[Json], url: str | None, as_json: bool) -> None:
-    """Print new tokens, which nothing else shows."""
+    """Print the new tokens, which are shown only here, as shell commands or (with `as_json`) as JSON."""
     from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE
 
     if as_json:

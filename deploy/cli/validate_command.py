@@ -1,4 +1,4 @@
-"""The command `schedbed validate`: compares the simulator with live runs, drawn runs, or a recorded trace."""
+"""The command `schedbed validate`: compares the simulator with live runs or with a recorded trace."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Out = Annotated[
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add the command to the application."""
+    """Register the command `validate` with the typer application."""
     app.command()(validate)
 
 
@@ -71,7 +71,7 @@ def validate(
     out: Out = None,
     no_live: NoLive = False,
 ) -> None:
-    """Run a scenario live and simulated, or simulate a recorded trace, and print the simulator's errors.
+    """Run a scenario live and simulated, or simulate a recorded trace, and print the errors of the simulator.
 
     Example: schedbed validate mixed --repeats 5 --phases
     """

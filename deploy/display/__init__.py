@@ -1,1 +1,1 @@
-"""The display during a run."""
+"""The progress display on the terminal during live runs and simulations."""

@@ -1,7 +1,7 @@
-"""The display during a run: a live picture on a terminal, plain lines elsewhere.
+"""The display during a live run: a live picture on a terminal, plain lines elsewhere.
 
-Both get the core's status (scheduler/core/status.py) with additions of the driver: `policy`, `repeat`, `repeats`,
-`of_policies` [number, total], and `now_s` if known.
+Both displays receive the status of the scheduler core (scheduler/core/status.py) with keys added by the
+driver: `policy`, `repeat`, `repeats`, `of_policies` [number, total], and `now_s` if known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENDED = ("succeeded", "failed", "killed")
 
 
 class Display(Protocol):
-    """A context manager that shows a run. The driver calls `update` at any rate."""
+    """A context manager that displays a run. The driver may call `update` at any rate."""
 
     def __enter__(self) -> Display: ...
 
@@ -28,16 +28,16 @@ class Display(Protocol):
     ) -> None: ...
 
     def stage(self, doing: str) -> None:
-        """Show the current activity until the first status of a run comes."""
+        """Show the name of the current preparation step, until the first status of a run arrives."""
         ...
 
     def update(self, status: Status) -> None:
-        """Show the newest status. Calls that come too often cost little."""
+        """Show the newest status. Calls in quick succession are cheap."""
         ...
 
 
 class PlainLines:
-    """Prints a line for each event of a job or node, and a summary every few seconds."""
+    """A display that prints a line for each change of a job or node, and a summary line every few seconds."""
 
     def __init__(self, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._clock = out, clock
@@ -55,11 +55,11 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing: stages are for people who wait at a terminal."""
+        """Print nothing: preparation steps are shown only by the live picture on a terminal."""
         del doing
 
     def update(self, status: Status) -> None:
-        """Print the changes since the last status."""
+        """Print the changes of jobs and nodes since the last status, and a summary every few seconds."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._run, self._jobs, self._nodes = run, {}, {}
@@ -91,7 +91,7 @@ class PlainLines:
 
 
 def title(status: Status) -> str:
-    """Return a title such as `fair, repeat 1 of 3 (run 2 of 6)`."""
+    """Return a run's title, such as `fair, repeat 1 of 3 (run 2 of 6)`."""
     text = str(status.get("policy", ""))
     if status.get("repeats", 1) > 1:
         text += f", repeat {status.get('repeat', 0) + 1} of {status['repeats']}"
@@ -102,7 +102,10 @@ def title(status: Status) -> str:
 
 
 def stamp(status: Status) -> str:
-    """Return the run's time, if the status has it."""
+    """Return the current time of the run as text, such as `12.3 s`.
+
+    The time is `now_s` of the status or, if missing, the time of the last decision.
+    """
     now_s = status.get("now_s")
     if now_s is None:
         now_s = max((row["t"] for row in status["recent"]), default=0.0)
@@ -110,7 +113,7 @@ def stamp(status: Status) -> str:
 
 
 def totals(status: Status) -> str:
-    """Return one line about all jobs and nodes."""
+    """Return a summary line: jobs ended, tasks done, attempts running, and mean CPU use of the nodes."""
     jobs, nodes = status["jobs"], status["nodes"]
     ended = sum(job["state"] in ENDED for job in jobs)
     done = sum(job["maps_done"] + job["reduces_done"] for job in jobs)

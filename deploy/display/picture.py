@@ -1,5 +1,4 @@
-"""The live picture on a terminal (rich): jobs with their progress, nodes with their use of resources, the last
-decisions."""
+"""The live picture on a terminal, drawn with rich: progress of jobs, use of nodes, and the last decisions."""
 
 from __future__ import annotations
 
@@ -20,12 +19,15 @@ BAR = 24
 SMALL_BAR = 8
 NODES_MAX = 16
 RECENT_MAX = 6
-OTHER_LINES = 9  # titles, heads and gaps
+OTHER_LINES = 9  # Lines for titles, column heads and gaps.
 ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "yellow"}
 
 
 class Picture:
-    """Redraws at most every REFRESH_S. The last status is drawn when the run ends."""
+    """A display that redraws a full picture at most every REFRESH_S seconds.
+
+    When a run ends, its last status is printed as a summary line that stays on the terminal.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self._console = Console(file=out)
@@ -45,12 +47,12 @@ class Picture:
         self._live.__exit__(kind, error, trace)
 
     def stage(self, doing: str) -> None:
-        """Implement `Display`."""
+        """Implement `Display.stage`: show the name of the preparation step instead of the picture."""
         self._leave_line()
         self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
 
     def update(self, status: Status) -> None:
-        """Draw the status unless the last drawing was a moment ago."""
+        """Draw the status, unless the last drawing is less than REFRESH_S seconds old."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._leave_line()
@@ -61,7 +63,7 @@ class Picture:
             self._live.update(draw(status, self._console.size.height), refresh=True)
 
     def _leave_line(self) -> None:
-        """Print the final line of a run that is over."""
+        """Print the summary line of the run that has ended, if there is one."""
         if self._status is not None:
             line = f"{title(self._status)}: {stamp(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))
@@ -69,7 +71,10 @@ class Picture:
 
 
 def draw(status: Status, height: int) -> RenderableType:
-    """Return the whole picture in the terminal's height: running jobs first, then waiting and ended ones."""
+    """Return the picture of a status for a terminal of `height` lines: jobs, nodes and recent decisions.
+
+    If not all jobs fit, active jobs are shown before ended ones.
+    """
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
@@ -87,7 +92,7 @@ def draw(status: Status, height: int) -> RenderableType:
 def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("job", "", "user", "maps", "", "reduces", "", "state"):
-        # Where the terminal is narrow, names and states are cut first, and ids stay whole.
+        # On narrow terminals, names and states are cut first; ids are never cut.
         table.add_column(name, no_wrap=name not in ("", "user", "state"), overflow="ellipsis")
     for job in chosen(jobs, limit):
         table.add_row(
@@ -106,12 +111,15 @@ def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """Return text for one line, with an ellipsis if its column is too narrow."""
+    """Return a text of one line, which is cut with an ellipsis if its column is too narrow."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return the jobs to show if not all fit, in their usual order: active ones, then the last ended ones."""
+    """Return at most `limit` jobs to display, in their usual order.
+
+    Active jobs are preferred, then the jobs that were submitted last among the ended ones.
+    """
     ranks = {
         id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
     }
@@ -121,7 +129,7 @@ def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, A
 
 
 def bar(done: int, running: int, total: int, width: int) -> Text:
-    """Return a bar: solid for done, shaded for running; empty for a job without such tasks."""
+    """Return a progress bar: solid for done tasks, shaded for running ones; empty if `total` is 0."""
     if not total:
         return Text("")
     full = width * done // total
@@ -163,7 +171,10 @@ def _use(share: float) -> Text:
 
 
 def _short(attempt: str) -> str:
-    """Return a short name of an attempt, such as `1m3` for `job_0001_m_000003_0`. Other names are not changed."""
+    """Return a short name of an attempt, such as `1m3` for `job_0001_m_000003_0`.
+
+    Names of another form are unchanged. The number of a repeated attempt is appended, as in `1m3'1`.
+    """
     parts = attempt.split("_")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[3].isdigit()):
         return attempt

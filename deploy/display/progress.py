@@ -1,4 +1,4 @@
-"""The display during a simulation: a bar with tasks per second and the time left, or plain lines."""
+"""The display during simulations: bars with tasks per second and the remaining time, or plain lines."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ LINE_EVERY_S = 10.0
 
 
 class RunProgress(Protocol):
-    """Shows the progress and the end of one run. `show` may be called at any rate."""
+    """The display of one simulation run. `show` may be called at any rate."""
 
     def show(self, now_s: float, tasks: int) -> None:
         """Show the virtual time `now_s` and the number of ended attempts."""
         ...
 
     def end(self, now_s: float, tasks: int) -> None:
-        """End the display of the run."""
+        """End the display of the run, given its final virtual time and number of ended attempts."""
         ...
 
 
 class Progress(Protocol):
-    """The display of all runs, of which several may go on at a time."""
+    """The display of several simulation runs, which may run in parallel."""
 
     def begin(self, label: str) -> RunProgress:
-        """Start the display of a run."""
+        """Start and return the display of the run with the name `label`."""
         ...
 
 
 @contextmanager
 def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -> Iterator[Progress]:
-    """Yield a bar if `out` (standard output) is a terminal and `live`, else plain lines. `tasks` is a run's number of
-    tasks."""
+    """Yield progress bars if `live` is True and `out` (default: stdout) is a terminal; else plain lines.
+
+    `tasks` is the number of tasks of each run.
+    """
     stream = out or sys.stdout
     if live and stream.isatty():
         bars = _Bars(tasks, stream)
@@ -50,18 +52,18 @@ def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -
 
 
 class Lines:
-    """Prints a line every few seconds and at the end of each run."""
+    """The display of simulation runs as plain lines: one every few seconds, one at the end of a run."""
 
     def __init__(self, tasks: int, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks, self._out, self._clock = tasks, out, clock
 
     def begin(self, label: str) -> RunLines:
-        """Note the time of the begin."""
+        """Return the display of a new run, which starts now."""
         return RunLines(label, self._tasks, self._out, self._clock)
 
 
 class RunLines:
-    """The lines of a run."""
+    """The plain lines of one simulation run."""
 
     def __init__(self, label: str, tasks: int, out: TextIO, clock: Callable[[], float]) -> None:
         self._label, self._tasks, self._out, self._clock = label, tasks, out, clock
@@ -69,7 +71,7 @@ class RunLines:
         self._last_tasks = 0
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Print a line if the last one is some seconds ago. Its rate is that since the last line."""
+        """Print a line, at most every LINE_EVERY_S seconds, with the rate of tasks since the last line."""
         clock_s = self._clock()
         if clock_s - self._last_s < LINE_EVERY_S:
             return
@@ -83,7 +85,7 @@ class RunLines:
         self._say(now_s, tasks, f"{rate:,.0f} tasks/s{left}")
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Print a line with the speed of the run."""
+        """Print a line with the duration of the run and its mean rate of tasks."""
         took_s = self._clock() - self._began_s
         self._say(now_s, tasks, f"{took_s:.1f} s, {tasks / max(1e-9, took_s):,.0f} tasks/s")
 
@@ -93,7 +95,7 @@ class RunLines:
 
 
 class _Bars:
-    """A bar for each run. Bars of finished runs stay."""
+    """The display of simulation runs as progress bars. The bars of ended runs stay visible."""
 
     def __init__(self, tasks: int, out: TextIO) -> None:
         from rich.console import Console
@@ -112,12 +114,12 @@ class _Bars:
         )
 
     def begin(self, label: str) -> _Bar:
-        """Add a new bar."""
+        """Add and return a bar for the run with the name `label`."""
         return _Bar(self.drawn, self._tasks, label)
 
 
 class _Bar:
-    """The bar of a run."""
+    """The progress bar of one simulation run."""
 
     def __init__(self, drawn: RichProgress, tasks: int, label: str) -> None:
         self._drawn, self._tasks = drawn, tasks
@@ -125,11 +127,11 @@ class _Bar:
         self._row = drawn.add_task(label, total=tasks, rate=0.0, now_s=0.0)
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Move the bar."""
+        """Update the bar with the virtual time `now_s` and the number of ended attempts."""
         rate = tasks / max(1e-9, time.monotonic() - self._began_s)
         self._drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Leave the bar in its last state."""
+        """Stop the bar, which stays visible in its last state."""
         self.show(now_s, tasks)
         self._drawn.stop_task(self._row)

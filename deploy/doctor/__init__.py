@@ -1,1 +1,3 @@
-"""The limits that this host can enforce, and the share of their declared resources that nodes get."""
+"""The command `schedbed doctor`: the limits that this host can enforce, and whether they hold when
+measured.
+"""

@@ -1,5 +1,7 @@
-"""Measurement of whether the nodes of a scenario get their declared resources: on all of them at once, without a
-scheduler."""
+"""Measurement of the resources that a scenario's nodes achieve under load, compared with the declared ones.
+
+All nodes are loaded at the same time, without a scheduler.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ SECONDS = 8.0
 
 
 def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS) -> list[Achieved]:
-    """Start the scenario's nodes, load all of them, and return what they achieved.
+    """Start the scenario's nodes, load all of them, and return the achieved resources.
 
-    One resource after the other is loaded for `seconds` each, since each load also needs CPU; then come transfers and
-    tasks as short as those of a run. Raises BadInput if machines of that kind do not work, RunFailed if one does not
-    start.
+    The resources are loaded one after another for `seconds` each, since each load also needs CPU. Short loads
+    follow: transfers and tasks of the size that a run has. Raises BadInput if machines of that kind do not
+    work on this host, RunFailed if a node does not start.
     """
     with nodes_alone(scenario.cluster, machines) as config:
         try:
@@ -41,7 +43,10 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Prepare a run's configuration to start nodes without Ray and masters. Nothing is left afterwards."""
+    """Prepare and yield a run configuration to start nodes without Ray and without masters.
+
+    Its files are deleted at the end.
+    """
     with machines_ready(machines), scratch() as base:
         config = RunConfig(
             run_id=f"{base.name}-measure",
@@ -61,7 +66,10 @@ def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
 
 @asynccontextmanager
 async def loads_on(config: RunConfig, seconds: float) -> AsyncIterator[Loads]:
-    """Start all nodes of the configuration and yield them ready for loads of about `seconds`."""
+    """Start all nodes of the configuration and yield `Loads` for loads of about `seconds`.
+
+    Stop the nodes at the end.
+    """
     specs = config.cluster.nodes
     machines = [make_machine(config, spec, config.epoch_s) for spec in specs]
     async with connected(machines, specs, config.token, seconds) as loads:
@@ -75,7 +83,7 @@ async def _measure(config: RunConfig, seconds: float) -> list[Achieved]:
 
 
 async def _steady_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each node and resource."""
+    """Return a row for each node and resource, measured with loads of several seconds."""
     stream = f"cooperating attempts, {loads.seconds:g} s stream"
     tests: list[tuple[str, str, Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]]] = [
         ("memory", "an attempt at its limit, one beyond", loads.memory),

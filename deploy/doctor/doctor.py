@@ -1,4 +1,6 @@
-"""Diagnosis of a host: what it can enforce, and whether a scenario fits on it, before a run."""
+"""The report of `schedbed doctor` before a run: the limits that the host can enforce, and the scenario's
+fit.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,18 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.units import format_bytes, format_rate
 
-CONTROL_CORES = 0.3  # what Ray, the masters, the trackers and the agents want beside the tasks
-NODE_BYTES = 30 * 2**20  # a node's agent with its forks: 19 MiB measured, of what they share their part
-MASTERS_BYTES = 700 * 2**20  # Ray itself and the two masters
+CONTROL_CORES = 0.3  # Cores used by Ray, masters, trackers and agents.
+NODE_BYTES = 30 * 2**20  # Memory of a node's agent with its forks; 19 MiB were measured (proportional share).
+MASTERS_BYTES = 700 * 2**20  # Memory of Ray and the two masters.
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the diagnosis. `ok` None is information only."""
+    """A line of the report: a subject and the value found.
+
+    `ok` is True if the scenario fits in this respect, False if it does not (`advice` names the change
+    needed), and None for lines that only inform.
+    """
 
     what: str
     found: str
@@ -41,11 +47,12 @@ def doctor(
     hostile: bool = False,
     save: Path | None = None,
 ) -> None:
-    """Print what the host offers and, with a scenario, whether it fits.
+    """Print the resources of the host and, given a scenario, whether the scenario fits on it.
 
-    `measured`: also whether nodes of that kind get what they are declared. `hostile`: also whether any attempt can
-    get more. `save`: file for the measurements. Raises RunFailed if a limit does not hold, BadInput if machines of
-    that kind do not work.
+    `measured`: also measure whether nodes of the kind `machines` achieve their declared resources. `hostile`:
+    also measure whether any attempt can get more than its limits. `save`: file for the measurements. Raises
+    RunFailed if the scenario does not fit or a limit does not hold, BadInput if machines of that kind do not
+    work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -74,7 +81,10 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return the findings about the host, and what enforces the limits of process machines on it."""
+    """Return lines about the host's resources, and about how limits of process machines are enforced on it.
+
+    `engine` describes the Docker engine, if there is one.
+    """
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
     memory = f"cgroup v{groups} and RLIMIT_DATA" if probe.cgroup_memory else "RLIMIT_DATA"
@@ -94,7 +104,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return each resource that the scenario needs from the host, compared with what there is."""
+    """Return a line for each resource that compares the scenario's need with the host's supply."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

@@ -1,6 +1,7 @@
-"""A check that the host had spare CPU time: else an attempt that got little CPU was not held back by its limit.
+"""A check that the host had spare CPU time during a measurement.
 
-The measuring thread has priority over the work it measures.
+Without spare time, a low CPU rate of an attempt does not show that a limit was enforced. The measuring thread
+gets priority over the work that it measures.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-IDLE_LEAST = 0.1  # of all cores' time
+IDLE_LEAST = 0.1  # Least idle share of all cores' time on a host with spare time.
 STEAL_MOST = 0.02
-TOLD_S = 0.3  # of all cores' time, in ticks of 10 ms
-AHEAD = -15  # of a thread's niceness; needs root
+TOLD_S = 0.3  # Least time of all cores in a measurement: the counters advance in ticks of 10 ms.
+AHEAD = -15  # Niceness of the measuring thread; needs root.
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostClock:
-    """The time of all cores together since boot: total, idle, and stolen by other machines on the same hardware."""
+    """The CPU time of all cores together since boot: total, idle, and stolen by other virtual machines."""
 
     total_s: float
     idle_s: float
@@ -29,7 +30,7 @@ class HostClock:
 
     @classmethod
     def read(cls, stat: Path = Path("/proc/stat")) -> HostClock:
-        """Return the kernel's current counts."""
+        """Return the kernel's current counters, from `/proc/stat`."""
         user, nice, system, idle, wait, irq, soft, steal = (
             int(ticks) * TICK_S for ticks in stat.read_text().split(maxsplit=9)[1:9]
         )
@@ -38,11 +39,11 @@ class HostClock:
 
     @property
     def busy_s(self) -> float:
-        """Return the seconds in which cores worked, or were taken by other machines on the same hardware."""
+        """Return the CPU seconds that were not idle, stolen time included."""
         return self.total_s - self.idle_s
 
     def busy_until(self, now: HostClock) -> str:
-        """Return a text that says how busy the host was until `now`; empty if it had time to spare."""
+        """Return a text about the host's load from this reading until `now`; empty if CPU time was spare."""
         total_s = now.total_s - self.total_s
         if total_s < TOLD_S:
             return ""
@@ -54,8 +55,10 @@ class HostClock:
 
 @contextlib.contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """Give this thread priority over all others, as far as permitted, so that the measuring thread does not wait
-    for the measured work."""
+    """Give this thread a higher priority in the block, if permitted.
+
+    The measuring thread then does not wait for the work that it measures.
+    """
     thread = threading.get_native_id()
     before = os.getpriority(os.PRIO_PROCESS, thread)
     with contextlib.suppress(PermissionError):

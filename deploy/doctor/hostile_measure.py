@@ -1,4 +1,4 @@
-"""Runs uncooperative attempts on a scenario's first nodes, one kind at a time, and measures what they get."""
+"""Runs uncooperative attempts on a scenario's first nodes, kind by kind, and measures their resource use."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from schedbed.tasks.specs import AttemptSpec, Cost
 HOSTILE_NODES = 3
 HOSTILE_S = 4.0
 LOOK_S = 0.1
-CPU_LOOK_S = 0.02  # near a quota's period, so that a line through many readings evens it out
-PATIENCE_S = 20.0  # beyond the program's own time
+CPU_LOOK_S = 0.02  # Close to a quota's period, so that the fitted line averages over periods.
+PATIENCE_S = 20.0  # Wait for an end in addition to the program's own duration.
 KILLED_S = 10.0
-LIVES_S = 15.0  # until a node that lives has said so
-SETTLE_S = 3.0  # a killed process under a small quota takes a while to end
-DISK_TIMES, DISK_MOST_BYTES = 8, 2**30  # of the declared rate, where nothing holds an attempt
+LIVES_S = 15.0  # Longest wait for a heartbeat of a live node.
+SETTLE_S = 3.0  # A killed process with a small quota needs time to end.
+# Limits of the data written where no limit is enforced: 8 times the declared rate.
+DISK_TIMES, DISK_MOST_BYTES = 8, 2**30
 
 TIMES = {
     "memory": 0.4,
     "processes": 0.7,
     "disk": 1.5,
-}  # the seconds: of two no rate is wanted, a disk moves in lumps
+}  # Factors on the duration: no rate is needed for the first two, and disk traffic is uneven.
 
 Say = Callable[[str], None]
 
@@ -53,9 +54,12 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start up to three nodes and try each limit of the first for about `seconds`. `say` gets progress messages.
+    """Start up to three nodes, and try to exceed each limit of the first node for about `seconds`.
 
-    Raises BadInput if machines of that kind do not work, RunFailed if one does not start.
+    Return the results.
+
+    `say` is called with progress messages. Raises BadInput if machines of that kind do not work on this host,
+    RunFailed if a node does not start.
     """
     cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
     with nodes_alone(cluster, machines) as config:
@@ -88,13 +92,16 @@ class _Attempt:
 
 
 class _Run:
-    """A trial on the first of the nodes, from its launch to its row."""
+    """One hostile trial, run on the first of the nodes.
+
+    The other nodes may run helpers, such as a sender of data.
+    """
 
     def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
         self._trial = trial
         self._seconds = seconds
         self._node = nodes[0]
-        self._job = f"job_{secrets.token_hex(4)}"  # unique on the host, where others may try the same
+        self._job = f"job_{secrets.token_hex(4)}"  # Unique, since others may run the same test on this host.
         self._port = _free_port()
         helpers = nodes[1 : 1 + trial.helpers]
         node = self._node.spec
@@ -107,7 +114,7 @@ class _Run:
         ]
 
     async def row(self) -> LimitRow:
-        """Run the trial and return its judged row."""
+        """Run the trial and return its result with a verdict."""
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = Witness(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
@@ -138,14 +145,16 @@ class _Run:
             "size_bytes": sizes.get(self._trial.resource, 0),
             "peer": self._peer,
             "port": self._port,
-            # Only what has ended as attempts do shows that memory was stopped, not merely a child of it.
+            # The attempt itself must end, not only a child, to show that the memory limit works.
             "vanish": self._trial.resource != "memory",
         }
         spec = probe(node.spec, self._job, number, Cost(), None)
         return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
 
     async def _reports(self) -> dict[str, Message]:
-        """Return how each attempt ended, by its name. Attempts that do not end in time are killed."""
+        """Return the end report of each attempt, by attempt id. Attempts that do not end in time are
+        killed.
+        """
         attempts = [*self._tried, *self._helping]
         found: dict[str, Message] = {}
         reason = "it did not end by itself"
@@ -163,16 +172,19 @@ class _Run:
 
     @staticmethod
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
-        """Read the node's reports, of whichever attempt, until there is one of this attempt."""
+        """Read the reports of the attempt's node until `found` has a report of this attempt.
+
+        Reports of other attempts are stored in `found` as well.
+        """
         while attempt.spec.attempt not in found:
             try:
                 report = await asyncio.wait_for(attempt.node.reports.get(), LOOK_S)
             except TimeoutError:
-                continue  # another attempt of the node may have taken it
+                continue  # A concurrent call for another attempt may have read the report.
             found[report["attempt"]] = report
 
     async def _lives(self) -> bool:
-        """Return whether the node still reports its state."""
+        """Return whether the node's machine is alive and still sends heartbeats."""
         self._node.beats.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):
@@ -181,7 +193,7 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.beats)
 
     async def _left_behind(self, witness: Witness) -> int:
-        """Wait a moment for the attempts' processes to end, kill the others, and return the number of these."""
+        """Wait for the attempts' processes to end. Kill those that do not, and return their number."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)

@@ -1,4 +1,4 @@
-"""Display and storage of what each limit gives to cooperating and to uncooperative code."""
+"""Display and storage of measured limits: the resources that cooperating and uncooperative attempts get."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from schedbed.tasks.units import format_bytes, format_rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsFile:
-    """The rows of one `schedbed doctor --measure --hostile`, with the host, the date and the command."""
+    """The file of measured limits: rows of one `schedbed doctor --measure --hostile`, host, date, command."""
 
     machines: str
     date: str
@@ -32,7 +32,7 @@ class LimitsFile:
 
     @classmethod
     def measured_now(cls, scenario: str, machines: str, rows: Sequence[LimitRow]) -> LimitsFile:
-        """Return a file of rows that this process has just measured."""
+        """Return the content of a new file, with rows that were measured on this host today."""
         host = describe_host()
         return cls(
             machines=machines,
@@ -44,12 +44,15 @@ class LimitsFile:
 
     @classmethod
     def load(cls, path: Path) -> LimitsFile:
-        """Return the content of a file. Raises TypeError if a key is missing or unknown."""
+        """Return the content of the JSON file at `path`. Raises TypeError if a key is missing or unknown."""
         content = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**content, "rows": [LimitRow(**row) for row in content["rows"]]})
 
     def save(self, path: Path) -> None:
-        """Write the file, one row per line, so that a new measurement gives a readable diff. Raises BadInput."""
+        """Write the JSON file, with one result per line for readable diffs.
+
+        Raises BadInput if the file cannot be written.
+        """
         content = asdict(self)
         rows = ",\n".join(f"  {json.dumps(row)}" for row in content.pop("rows"))
         head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in content.items())
@@ -60,7 +63,7 @@ class LimitsFile:
 
 
 def cooperating_rows(found: Sequence[Achieved], nodes: Sequence[NodeSpec]) -> list[LimitRow]:
-    """Return a row for each resource and load: of the node that is furthest from its declared value."""
+    """Return a row for each resource and load, with the node that deviates most from its declared value."""
     specs = {node.node: node for node in nodes}
     worst: dict[tuple[str, str], Achieved] = {}
     for each in found:
@@ -87,7 +90,10 @@ def _cooperating(each: Achieved, allowed: float) -> LimitRow:
 
 
 def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
-    """Print what uncooperative attempts got. Raises RunFailed if a limit that claims to hold for them does not."""
+    """Print the resources that uncooperative attempts got.
+
+    Raises RunFailed if a limit that claims to hold for any code does not hold, or could not be tested.
+    """
     node = rows[0].node if rows else ""
     console.print(f"\nAttempts that do not cooperate, on {node}, by the kernel's counters")
     lines: list[str] = []
@@ -114,7 +120,7 @@ def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
 
 
 def amounts(row: LimitRow) -> tuple[str, str]:
-    """Return declared and achieved values as text."""
+    """Return the declared and the achieved value of a row as texts with units."""
     declared = "nothing" if row.declared is None else _shown(row.resource, row.declared)
     return declared, "not seen" if row.achieved is None else _shown(row.resource, row.achieved)
 

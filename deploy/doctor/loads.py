@@ -1,4 +1,6 @@
-"""Loads that test whether nodes get their declared resources: attempts launched on agents without a scheduler."""
+"""Loads that test whether nodes achieve their declared resources: attempts run on agents without a
+scheduler.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,21 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.specs import AttemptSpec, BlockRange, Cost, TaskKind, task_id
 
 BLOCK_BYTES = 8 * 2**20
-ROOM_BYTES = 24 * 2**20  # an attempt needs some for itself
-BEYOND_BYTES = 4 * 2**20  # it may have given back a part of what it held at the start
+ROOM_BYTES = 24 * 2**20  # Memory that an attempt needs for its interpreter.
+BEYOND_BYTES = 4 * 2**20  # An attempt may have freed memory that it held at its start.
 WARM_S = 1.5
 READ_S = 0.03
-PATIENCE_S = 30.0  # until each node has said how it is
-PATIENCE = 12  # times the seconds that a load should take
+PATIENCE_S = 30.0  # Longest wait for a heartbeat of each node.
+PATIENCE = 12  # Factor on the expected duration of a load.
 
 Message = dict[str, Any]
 Ratios = dict[str, FittedRate]
-"""Achieved over declared, by node."""
+"""Achieved rate divided by declared rate, by node name."""
 
 
 @dataclass
 class LoadedNode:
-    """A running machine, with the control connection that a TaskTracker would hold."""
+    """A running node with the control connection to its agent, which a TaskTracker holds during a run."""
 
     spec: NodeSpec
     machine: Machine
@@ -46,10 +48,10 @@ class LoadedNode:
     reports: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     beats: list[Message] = field(default_factory=list)
     cpu_counts: list[tuple[float, float]] = field(default_factory=list)
-    """Readings of what the kernel has counted: (time in s, core-seconds)."""
+    """Readings of the kernel's counter of CPU time: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
-        """Sort the agent's messages until its connection ends."""
+        """Sort the agent's messages into `reports` and `beats` until its connection ends."""
         async for message in self.socket:
             said = message.json()
             if said["type"] == "ended":
@@ -58,27 +60,29 @@ class LoadedNode:
                 self.beats.append(said["usage"])
 
     def count_cpu(self) -> None:
-        """Take a reading of the CPU time, if the kernel counts it."""
+        """Record the node's CPU time in `cpu_counts`, if the kernel counts it."""
         if (used_s := self.machine.totals().cpu_s) is not None:
             self.cpu_counts.append((time.monotonic(), used_s))
 
     def cpu_ratio(self) -> FittedRate:
-        """Return achieved over declared CPU by the readings, else by the agent's own figures."""
+        """Return achieved CPU divided by declared CPU, from `cpu_counts`, else from the agent's
+        heartbeats.
+        """
         if len(self.cpu_counts) >= LEAST_READINGS:
             return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
         return FittedRate(mean(beat["cpu_util"] for beat in self.beats))
 
     async def send(self, type_: str, **message: Any) -> None:
-        """Send a message to the agent."""
+        """Send a JSON message of the type `type_` to the agent."""
         await self.socket.send_json({"type": type_, **message})
 
 
 Work = tuple[LoadedNode, Cost, LoadedNode | None]
-"""An attempt: where it runs, what it does, and the node whose block it reads."""
+"""An attempt: its node, its cost, and the node whose block it reads."""
 
 
 class Loads:
-    """Puts nodes under one kind of load at a time, each for about `seconds`."""
+    """Puts nodes under load: one kind of load at a time, each for about `seconds`."""
 
     def __init__(self, nodes: Sequence[LoadedNode], session: aiohttp.ClientSession, seconds: float) -> None:
         self.nodes = list(nodes)
@@ -92,11 +96,14 @@ class Loads:
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
-        """Return the node after each, by name: in a ring all nodes send and receive at once."""
+        """Return the successor of each node in a ring, by name.
+
+        In network tests each node reads from its successor, so all nodes send and receive.
+        """
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
-        """Tell the nodes about each other and store a block on each."""
+        """Send the nodes each other's addresses, and store a block on each node."""
         urls = {node.spec.node: node.hello.url for node in self.nodes}
         racks = {node.spec.node: node.spec.rack for node in self.nodes}
         for node in self.nodes:
@@ -106,7 +113,7 @@ class Loads:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return the CPU rate of one attempt per node, relative to one emulated core."""
+        """Return each node's CPU rate for a single attempt, divided by the speed of one emulated core."""
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
@@ -114,8 +121,11 @@ class Loads:
         }
 
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return the CPU rate of nodes with twice as many attempts as cores, by the kernel's counter, else by the
-        agent's."""
+        """Return each node's achieved CPU rate divided by its declared rate.
+
+        Each node runs twice as many attempts as it has cores. The kernel's counter is used if there is one,
+        else the agent's.
+        """
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
         await asyncio.sleep(WARM_S)
@@ -133,7 +143,10 @@ class Loads:
         return found
 
     async def disk(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return the disk rate of a reader of a local block and a writer of a map output on each node together."""
+        """Return each node's achieved disk rate divided by its declared rate.
+
+        One attempt reads a local block while another attempt writes a map output.
+        """
         work = []
         for node in nodes:
             half = int(node.spec.disk_bps * self.seconds / 2)
@@ -147,10 +160,11 @@ class Loads:
         return found
 
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return the network rate of nodes that read the block of the next one, with an attempt on each core.
+        """Return each node's achieved network rate divided by the rate that is possible.
 
-        A single attempt may lack CPU for it. With all nodes busy each sends and receives at its full rate, or that of
-        a slower node that it reads from.
+        Each node reads the block of its successor with an attempt on each core, since a single attempt may
+        lack CPU for the full rate. All nodes are busy, so each node sends and receives at its full rate, or
+        at that of a slower successor.
         """
         sources = self.next_of()
         work, rates = [], {}
@@ -168,10 +182,11 @@ class Loads:
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return 1 for nodes on which an attempt gets its declared memory, and only an attempt that exceeds it dies;
-        else what it got.
+        """Return 1 for each node whose memory limit holds, and a value above or below 1 for other nodes.
 
-        Two attempts run at the same time: one holds nearly its limit, and one asks for more than its own.
+        Two attempts run at the same time on each node. The first holds nearly its limit and must succeed; the
+        second exceeds its limit and must die. The value is below 1 if the first failed, above 1 if the second
+        survived.
         """
         launched = []
         for node in nodes:
@@ -189,7 +204,7 @@ class Loads:
         return found
 
     def _count_cpu(self, nodes: Sequence[LoadedNode]) -> None:
-        """Take readings of all nodes for the seconds of a load."""
+        """Record the CPU time of all nodes every READ_S seconds for the duration of a load."""
         with ahead_of_others():
             end_s, rounds = time.monotonic() + self.seconds, 0
             while time.monotonic() < end_s or rounds < LEAST_READINGS:
@@ -210,7 +225,11 @@ class Loads:
     async def launch(
         self, work: Sequence[Work], hold_mib: Sequence[int] = ()
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
-        """Launch an attempt per entry, all at once. The third item names the node whose block is read."""
+        """Launch an attempt for each entry of `work` at once. Return the attempts with their nodes.
+
+        The third item of an entry names the node whose block is read. `hold_mib` is the memory to hold, per
+        attempt.
+        """
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
         launched = []
@@ -223,7 +242,10 @@ class Loads:
         return launched
 
     async def reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
-        """Return the reports of all launched attempts, in that order. Their files on the nodes are removed."""
+        """Wait for all launched attempts to end.
+
+        Return their reports in the same order, and delete the attempts' files.
+        """
         reports: dict[str, Message] = {}
         async with asyncio.timeout(PATIENCE * self.seconds + 60):
             for node, _ in launched:
@@ -235,12 +257,15 @@ class Loads:
 
 
 def _span_s(reports: Sequence[Message]) -> float:
-    """Return the seconds from the first start to the last end."""
+    """Return the seconds from the first start to the last end of the reported attempts."""
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """Return a synthetic map of that cost for the node. It reads the block of node `source`."""
+    """Return the specification of a synthetic map with this cost for the node.
+
+    The map reads the block stored on the node `source`, or nothing if it is None.
+    """
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(
         attempt=f"{task}_0",
@@ -267,8 +292,10 @@ def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None)
 async def connected(
     machines: Sequence[Machine], specs: Sequence[NodeSpec], token: str, seconds: float
 ) -> AsyncIterator[Loads]:
-    """Start the machines concurrently, yield them ready for loads, and stop them at the end. Errors of machines are
-    raised."""
+    """Start the machines concurrently, yield loads on their nodes, and stop the machines at the end.
+
+    Raises the errors of machines that do not start.
+    """
     listening: list[asyncio.Task[None]] = []
     try:
         hellos = await asyncio.gather(*(machine.start() for machine in machines))

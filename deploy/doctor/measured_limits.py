@@ -1,4 +1,4 @@
-"""All measurements of `schedbed doctor --measure` and `--hostile`, and their verdict."""
+"""The sequence of measurements of `schedbed doctor --measure` and `--hostile`, with printing and saving."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def measure_limits(
     hostile_s: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> None:
-    """Measure, print and `save` everything requested, and then raise RunFailed for limits that do not hold.
+    """Run the requested measurements, print and save them, and raise RunFailed if a limit does not hold.
 
-    Each load takes about `seconds`, each of the hostile trials `hostile_s`. Raises BadInput if machines of that kind
-    do not work, or the file cannot be written.
+    Each load takes about `seconds`, each hostile trial about `hostile_s`. Raises BadInput if machines of that
+    kind do not work on this host, or the file cannot be written.
     """
     nodes, problems = scenario.cluster.nodes, list[str]()
     console.print(f"Measuring {len(nodes)} nodes, one to two minutes ...")

@@ -1,4 +1,4 @@
-"""Effects of a policy on a scenario's nodes that a user would not expect."""
+"""Warnings about policies that leave cores of a scenario's nodes idle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
-    """Yield a sentence for each policy under which nodes will be idle. Users' own policies are not checked."""
+    """Yield a sentence for each policy of the scenario under which nodes run only one task at a time.
+
+    Users' own policies are not checked.
+    """
     for choice in scenario.policies:
         reserved = _reserved_cores(choice)
         if reserved is None:
@@ -27,7 +30,7 @@ def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
 
 
 def _reserved_cores(choice: PolicyChoice) -> int | None:
-    """Return the cores that FGCS reserves for daemons on each node; None for another admission."""
+    """Return the number of cores that FGCS admission reserves for daemons on each node; None for others."""
     if choice.make is not None or is_policy_file(choice.spec):
         return None
     policy = choice.build(scale=1.0, store="none")

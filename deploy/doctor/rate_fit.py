@@ -1,8 +1,9 @@
-"""The rate of growth of a running total, by a line fitted to many readings, with its resolution.
+"""The rate at which a counter grows: the slope of a line through many readings, with its resolution.
 
-A limit gives its amount in lumps: a quota each period, a bucket that fills. Two readings differ by a lump more or
-less at either end of the time between them, and by what came before the limit was applied: in 1.5 s of 0.1 host core
-launching alone is 3%. The line excludes the begin, and the effect of lumps is its resolution.
+Enforced limits grant their amount in lumps: a quota in each period, a token bucket when it fills. The
+difference of two readings is therefore off by up to one lump at each end. It also contains the time before
+the limit was applied: in 1.5 s at 0.1 host cores, launching a process alone accounts for 3%. A fitted line
+leaves out the beginning, and its resolution shows the effect of the lumps.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, linear_regression
 
-WARM_S = 1.0  # what a limit may bank is spent by then
-WARM_SHARE = 0.25  # of what is shorter
-LEAST_S, LEAST_READINGS = 0.5, 5  # of a line
-BEGUN = 0.02  # of all that was counted: what comes before and after is not the work itself
-ERRORS, FEW = 2.0, 3.5  # standard errors of the slope, in which it lies 19 times of 20: Student's t, nearly
+WARM_S = 1.0  # Capacity that a limit has saved is used up by this time.
+WARM_SHARE = 0.25  # Share of the time that is left out instead, if shorter.
+LEAST_S, LEAST_READINGS = 0.5, 5  # Least duration and number of readings for a fitted line.
+BEGUN = 0.02  # Share of the growth at each end that is not part of the work.
+# 95% confidence in standard errors is about ERRORS + FEW / degrees of freedom (Student's t).
+ERRORS, FEW = 2.0, 3.5
 ALIKE_MOST = 0.95
 
 Series = Sequence[tuple[float, float]]
-"""Readings of a running total: (time in s, value)."""
+"""Readings of a counter: (time in s, value)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate per second, and its possible error (`resolution`), which is 0 if the rate is a lower bound."""
+    """A rate per second with its possible error (`resolution`), which is 0 if the rate is a lower bound."""
 
     per_s: float
     resolution: float = 0.0
 
     def times(self, factor: float) -> FittedRate:
-        """Return the rate in another unit."""
+        """Return the rate multiplied by `factor`, for example to change its unit."""
         return FittedRate(self.per_s * factor, self.resolution * factor)
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate of a running total while it grows; None if it does not.
+    """Return the rate of a counter while it grows; None if it does not grow.
 
-    Growth that is over at once is counted whole, so the rate is a lower bound.
+    If the growth is too short to fit a line, the rate is the whole growth divided by its time, a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:
@@ -55,10 +57,10 @@ def steady_rate(series: Series) -> FittedRate | None:
 
 
 def fit_rate(series: Series) -> FittedRate:
-    """Return the slope of the line through at least three readings.
+    """Return the slope of the line through at least three readings, with its resolution.
 
-    If lumps last longer than the time between readings, consecutive readings deviate to the same side; the number of
-    independent readings is reduced accordingly.
+    If lumps last longer than the time between readings, consecutive readings deviate to the same side. The
+    number of independent readings is reduced accordingly.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

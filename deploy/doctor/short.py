@@ -1,4 +1,4 @@
-"""Loads as short as tasks: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU time."""
+"""Loads as short as tasks: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from schedbed.tasks.specs import Cost
 
 MEGABYTE = 10**6
 SIZES = tuple(megabytes * MEGABYTE for megabytes in (1, 2, 4, 8, 16))
-REPEATS = 3  # of which the median counts
-PAUSE_S = 0.3  # before each, so that an idle bucket would have banked something
+REPEATS = 3  # Number of measurements, of which the median is used.
+PAUSE_S = 0.3  # Pause before each load: an idle bucket must not save capacity.
 TRANSFER_TOLERANCE = 0.10
 TASK_TOLERANCE = 0.02
-TASK_CPU_S = 1.0  # emulated
+TASK_CPU_S = 1.0  # Emulated core-seconds.
 CPU_SHARE = 0.4
-START_S = 0.003  # of an attempt that does nothing: files made, renamed and reported, which no limit holds
+START_S = 0.003  # Duration of an empty attempt (files and reports), which no limit applies to.
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A kind of transfer: its name, its resource, and the work of an attempt that does it."""
+    """A kind of transfer: its name, the resource that limits it, and whether it is local to a node."""
 
     name: str
     resource: str
     local: bool
 
     def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
-        """Return the attempt on a node that moves `size` bytes. Remote reads come from `source`."""
+        """Return the work of an attempt on `node` that moves `size` bytes. Remote reads come from
+        `source`.
+        """
         if self.name == "write":
             return node, Cost(write_bytes=size), None
         return node, Cost(read_bytes=size), node if self.local else source
 
     def rate_bps(self, node: LoadedNode, source: LoadedNode) -> float:
-        """Return the rate that limits the transfer."""
+        """Return the declared rate in bytes/s that limits the transfer."""
         if self.local:
             return node.spec.disk_bps
         return min(node.spec.network_bps, source.spec.network_bps, source.spec.disk_bps)
@@ -48,8 +50,10 @@ KINDS = (Transfer("read", "disk", True), Transfer("write", "disk", True), Transf
 
 
 async def short_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each kind and size, of the node that is furthest from its rate, with all nodes transferring at
-    once."""
+    """Return a row for each kind of transfer and each size, and one for short tasks.
+
+    All nodes transfer at the same time; a row shows the node that deviates most from its declared rate.
+    """
     rows = [_worst(await _tasks(loads))]
     for kind in KINDS if len(loads.nodes) > 1 else KINDS[:2]:
         for size in SIZES:
@@ -59,7 +63,7 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 
 
 async def _tasks(loads: Loads) -> list[Achieved]:
-    """Return rows of one attempt of `TASK_CPU_S` per node."""
+    """Return a row for each node, measured with one attempt of `TASK_CPU_S` seconds of CPU time per node."""
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
     before = HostClock.read()
     took = await _took(loads, work)
@@ -79,10 +83,10 @@ async def _tasks(loads: Loads) -> list[Achieved]:
 
 
 async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
-    """Return rows of one attempt per node that moves `size` bytes: its rate over the declared one.
+    """Return a row for each node: the rate of an attempt that moves `size` bytes, over the declared rate.
 
-    Some of an attempt's CPU time passes before its first byte. If one emulated core takes more than `CPU_SHARE` of
-    the transfer's time for that, the row says so and is not judged.
+    An attempt needs CPU time before its first byte. If that takes more than the share `CPU_SHARE` of the
+    transfer's time on one emulated core, the row says so and gets no verdict.
     """
     sources = loads.next_of()
     before = HostClock.read()
@@ -101,7 +105,7 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run the attempts `REPEATS` times. Return the reports of each."""
+    """Run the attempts of `work` `REPEATS` times. Return a list of reports for each attempt."""
     made: list[list[Message]] = []
     for _ in range(REPEATS):
         await asyncio.sleep(PAUSE_S)

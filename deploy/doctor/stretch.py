@@ -1,4 +1,6 @@
-"""The stretch (real seconds per emulated second): from the scenario, or the least at which this host keeps up."""
+"""The stretch (real seconds per emulated second): given by the scenario, or the least that this host
+needs.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,15 @@ from schedbed.cluster.spec import ClusterSpec
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.errors import BadInput
 
-CPU_SHARE = (
-    0.7  # of the host's cores, for nodes that are all busy: the rest is the emulation's own and the host's
-)
+CPU_SHARE = 0.7  # Share of the host's cores for busy nodes; the emulation and the host need the others.
 STEP = 0.1
 
 
 def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
-    """Return the least stretch, at least 1, at which a host of `cores` cores provides what the nodes declare
-    together.
+    """Return the least stretch, at least 1, at which a host provides all resources declared by the nodes.
 
-    `disk_bps` is the rate at which its disk writes, bytes/s; None if not measured. With `limits: off` it is 1.
+    The host has `cores` cores, and its disk writes `disk_bps` bytes/s (None if not measured). For a cluster
+    with `limits: off` the stretch is 1.
     """
     if cluster.limits == "off":
         return 1.0
@@ -33,7 +33,9 @@ def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) ->
 
 
 def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return the scenario with its rates in real seconds, by `cluster.stretch`."""
+    """Return the scenario with rates and heartbeat interval converted to real seconds by
+    `cluster.stretch`.
+    """
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
     heartbeat_s = cluster.heartbeat_s * stretch
@@ -42,8 +44,10 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with a number for `stretch: auto` or `adaptive`, measured on this host. Raises BadInput
-    with other hosts."""
+    """Return the scenario with `stretch: auto` or `adaptive` replaced by a number measured on this host.
+
+    Raises BadInput if `address` is given, since only this host can be measured.
+    """
     if not scenario.auto_stretch:
         return scenario
     if address is not None:

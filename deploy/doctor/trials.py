@@ -1,4 +1,4 @@
-"""Attacks of uncooperative attempts on each limit of a node, and the judgment of what they got."""
+"""Attacks by uncooperative attempts on each limit of a node, and the verdicts on their results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HOLDS, BREAKS, TRUSTING, UNTRIED, UNLIMITED = (
     "no limit",
 )
 TOO_MUCH = {"cpu": 0.03, "disk": 0.05, "network": 0.05}
-"""How far beyond what was declared an attempt may come, as a share, where the limit claims to hold for any code."""
-LEAST = 0.5  # of the declared amount: an attempt that got less did not test the limit
+"""Tolerated excess over the declared amount, as a share, if a limit claims to hold for any code."""
+LEAST = 0.5  # An attempt that got less than this share did not test the limit.
 WANTED_BYTES = 400 * 2**20
 HELD_ROOM_BYTES = (
     64 * 2**20
-)  # an attempt's interpreter and what its group may hold beside it, above its memory
+)  # Memory for the interpreter and the control group's other uses, in addition to the limit.
 TOO_CLOSE = "it got too much, but"
 OVER_MEMORY = "over its memory limit"
 UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes/s", "processes": "processes"}
@@ -29,10 +29,11 @@ UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileTrial:
-    """An attack on a limit.
+    """An attack on one limit of a node.
 
-    `program` is what each of `count` attempts on the node runs (0: one per slot). `counter` is what the witness
-    counts. `helper` is what each other node runs meanwhile.
+    `program` is the name of the attack that each of `count` attempts on the node runs (0: one attempt per
+    slot). `counter` is the counter that is measured. `helper` is the program that each of `helpers` other
+    nodes runs meanwhile.
     """
 
     program: str
@@ -99,9 +100,10 @@ TRIALS: Sequence[HostileTrial] = (
 class TrialSeen:
     """The observations of a trial.
 
-    `achieved` is measured by the kernel's counters, with the `resolution` of the measurement, and the `witness` that
-    counted it; None if none did. Then how the first attempt ended, whether the node lives, and the host's own limit
-    on processes.
+    `achieved` is the value of the kernel's counter, `resolution` its possible error, and `witness` the name
+    of the counter; `achieved` is None if no counter was available. `state` and `reason` tell how the first
+    attempt ended, `node_lives` whether the node is alive, `pids_limit` the host's own limit on processes, and
+    `left_behind` the number of processes that outlived the attempts.
     """
 
     achieved: float | None
@@ -116,10 +118,10 @@ class TrialSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit with what one kind of code got of it.
+    """A limit, and the amount of the resource that one kind of code (cooperating or hostile) achieved.
 
-    Values are in the unit of `UNITS`. `resolution` is the possible error of `achieved`, given how short the
-    measurement was.
+    Values are in the unit of `UNITS`. `resolution` is the possible error of `achieved`, which is larger for
+    short measurements.
     """
 
     node: str
@@ -136,17 +138,17 @@ class LimitRow:
 
     @property
     def fails(self) -> bool:
-        """Return whether a limit that claims to hold does not, or could not be tested."""
+        """Return whether the verdict is that a limit does not hold, or could not be tested."""
         return self.verdict in (BREAKS, UNTRIED)
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the enforcement of a limit claims to hold for any code, not only for cooperating code."""
+    """Return whether the mechanism `by` claims to limit any code, and not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return how much of the resource the tried attempts may have together. No number of processes is declared."""
+    """Return the amount of the resource that the attempts of the trial may use together; 0 for processes."""
     if trial.resource == "processes":
         return 0.0
     if trial.resource == "cpu" and trial.count == 1:
@@ -155,8 +157,11 @@ def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
 
 
 def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
-    """Return the row of a trial on a node whose resource is enforced by `by`. `most_processes` is the total that a
-    fork bomb makes."""
+    """Return the result row of a trial, with its verdict.
+
+    `by` names the mechanism that enforces the limit on the node. `most_processes` is the number of processes
+    that a fork bomb creates.
+    """
     allowed: float | None = declared_of(trial, node)
     if trial.resource == "processes":
         allowed = None if seen.pids_limit is None else float(seen.pids_limit)

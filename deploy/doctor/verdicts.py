@@ -1,4 +1,4 @@
-"""The table of declared and achieved resources of nodes: one row per measured limit, with the load that tested it."""
+"""The table of declared and achieved resources of nodes: one row per measured limit, with the load used."""
 
 from __future__ import annotations
 
@@ -13,46 +13,52 @@ from schedbed.deploy.failures import RunFailed
 from schedbed.tasks.units import format_bytes, format_rate
 
 TOLERANCE = {"cpu": 0.03, "disk": 0.05, "network": 0.05, "memory": 0.0}
-"""How far a node may be off, as a share of what is declared, while a load lasts for seconds."""
+"""Tolerated relative error of the achieved amount under loads of several seconds."""
 
 
 HOST_BUSY = "host busy"
-"""The verdict on what got too little while the host had none to spare."""
+"""The verdict on a rate that is too low while the host has no spare CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Achieved:
-    """A resource of one node under one load. `ratio`: achieved over declared. `by`: what enforces it."""
+    """The achieved amount of one resource of a node under one load.
+
+    `ratio` is the achieved amount divided by the declared one, and `by` names the mechanism that enforces the
+    limit.
+    """
 
     node: str
     resource: str
     ratio: float
     by: str
     load: str
-    """What was really tested, in a few words."""
+    """A short description of the load."""
     tolerance: float | None
-    """None where something other than this limit decides: the row only informs."""
+    """None if something other than the limit determines the rate: the row has no verdict."""
     resolution: float = 0.0
-    """By how much the ratio may be wrong, as the time was as short as it was."""
+    """The possible error of the ratio, due to the short time of measurement."""
     busy: str = ""
-    """How busy the host was meanwhile, where it had no CPU time to spare."""
+    """A text about the host's load if it had no spare CPU time; else empty."""
 
     @property
     def error(self) -> float:
-        """Return the relative error of the achieved rate."""
+        """Return the relative error of the achieved rate, negative if it is too low."""
         return self.ratio - 1
 
     @property
     def holds(self) -> bool:
-        """Return whether the error is within the tolerance and resolution. A lack on a busy host is not the limit's
-        fault."""
+        """Return whether the error is within tolerance and resolution; True for rows without a tolerance.
+
+        A low rate on a busy host also counts as within, since the limit is not the cause.
+        """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True
         return self.error < 0 and bool(self.busy)
 
     @property
     def verdict(self) -> str:
-        """Return the text of the table's last column."""
+        """Return the verdict as shown in the table: "holds", "does not hold", "host busy" or "not judged"."""
         if self.tolerance is None:
             return "not judged"
         if self.busy and self.error < -self.tolerance:
@@ -61,12 +67,12 @@ class Achieved:
 
 
 def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
-    """Return the memory in bytes of each of the attempts, two of which a node must hold."""
+    """Return the memory in bytes of one test attempt, at most half of the node's, since two run at once."""
     return min(at_most_bytes, node.memory_bytes // 2)
 
 
 def declared(node: NodeSpec, resource: str) -> float:
-    """Return the declared value of a node, in cores, bytes/s or (for an attempt) bytes."""
+    """Return the declared value of a node's resource, in cores or bytes/s; for memory, bytes per attempt."""
     return {
         "cpu": node.cpu_rate,
         "disk": node.disk_bps,
@@ -76,7 +82,7 @@ def declared(node: NodeSpec, resource: str) -> float:
 
 
 def show(found: Sequence[Achieved], nodes: Sequence[NodeSpec], console: Console) -> None:
-    """Print the table in the order of `found`. Raises RunFailed if a row is outside its tolerance."""
+    """Print the table of measurements in the order of `found`. Raises RunFailed if a limit does not hold."""
     columns = ("node", "resource", "tested with", "configured", "achieved", "error", "by", "")
     table = Table(*columns, title="Achieved, all nodes busy")
     specs = {node.node: node for node in nodes}

@@ -1,8 +1,9 @@
-"""The kernel's counters of an attempt that is not trusted, read on the host from outside while it runs.
+"""Measurement of an untrusted attempt from outside, by the kernel's counters on the host.
 
-Two instruments are combined: the node's own counters (`Machine.totals`: control group, block device, interface), and
-those of each process that writes to the attempt's log, whatever its group, session or parent. Neither counts another
-node's work, so the higher value is the true one, and a process that left its group is still seen.
+Two sources are combined: the node's own counters (`Machine.totals`: control group, block device, network
+interface), and the counters of each process that writes to the attempt's log, whatever its group, session or
+parent. Neither source counts the work of other nodes. So the higher value is the true one, and a process that
+left its group is still counted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process mem
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The instruments' values at a time, by resource and instrument.
+    """The values of all counters at one time, by resource and counter name (such as "control group").
 
     Resources: cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes, processes.
     """
@@ -48,10 +49,10 @@ class Reading:
 
 @dataclass(slots=True)
 class AttemptProcesses:
-    """All processes, also ended ones, whose output goes to the log of one of these attempts.
+    """All processes, ended ones included, whose output goes to the log of one of the given attempts.
 
-    `wanted` are resources as in `Reading`; fewer resources make a look cheaper. `counts` has each process's last
-    values.
+    `wanted` are the resources to read, named as in `Reading`; reading fewer is faster. `counts` has the last
+    values of each process.
     """
 
     attempts: Sequence[str]
@@ -60,14 +61,14 @@ class AttemptProcesses:
     alive: set[int] = field(default_factory=set)
 
     def search(self) -> None:
-        """Search for new processes, which takes some milliseconds."""
+        """Search /proc for new processes of the attempts. A search takes some milliseconds."""
         for pid in _numbers(PROC):
             if pid not in self.counts and self._is_theirs(pid):
                 self.counts[pid] = {}
                 self.alive.add(pid)
 
     def look(self) -> None:
-        """Read each process's counters. Ended processes keep their last totals, and hold no memory."""
+        """Read the counters of each process. Ended processes keep their last totals, except memory."""
         for pid in list(self.alive):
             if _has_ended(pid):
                 self.alive.discard(pid)
@@ -77,7 +78,9 @@ class AttemptProcesses:
                     self.counts[pid] |= _read_process(pid, self.wanted)
 
     def totals(self) -> dict[tuple[str, str], float]:
-        """Return the sums over all processes by resource and instrument; empty before the first process."""
+        """Return the sums over all processes, by resource and counter name; empty while no process is
+        known.
+        """
         if not self.counts:
             return {}
         found = {
@@ -97,7 +100,7 @@ class AttemptProcesses:
 
 
 class Witness:
-    """Readings of one node while attempts run there."""
+    """Takes readings of one node, and of the processes of its attempts, while the attempts run."""
 
     def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:
         self._machine = machine
@@ -107,13 +110,16 @@ class Witness:
         self._searched_s = 0.0
 
     def watch(self, over: threading.Event, pause_s: float) -> None:
-        """Take a reading every `pause_s`, with priority over everything that needs CPU. To be called in a thread."""
+        """Take a reading every `pause_s` seconds with high priority, until `over` is set.
+
+        Call this in a thread.
+        """
         with ahead_of_others():
             while not over.wait(pause_s):
                 self.look()
 
     def look(self) -> None:
-        """Take a reading."""
+        """Take a reading and append it to `readings`. Search for new processes from time to time."""
         if time.monotonic() >= self._searched_s + SEARCH_S:
             self._searched_s = time.monotonic()
             self.processes.search()
@@ -122,8 +128,10 @@ class Witness:
         self.readings.append(self._prompt())
 
     def _prompt(self) -> Reading:
-        """Return a reading that was taken quickly, repeated if it was interrupted, since its time would be
-        uncertain."""
+        """Return a reading that took little time.
+
+        A reading that was interrupted is repeated, since its time is uncertain.
+        """
         tries = 0
         while True:
             tries, began_s = tries + 1, time.monotonic()
@@ -147,7 +155,7 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters by resource and instrument, without those that this host lacks."""
+    """Return a node's own counters by resource and counter name, without those that the host lacks."""
     found = {
         ("cpu_s", KERNEL_GROUP): totals.cpu_s,
         ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
@@ -160,7 +168,9 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
 
 
 def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
-    """Return the rate of the instrument that counted most, with its name; None if none counted."""
+    """Return the highest rate among the counters of a resource, with the counter's name; None without
+    data.
+    """
     rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
         rate = steady_rate(
@@ -172,7 +182,9 @@ def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate
 
 
 def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the largest value that an instrument showed, with its name."""
+    """Return the largest value among the counters of a resource, with the counter's name; None without
+    data.
+    """
     found = [
         (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
         for name in _instruments(readings, resource)
@@ -181,7 +193,7 @@ def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, st
 
 
 def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
-    """Return the lowest limit on processes of the control groups above this process; None without one."""
+    """Return the lowest limit on processes in the control groups of a process; None if there is no limit."""
     limits: list[int] = []
     with contextlib.suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text().splitlines():
@@ -201,10 +213,13 @@ def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
 
 
 def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
-    """Return a process's own counters. Raises OSError if it has ended, or is not readable."""
+    """Return the counters of a process for the `wanted` resources.
+
+    Raises OSError if it has ended or is not readable.
+    """
     found: dict[str, float] = {}
     if "cpu_s" in wanted:
-        # The clock of all threads of a process, those that have ended included, to the nanosecond.
+        # The CPU clock of a process includes ended threads and has a resolution of 1 ns.
         found["cpu_s"] = time.clock_gettime(~pid << 3 | 2)
     if "memory_bytes" in wanted:
         found["memory_bytes"] = _fields(pid, "smaps_rollup")["Pss:"] * 1024
@@ -227,11 +242,15 @@ def _has_ended(pid: int) -> bool:
 
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
-    """Return the bytes, without packet headers, that the interface of a process's network namespace has moved."""
+    """Return the numbers of bytes, without headers, that a process's network interface has sent and received.
+
+    The result is empty for processes in the host's own network namespace, whose interface also serves other
+    processes.
+    """
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(
             os.getpid()
-        ):  # processes of this host share its interface with everybody
+        ):  # The host's own interface also serves other processes.
             moved = interface_bytes(pid)
             if moved is not None:
                 return {("sent_bytes", NIC): moved[0] / HEADERS, ("received_bytes", NIC): moved[1] / HEADERS}

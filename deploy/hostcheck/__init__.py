@@ -1,1 +1,1 @@
-"""The command `schedbed hosts check`: what the hosts of a Ray cluster have, and what they lack for a run."""
+"""The command `schedbed hosts check`: what each host of a Ray cluster has, and what it lacks for a run."""

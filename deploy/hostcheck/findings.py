@@ -1,4 +1,4 @@
-"""The findings about each host as rows of a table, and what is missing, as lines that say what to do."""
+"""The findings about each host: rows of a table, and lines that name each problem and its solution."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from schedbed.tasks.units import format_rate
 
 COLUMNS = ("host", "address", "Ray CPUs", "cores", "core speed", "clock [ms]", "ports", "engine", "image")
 BANDWIDTHS_MAX = 6
-"""Of more hosts than these the table shows the slowest way of each, not each way."""
+"""With more hosts, the table shows only the lowest rate of each host, not each transfer."""
 
 
 @dataclass(slots=True, kw_only=True)
 class HostFinding:
-    """A host. `fault` says why nothing else is known of it.
+    """The findings about one host.
 
-    A transfer is in bytes per second, or a text why there was none. `clock` is the lead of the host's clock over the
-    command's; None on the command's own host.
+    `fault` is the reason why the host did not answer; the other values are then unknown. `to` has the
+    transfer rate to each other host in bytes per second, or the reason why there was no transfer. `clock` is
+    the lead of the host's clock over the clock of the command's host; None on the command's own host.
     """
 
     name: str
@@ -30,14 +31,14 @@ class HostFinding:
     cores: float = 0.0
     speed: float = 1.0
     clock: ClockReading | None = None
-    free_ports: int | None = None  # None without a range
+    free_ports: int | None = None  # None if no range of ports is given.
     engine_why: str = ""
     image_why: str = ""
-    image_comes: bool = False  # with the first run, from the command's host
-    to: dict[str, float | str] = field(default_factory=dict)  # transfers, by the host they went to
+    image_comes: bool = False  # The first run sends the image from the command's host.
+    to: dict[str, float | str] = field(default_factory=dict)  # Transfer rates or errors, by receiving host.
 
     def row(self, others: Sequence[str]) -> list[str]:
-        """Return the cells of the host's row."""
+        """Return the cells of the host's table row, with the transfer rates to the hosts `others`."""
         place = [self.name, self.address, f"{self.ray_cpus:g}"]
         ways = [_way(self.to.get(other)) for other in others]
         if len(others) > BANDWIDTHS_MAX:
@@ -59,7 +60,7 @@ class HostFinding:
         ]
 
     def missing(self, ports: PortRange | None, machines: str) -> Iterable[str]:
-        """Yield what prevents a run on the host, each with what to do."""
+        """Yield a line for each problem that prevents a run on the host, with the action to take."""
         if self.fault:
             yield f"it does not start our code: {self.fault}; expected the same Python and the same pip install"
             return
@@ -79,7 +80,7 @@ class HostFinding:
 
 
 def columns(others: Sequence[str]) -> list[str]:
-    """Return the heads of the table. `others` are the names of the hosts."""
+    """Return the column titles of the table. `others` are the names of all hosts."""
     if len(others) < 2:
         return list(COLUMNS)
     if len(others) > BANDWIDTHS_MAX:
@@ -88,13 +89,15 @@ def columns(others: Sequence[str]) -> list[str]:
 
 
 def all_missing(findings: Iterable[HostFinding], ports: PortRange | None, machines: str) -> list[str]:
-    """Return a line for each thing that a host lacks."""
+    """Return a line for each problem of each host, beginning with the host's name."""
     return [f"{finding.name}: {line}" for finding in findings for line in finding.missing(ports, machines)]
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return all ordered pairs in rounds with each host in at most one pair, so that transfers do not disturb each
-    other."""
+    """Return all ordered pairs of names in rounds. Each name is in at most one pair of a round.
+
+    Transfers of one round run at the same time without disturbing each other.
+    """
     ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     found: list[list[tuple[str, str]]] = []
     for _ in range(len(ring) - 1):
@@ -110,7 +113,7 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def with_speeds(findings: Iterable[HostFinding], speeds: Mapping[str, float]) -> None:
-    """Set the relative core speed of each host."""
+    """Set the relative core speed of each host, by name; 1 for hosts without a measured speed."""
     for finding in findings:
         finding.speed = speeds.get(finding.name, 1.0)
 

@@ -1,4 +1,4 @@
-"""Survey of all hosts of a running Ray cluster, printed as a table."""
+"""A check of all hosts of a running Ray cluster, printed as a table."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from schedbed.deploy.live.ray_join import actors_on_hosts, wait_for
 from schedbed.tasks.errors import BadInput
 
 LOOK_S = 60.0
-"""How long a host may take to start our code."""
+"""Longest wait for a host to start the actor."""
 
 
 def check_hosts(
     address: str, *, ports: PortRange | None, machines: str, console: Console | None = None
 ) -> None:
-    """Print a row for each host of the cluster, then what is missing. Raises RunFailed if something is."""
+    """Print a row for each host of the cluster, then a line for each problem.
+
+    Raises RunFailed if there are problems.
+    """
     console = console or Console()
     try:
         findings = survey(address, ports)
@@ -49,7 +52,10 @@ def check_hosts(
 
 
 def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
-    """Return the findings about each host of a cluster, this one first. Raises BadInput if there is no cluster."""
+    """Return the findings about each host of a cluster, this host first.
+
+    Raises BadInput if there is no cluster.
+    """
     with actors_on_hosts(address, Surveyor) as placed:
         found = [HostFinding(name=host.name, address=host.address, ray_cpus=host.cpus) for host in placed]
         there: dict[str, tuple[Host, Any, HostFinding]] = {}
@@ -68,7 +74,7 @@ def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
 
 
 def _look(finding: HostFinding, host: Host, actor: Any, ports: PortRange | None) -> bool:
-    """Fill in what the host reports. Return whether it answers."""
+    """Fill in `finding` with the host's own report. Return whether the host answers."""
     try:
         (said,) = wait_for([actor.look.remote()], LOOK_S)
     except (MasterGone, RunFailed) as error:
@@ -88,13 +94,13 @@ def _asked(method: Any) -> float:
 
 
 def _transfer(there: Sequence[tuple[Host, Any, HostFinding]], ports: PortRange | None) -> None:
-    """Measure the transfer from each host to each other one."""
+    """Measure the transfer rate from each host to each other host, and store it in the findings."""
     token = secrets.token_hex(TOKEN_BYTES // 2)
     listening: dict[str, int] = {}
     for host, actor, _ in there:
         try:
             (listening[host.name],) = wait_for([actor.listen.remote(host.address, ports, token)])
-        except BadInput:  # no port is free, as its row says
+        except BadInput:  # No port is free; the host's row says so.
             continue
     by_name = {host.name: (host, actor, finding) for host, actor, finding in there}
     for pairs in rounds(list(listening)):

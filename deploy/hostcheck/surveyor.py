@@ -1,4 +1,4 @@
-"""The survey of one host of a Ray cluster: an actor on it, made of this class."""
+"""The Ray actor that examines one host for `schedbed hosts check`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ from schedbed.tasks.errors import BadInput
 PIECE_BYTES = 2**18
 SEND_BYTES = 64 * 2**20
 SEND_S = 0.5
-"""A transfer between two hosts ends after that number of bytes or seconds, whichever comes first."""
+"""A transfer ends after SEND_BYTES bytes or SEND_S seconds, whichever comes first."""
 REACH_S = 3.0
 TOKEN_BYTES = 64
 PLACES = 64
-"""How many peers a sink hears at a time."""
+"""Most connections that a sink serves at the same time."""
 
 
 class Surveyor:
-    """Measures its own host, and the speed of transfers to other surveyors."""
+    """An actor that examines its own host, and measures the speed of transfers to other hosts."""
 
     def __init__(self) -> None:
         self._sink: TransferSink | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return cores, Python version, and why there is no engine or no image; "" if there is."""
+        """Return the host's cores and Python version, and the faults of its container engine and image.
+
+        The keys are `cores`, `python`, `engine_why` and `image_why`; the last two are "" without a fault.
+        """
         engine = docker_why()
         return {
             "cores": usable_cores(),
@@ -47,11 +50,11 @@ class Surveyor:
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds of the core trial on this host."""
+        """Return the CPU seconds that the benchmark of a core takes on this host."""
         return CoreTrial().least_s()
 
     def free_ports(self, address: str, ports: PortRange) -> int:
-        """Return the number of free ports of the range at the host's address."""
+        """Return the number of ports of the range that are free at the host's address."""
         free = 0
         for port in ports:
             with contextlib.suppress(OSError):
@@ -60,12 +63,15 @@ class Surveyor:
         return free
 
     def listen(self, address: str, ports: PortRange | None, token: str) -> int:
-        """Accept transfers from now on. Return the port. Raises BadInput if none of the range is free."""
+        """Accept test transfers from now on, and return the port to send to.
+
+        Raises BadInput if no port of the range is free.
+        """
         self._sink = TransferSink(listen_at(address, ports=ports), token)
         return self._sink.port
 
     def send(self, address: str, port: int, token: str) -> float | str:
-        """Return the bytes per second of a transfer to another host, or a text why there was none."""
+        """Return the bytes per second of a test transfer to another host, or the reason why it failed."""
         try:
             return transfer(address, port, token)
         except OSError as error:
@@ -78,7 +84,7 @@ class Surveyor:
 
 
 class TransferSink:
-    """Accepts transfers with the token, and reports to each sender how many bytes have arrived."""
+    """A server for test transfers with the right token. It answers with the number of bytes received."""
 
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening
@@ -88,7 +94,7 @@ class TransferSink:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
-        """Stop accepting transfers."""
+        """Stop accepting transfers, and close the port."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -121,7 +127,12 @@ class TransferSink:
 
 
 def transfer(address: str, port: int, token: str) -> float:
-    """Send bytes to a sink. Return the bytes per second until the sink has them all. Raises OSError."""
+    """Send test data to a `TransferSink`.
+
+    Return the bytes per second, measured until the sink has received all data.
+
+    Raises OSError if the transfer fails.
+    """
     piece = bytes(PIECE_BYTES)
     with socket.create_connection((address, port), REACH_S) as line:
         line.settimeout(REACH_S)
@@ -138,7 +149,7 @@ def transfer(address: str, port: int, token: str) -> float:
 
 
 def image_why() -> str:
-    """Return why container nodes do not work with the engine that answers; "" if they do."""
+    """Return why nodes in containers do not work with the present engine; "" if they do."""
     try:
         from schedbed.cluster.machines.docker.housekeeping import check_engine
 

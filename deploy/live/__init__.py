@@ -1,1 +1,1 @@
-"""Live runs: Ray, actors, hosts, sessions and injected faults."""
+"""Live runs: emulated nodes of real processes, placed on one or more hosts by Ray."""

@@ -1,6 +1,7 @@
-"""Checks before joining a running Ray cluster: it answers, accepts the token and has a node on this host.
+"""Checks before joining a running Ray cluster: it answers, accepts the token, and has a node on this host.
 
-Ray itself would wait for a minute and repeat itself. Ray's modules are passed in by the one file that imports Ray.
+Without the checks, Ray would wait for a minute and print repeated messages. Ray's modules are passed as
+arguments, since only two files of the package import Ray.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ import psutil
 
 from schedbed.tasks.errors import BadInput
 
-ANSWER_S = 5.0  # how long a cluster at an address may take to accept a connection
-NO_CLUSTER = "12" * 28  # no cluster's id: asked for as such a one, a GCS answers at once whether it knows us
+ANSWER_S = 5.0  # Time limit for a cluster to accept a connection.
+NO_CLUSTER = "12" * 28
+"""An id that no cluster has. A GCS asked for this id answers immediately, and refuses a wrong token."""
 
 
 def gcs_address(address: str, services: Any) -> str:
-    """Return host:port of the cluster's GCS, after it has accepted a connection. Raises BadInput."""
+    """Return host:port of the Ray cluster's GCS, which has accepted a connection.
+
+    Raises BadInput if there is none.
+    """
     if "://" in address:
         raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
     try:
@@ -32,22 +37,23 @@ def gcs_address(address: str, services: Any) -> str:
 
 
 def use_the_clusters_token(raylet: Any) -> None:
-    """Make this process use the user's token (RAY_AUTH_TOKEN, or Ray's file) from now on, instead of one of its
-    own."""
+    """Make this process use the user's Ray token (RAY_AUTH_TOKEN, or Ray's token file) instead of
+    a generated one.
+    """
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
     loader = raylet.AuthenticationTokenLoader.instance()
     loader.reset_cache()
     if "RAY_AUTH_MODE" not in os.environ and loader.has_token(ignore_auth_mode=True):
         os.environ["RAY_AUTH_MODE"] = "token"
-    raylet.Config.initialize("")  # Ray has read the environment before.
+    raylet.Config.initialize("")  # Makes Ray read the environment variables again.
 
 
 def check_cluster(where: str, raylet: Any) -> None:
-    """Raise BadInput if the cluster refuses the token or has no node on this host."""
+    """Raise BadInput if the Ray cluster at `where` refuses the token or has no node on this host."""
     try:
         raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
-    except Exception as error:  # at least because it is another cluster
+    except Exception as error:  # Always raised, since the GCS has another id.
         if "AuthToken" in str(error):
             raise BadInput(
                 "it refused the token, expected the cluster's in RAY_AUTH_TOKEN or ~/.ray/auth_token"

@@ -1,4 +1,6 @@
-"""The JobTracker's calls for the driver of a run: those of TaskTrackers, and control of the run."""
+"""The interface of the JobTracker for the driver of a run: the calls of TaskTrackers, and control
+of the run.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,10 @@ from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):
-    """All calls of the JobTracker for other processes. Each may raise MasterGone."""
+    """All calls that other processes can make to the JobTracker. Each call may raise MasterGone."""
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Start the run with its plan, or continue it after a restart (None)."""
+        """Start the run with its plan (jobs and files), or with None continue it after a restart."""
         ...
 
     async def submit(self, plan: Plan) -> dict[str, float]:
@@ -21,9 +23,13 @@ class DriverDoor(JobTrackerDoor, Protocol):
         ...
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill these jobs, or all if None."""
+        """Kill the jobs with these ids, or all jobs if None. `reason` is recorded."""
         ...
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, rows since the cursors, whether all jobs have ended, and a fatal error if any."""
+        """Return the status, the new rows of each table, whether all jobs have ended, and a fatal error if
+        there is one.
+
+        `cursors` has the number of rows that the caller already has, by table.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Calls to the actors of a live cluster, through Ray, that inject faults."""
+"""Calls to the Ray actors of a live cluster that inject faults."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.tasks.specs import NodeId
 
 TRIES = 20
-PATIENCE_S = 3.0  # A TaskTracker that takes longer to apply a fault gets the call again, which does no harm.
+PATIENCE_S = 3.0  # After this time the call is repeated, which does no harm.
 
 
 class RayHands:
-    """`deploy.live.instant_faults.Hands` of a Ray cluster."""
+    """Fault injection through Ray. Implements the protocol `instant_faults.Hands`."""
 
     def __init__(self, cluster: RayCluster) -> None:
         self._cluster = cluster
-        self._failures: dict[tuple[NodeId, str], int] = {}  # In a row, by node and kind.
+        self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault. Return what was hit.
+        """Make the node's TaskTracker apply a fault. Return the target that the fault hit.
 
-        Raises MasterGone, also if the TaskTracker failed but may succeed later (a busy host may not pause a container
-        immediately), and RunFailed after TRIES failures in a row.
+        Raises MasterGone if the TaskTracker is down, or if it failed but may succeed later (a busy host may
+        not pause a container immediately). Raises RunFailed after TRIES failures in a row.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
@@ -45,21 +45,27 @@ class RayHands:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica to harm, chosen by the NameNode. Raises MasterGone if it does not answer."""
+        """Return the block and node of a replica to damage, chosen by the NameNode.
+
+        Raises MasterGone without an answer.
+        """
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill one node's TaskTracker. `RayCluster.addresses` starts another."""
+        """Kill the node's TaskTracker. `RayCluster.addresses` later starts a new one."""
         self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process of the TaskTrackers of the node's host. Ray starts another. Return the nodes."""
+        """Kill the process of all TaskTrackers on the node's host.
+
+        Ray starts a new one. Return the nodes on that host.
+        """
         return self._cluster.kill_host(node)
 
     def kill_master(self, name: str) -> None:
-        """Kill the master's process. Ray starts another."""
+        """Kill the process of a master. Ray starts a new one."""
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep a master that is about to be killed from serving for that time."""
+        """Keep a master from serving for `for_s` emulated seconds. Call this before killing the master."""
         hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))

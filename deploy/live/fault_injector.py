@@ -1,6 +1,7 @@
-"""Faults of a live cluster: the plan of `cluster.fault_plan`, driven by the clock.
+"""Fault injection in a live cluster: a thread carries out the plan of `cluster.fault_plan` by the run's
+clock.
 
-Faults of a run are planned before the run; others may be added by hand during the run, from any thread.
+Faults of a run are planned before the run. Others may be added by hand during the run, from any thread.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from schedbed.deploy.live.instant_faults import EFFECTS, Hands, LiveCluster
 from schedbed.tasks.specs import NodeId
 
 STEP_S = 0.2
-"""How long until a node that did not answer is tried again."""
+"""Seconds until a node that did not answer is tried again."""
 
 
 class FaultInjector:
-    """Injects faults into a live cluster. `advance` is called often and does what is due.
+    """An injector of faults into a live cluster. Call `advance` often; it begins and ends the faults that are
+    due.
 
-    Each node gets its whole state when the state changes, and again if it could not be reached. Faults that are
-    `always` in force or `declared` by nodes have no rows.
+    A node receives its whole state when the state changes, and again if it could not be reached. Faults that
+    are `always` in force, and those `declared` by nodes, have no rows in the table of faults.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class FaultInjector:
         self._orders = NodeOrders(names, conditions, hands.on_node)
         self._cluster = LiveCluster(names, hands, conditions, self._orders)
         self._plan = FaultPlan(faults, conditions, self, declared)
-        # What other threads ask for waits here for the thread that injects: a deque needs no lock.
+        # Requests of other threads, processed by the injecting thread. A deque needs no lock.
         self._added: deque[PlannedFault] = deque()
         self._renewed: deque[NodeId] = deque()
 
@@ -51,15 +53,20 @@ class FaultInjector:
         self._added.append(fault)
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Make the next `advance` send these nodes their state, since their TaskTrackers have restarted. From any
-        thread."""
+        """Make the next `advance` send the state to these nodes, whose TaskTrackers have restarted.
+
+        May be called from any thread.
+        """
         self._renewed.extend(nodes)
 
     def advance(self, now_s: float) -> list[Row]:
-        """Do what is due. Return the rows of faults that have begun."""
+        """Begin and end the faults that are due at time `now_s`.
+
+        Return the rows of faults that have begun.
+        """
         while self._added:
             self._plan.add(self._added[0])
-            self._added.popleft()  # only now, so that `more_to_come` holds in between
+            self._added.popleft()  # After `add`, so that `more_to_come` stays true.
         while self._renewed:
             self._orders.renew([self._renewed.popleft()])
         rows = self._plan.advance(now_s)
@@ -67,20 +74,28 @@ class FaultInjector:
         return rows
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the faults in force, see `FaultPlan.in_force`. May be called from any thread."""
+        """Return the faults in force, each with its end in seconds or None. May be called from any thread."""
         return self._plan.in_force()
 
     def next_s(self) -> float:
-        """Return when `advance` next has something to do; infinity if nothing is due."""
+        """Return the time at which `advance` next has work.
+
+        The time is negative infinity after `add`, and infinity if no fault is planned.
+        """
         return -inf if self._added else self._plan.next_s()
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether a fault, or the end of one, is still ahead."""
+        """Return whether a fault or the end of a fault is still planned."""
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply an instant fault. A lasting one is sent to the nodes by `advance`."""
+        """Apply an instant fault and return its target. For a lasting fault, mark the nodes' state as
+        changed.
+
+        Return "" if the fault itself names the target or hit nothing, and "nobody there" if the actor is
+        down.
+        """
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
         if effect is None:
@@ -91,7 +106,10 @@ class FaultInjector:
             return "nobody there"
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Note that a lasting fault is over, which the nodes must hear. Killed processes come back by themselves."""
+        """Mark the nodes' state as changed, since a lasting fault has ended.
+
+        Killed processes restart by themselves.
+        """
         self._orders.change()
 
     def thaw(self) -> None:
@@ -103,10 +121,11 @@ class FaultInjector:
 
 @contextmanager
 def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Inject the faults from a thread, so that they come in time whatever else is waited for.
+    """Inject the faults from a thread during the block, so that they are in time while the caller waits for
+    calls.
 
-    Yields a function that returns the rows of faults that have begun since its last call, and raises the errors of
-    `advance`.
+    Yield a function that returns the rows of faults that have begun since its last call. The function raises
+    the errors of `FaultInjector.advance`.
     """
     over, rows, errors = threading.Event(), [], []
 

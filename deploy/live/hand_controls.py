@@ -1,4 +1,4 @@
-"""Manual changes of a running run: killing a job, injecting a fault."""
+"""Manual changes of a running live run: killing a job, injecting a fault."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from schedbed.tasks.errors import BadInput
 def inject_by_hand(
     given: Any, scenario: ResolvedScenario, now_s: float, faults: FaultInjector
 ) -> dict[str, Any]:
-    """Inject a fault, given as an entry of a scenario's `faults`, now (or `at` later). Return its description."""
+    """Inject a fault now, or later if it has the key `at`. Return the fault's kind, target, time and end.
+
+    `given` is an entry of a scenario's `faults`. Raises BadInput if it is not a valid one.
+    """
     if not isinstance(given, Mapping):
         raise BadInput(f"fault: {given!r} is not a mapping, such as {{kill: n3, for: 30s}}")
     luck = chance(scenario.seed, "fault by hand", now_s).random()
@@ -26,21 +29,24 @@ def inject_by_hand(
 
 
 class HandControls:
-    """Manual changes of one run from the live page."""
+    """Manual changes of one run, requested on the live page."""
 
     def __init__(self, scenario: ResolvedScenario, session: Session, faults: FaultInjector) -> None:
         self._scenario, self._session, self._faults = scenario, session, faults
 
     def kill(self, job: str) -> None:
-        """Kill a job. Raises BadInput if there is none."""
+        """Kill the job with this id. Raises BadInput if the run has no such job."""
         if job not in {planned.job for planned in self._session.jobs}:
             raise BadInput(f"no job {job!r} in this run")
         self._session.kill([job], "killed from the live page")
 
     def fault(self, fault: Any) -> dict[str, Any]:
-        """Inject a fault, see `inject_by_hand`."""
+        """Inject a fault, given as an entry of a scenario's `faults`.
+
+        Return its kind, target, time and end.
+        """
         return inject_by_hand(fault, self._scenario, self._session.duration_s, self._faults)
 
     def submit(self, request: dict[str, Any]) -> list[str]:
-        """Raise BadInput, since a run compares policies on the same jobs."""
+        """Raise BadInput: a run takes no further jobs, since it compares policies on the same jobs."""
         raise BadInput("submit: a run takes no more jobs, expected a cluster that stays up (schedbed up)")

@@ -1,4 +1,4 @@
-"""Measurements of other hosts before a run, by questions to actors there."""
+"""Measurements of other hosts before a run: their clocks and the speed of their cores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ PASSES = 4
 
 
 def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
-    """Return the lead of the clock that `ask` reads over this host's, at a time of this host's clock."""
+    """Return the offset of the clock that `ask` reads: its seconds ahead of this host's clock,
+    with a bound of the error.
+    """
     exchanges: list[Exchange] = []
     for _ in range(times):
         asked_s = RunClock.host_time_s()
@@ -23,10 +25,12 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 
 
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Return the speed of each host's cores, where 1 is the slowest host. `own` is this host's name if it counts.
+    """Return the relative speed of each host's cores; the slowest host has 1.
 
-    Hosts are measured one after the other, since hosts on the same machine would slow each other down, and `PASSES`
-    times, since a slow moment of one would make the others seem fast. The least time of each host counts.
+    `own` is this host's name if it runs nodes. `others` are functions that return the CPU seconds of a fixed
+    computation on another host. Hosts are measured one after the other, since hosts on the same machine would
+    slow each other down. Each host is measured `PASSES` times and its least time counts, since one slow
+    moment would make the others seem fast.
     """
     asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
     if len(asked) < 2:

@@ -1,4 +1,6 @@
-"""The hosts of a Ray cluster on which a run takes place: the nodes of each, and the records and helpers on each."""
+"""The hosts of a live run: assignment of nodes to hosts, the record of each host, and the
+services on other hosts.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,11 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host as known to Ray.
+    """A host of the Ray cluster.
 
-    `name` is shown in every output. `address` is where its agents listen. `cpus` are those that it lends to Ray.
-    `ray_id` is its raylet's id. `drives`: the command itself runs there.
+    `name` appears in all outputs. `address` is the address on which its agents listen. `cpus` is the number
+    of CPUs that the host offers to Ray. `ray_id` is Ray's id of the host. `drives` is true for the host of
+    the command.
     """
 
     name: str
@@ -44,7 +47,12 @@ class Host:
 
 
 def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
-    """Return the live hosts of `ray.nodes()`, the driver's first, by host name if that is unique."""
+    """Return the hosts that are alive, the host of the command first. `raylets` is the result of
+    `ray.nodes()`.
+
+    A host is named by its host name, with its address added if the name is not unique. `own_id` is Ray's id
+    of this host.
+    """
     alive = [raylet for raylet in raylets if raylet["Alive"]]
     names = [raylet["NodeManagerHostname"] for raylet in alive]
     hosts = [
@@ -61,11 +69,12 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Return the host of each node. Nodes are assigned to hosts in proportion to the CPUs each host lends to Ray.
+    """Return the host of each node. Nodes are assigned in proportion to the CPUs that each host offers to
+    Ray.
 
-    Nodes that name a host are placed there, and count as a part of its share. Other nodes are assigned in sequences
-    of the same rack, so that racks stay whole if the shares allow it. Raises BadInput if a named host does not exist,
-    and if nodes that name none have no host that lends a CPU.
+    A node that names a host is placed there and counts toward the host's share. Other nodes are assigned rack
+    by rack, so that racks stay whole where the shares allow it. Raises BadInput if a named host does not
+    exist, or if no host offers a CPU for the other nodes.
     """
     dealt = {node.node: _named_host(node.host, hosts) for node in nodes if node.host}
     free = [node for node in nodes if not node.host]
@@ -103,7 +112,9 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return the cores still to be assigned to each host beside nodes that name it; its CPUs if none are left."""
+    """Return, for each host, the cores to assign in addition to the nodes that name the host; its
+    CPUs if none are left.
+    """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
         host.name: sum(
@@ -116,8 +127,10 @@ def _shares_left(
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
-    """Return the cluster with the host's name as rack of each node that asks for it, so that replicas of a block are
-    on two hosts."""
+    """Return the cluster with `rack: by-host` replaced by the name of each node's host.
+
+    Replicas of a block are then on two hosts.
+    """
     nodes = (
         replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
     )
@@ -127,9 +140,10 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
 def host_loads(
     hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
 ) -> dict[str, dict[str, Any]]:
-    """Return the measured load of each host for the record. The driver's own samples are its host's.
+    """Return the measured load of each host for run.json. `own_samples` are those of the driver's host.
 
-    All times are the run's: `clock` is the driver's, and times of other hosts are corrected by their offset.
+    All times are seconds since the run's start by the driver's `clock`; times of other hosts are corrected by
+    the offset of their clocks.
     """
     return {
         record.host.name: (
@@ -146,8 +160,10 @@ def host_loads(
 
 
 def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """Raise BadInput if several hosts would share a link between racks or a disk, since a budget exists on one host
-    only."""
+    """Raise BadInput if a link between racks or a shared disk would be used from several hosts.
+
+    The rate limit of a link or disk is a budget that exists on one host only.
+    """
     every = sorted({places[node.node].name for node in cluster.nodes})
     for name in shared_disks(cluster.nodes):
         hosts = sorted({places[node.node].name for node in cluster.nodes if node.shared_disk == name})
@@ -177,10 +193,11 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 class HostRecord:
     """The state of a host during a run.
 
-    `folder` is its scratch folder, None on the driver's host; `owner` the mark of the process there for which
-    everything is made. `lost_s` is the time since the run's start at which it stopped answering; None while it
-    answers. `clock_offset_s` is the lead of its clock over the driver's before the runs, plus or minus
-    `clock_bound_s`; `readings` are those of the current run. `speed` is relative to a core of the slowest host.
+    `folder` is its scratch folder, None on the driver's host. `owner` identifies the process for which
+    control groups are made there. `lost_s` is the time since the run's start at which the host stopped
+    answering; None while it answers. `clock_offset_s` is the lead of its clock over the driver's before the
+    runs, plus or minus `clock_bound_s`; `readings` are the readings of the current run. `speed` is the speed
+    of a core relative to the slowest host.
     """
 
     host: Host
@@ -195,7 +212,9 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Store the keeper's description of the host, and the lead of its clock over the driver's."""
+        """Store the description that the host's `HostKeeper` gives, and the lead of its clock
+        over the driver's.
+        """
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
         self.about = dict(said["host"])
@@ -208,8 +227,11 @@ class HostRecord:
         now_s: float,
         readings: Sequence[ClockReading] | None = None,
     ) -> None:
-        """Store the host's answer at a time of the run: new samples, None without an answer, and all readings of its
-        clock."""
+        """Store the host's answer at time `now_s` of the run. `samples` are new load samples, None if it did
+        not answer.
+
+        `readings` are all readings of its clock so far.
+        """
         if readings:
             self.readings = list(readings)
         if samples is None:
@@ -219,7 +241,9 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """Return the samples with their times converted to the driver's clock."""
+        """Return the load samples with their times converted to seconds since the run's start by
+        the driver's clock.
+        """
         track = ClockTrack()
         for reading in self.readings:
             track.add(reading)
@@ -229,7 +253,7 @@ class HostRecord:
         ]
 
     def run_readings(self, clock: RunClock) -> list[list[float]]:
-        """Return the readings as [seconds since the run's start, offset, bound]."""
+        """Return the clock readings as [seconds since the run's start, offset, bound], all in seconds."""
         return [
             [
                 round((reading.at_s - reading.offset_s - clock.epoch_s) / clock.stretch, 3),
@@ -240,7 +264,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return the host's entry in run.json."""
+        """Return the host's entry in run.json. `places` has the host of each node."""
         return {
             "address": self.host.address,
             **self.about,
@@ -253,11 +277,12 @@ class HostRecord:
 
 
 class HostKeeper:
-    """The services of a run on a host beside its nodes: a scratch folder, the uplinks' budgets, and a watch on its
-    load.
+    """A Ray actor with the services of a run on another host: scratch folder, machine images, and load
+    samples.
 
-    One runs on each host except the driver's, which does this itself. Its folder is named after its process: if it
-    died without cleaning up, the next run on the host does it.
+    Each host except the driver's has one; on the driver's host, the command does this work itself. The
+    scratch folder is named after the actor's process: if it dies without cleaning up, the next run on the
+    host removes the folder.
     """
 
     def __init__(self) -> None:
@@ -268,14 +293,14 @@ class HostKeeper:
         self._watch: HostWatch | None = None
         self._machines = ExitStack()
         self._ready: set[str] = set()
-        self._image: PiecePipe | None = None  # that is on its way here
+        self._image: PiecePipe | None = None  # The image that is being received.
 
     def ready(self) -> int:
-        """Return this process's id once the keeper is up."""
+        """Return this process's id. The call ends once the actor is up."""
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Return the scratch folder, the owner mark, and the description of the host."""
+        """Return the scratch folder, the owner mark of control groups, and the description of the host."""
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
@@ -283,17 +308,20 @@ class HostKeeper:
         }
 
     def time_of_day(self) -> float:
-        """Return the time of day (Unix) by the host's clock."""
+        """Return the host's current time as Unix time."""
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds of the core trial on this host."""
+        """Return the CPU seconds of a fixed computation on this host, which measures the speed of
+        its cores.
+        """
         return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
-        """Create what the nodes of a run need here when they start. `config.work` is below the scratch folder.
+        """Create the folders and check the machines that the nodes of the run need on this host.
 
-        Raises BadInput if machines of the run's kind do not work here.
+        `config.work` is below the scratch folder. Raises BadInput if machines of the run's kind do not work
+        here.
         """
         if config.machines not in self._ready:
             try:
@@ -304,7 +332,10 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Return whether machines of that kind lack their image here. Raises BadInput if they do not work at all."""
+        """Return whether the image of that kind of machine is missing here.
+
+        Raises BadInput if such machines do not work.
+        """
         image = KINDS[machines]().image
         try:
             return image is not None and image.is_missing()
@@ -320,26 +351,26 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Wait until the image is loaded. Raises BadInput if it was refused."""
+        """Wait until the whole image is loaded. Raises BadInput if the container engine refused it."""
         image, self._image = self._image, None
         if image is not None:
             image.end()
 
     def watch(self, clock: RunClock) -> None:
-        """Start sampling the load. `clock` is the run's, as made on the driver's host."""
+        """Start sampling the host's load. `clock` is the run's clock as made on the driver's host."""
         self._watch = HostWatch(RunClock(clock.epoch_s, clock.stretch))
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:
-        """Return the samples of the run from number `start` on."""
+        """Return the load samples of the run from index `start` on."""
         return [] if self._watch is None else self._watch.samples[start:]
 
     def end(self) -> None:
-        """Stop sampling."""
+        """Stop sampling the load."""
         self._watch = None
 
     def close(self) -> None:
-        """Remove its machines and the scratch folder."""
+        """Stop sampling, and remove this host's machines and the scratch folder."""
         self.end()
         self._machines.close()
         remove(self._folder)

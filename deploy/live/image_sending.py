@@ -1,4 +1,4 @@
-"""Transfer of an image of machines from the command's host to hosts that lack it."""
+"""The transfer of a machine image (such as a Docker image) from the command's host to hosts that lack it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ Wait = Callable[[list[Any]], Sequence[Any]]
 
 
 def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
-    """Send the image of that kind of machine to the hosts whose keepers lack it. Return their names.
+    """Send the image of a kind of machine to the hosts that lack it. Return the names of these hosts.
 
-    Each piece is sent when all hosts have loaded the one before, so that no host holds more than a few pieces in
-    memory. Raises BadInput if an engine refuses the image.
+    `keepers` are the `HostKeeper` actors by host. A piece is sent when all hosts have loaded the piece before
+    it, so that no host holds more than a few pieces in memory. Raises BadInput if a container engine refuses
+    the image.
     """
     image = KINDS[machines]().image
     if image is None or not keepers:

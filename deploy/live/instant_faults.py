@@ -1,4 +1,5 @@
-"""Effects of instant faults on a live cluster, by kind. Lasting faults are sent to nodes as their state.
+"""Effects of instant faults on a live cluster, by kind. Lasting faults are sent to nodes as a part of their
+state.
 
 The simulated effects are in `scheduler/simulate/virtual_faults.py`.
 """
@@ -15,38 +16,51 @@ from schedbed.tasks.specs import NodeId
 
 
 class Hands(Protocol):
-    """Access to the actors of a live cluster. Each call may raise MasterGone if its actor is down."""
+    """The calls to the actors of a live cluster that faults need.
+
+    Each call may raise MasterGone if its actor is down.
+    """
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault. Return what was hit."""
+        """Make the node's TaskTracker apply a fault. Return the target that the fault hit."""
         ...
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica to harm, chosen by the NameNode: its block and node; None if there is none."""
+        """Return the block and node of a replica to damage, chosen by the NameNode; None if there is none.
+
+        `up` are the nodes that run, `target` and `nodes` restrict the choice, and `luck` (0 to 1) makes it.
+        """
         ...
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill the node's TaskTracker only. Another is started."""
+        """Kill the node's TaskTracker only. A new one is started later."""
         ...
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process of all TaskTrackers of the node's host. Return their nodes. Another process starts."""
+        """Kill the process of all TaskTrackers on the node's host.
+
+        A new one starts. Return the nodes on that host.
+        """
         ...
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of `jobtracker` or `namenode`; another starts."""
+        """Kill the process of the master `jobtracker` or `namenode`. A new one starts."""
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep a master that was killed from serving for that time."""
+        """Keep a master from serving for `for_s` emulated seconds. Called before the master is killed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """The cluster as effects of faults use it."""
+    """The parts of a live cluster that effects of faults use.
+
+    `hands` calls the actors, `conditions` has the faults in force, `orders` sends the resulting state to
+    nodes.
+    """
 
     nodes: Sequence[NodeId]
     hands: Hands
@@ -59,11 +73,14 @@ class LiveCluster:
 
 
 Effect = Callable[[LiveCluster, PlannedFault], str]
-"""Inject a fault; return what was hit, "" for nothing or for the target that the fault names."""
+"""Inject a fault and return its target; return "" if it hit nothing or the fault itself names the target."""
 
 
 def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill a running attempt that matches the fault, on the first node that has one. Return its id."""
+    """Kill a running attempt that matches the fault. Return the attempt's id, or "" if none matches.
+
+    The nodes are searched from a random position on.
+    """
     nodes = [node for node in cluster.up() if fault.hits(node)]
     first = int(fault.luck * len(nodes))
     for node in (*nodes[first:], *nodes[:first]):
@@ -83,17 +100,20 @@ def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
 
 
 def corrupt_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Change a byte of a replica. Return which. Its next reader finds that."""
+    """Change a byte of a replica.
+
+    Return the block and node. The next reader of the replica detects the change.
+    """
     return _harm_replica(cluster, fault, "corrupt_block")
 
 
 def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Delete a replica from its node's disk. Return which."""
+    """Delete a replica from its node's disk. Return the block and node."""
     return _harm_replica(cluster, fault, "delete_block")
 
 
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the nodes' TaskTrackers. Each new one gets its node's state."""
+    """Kill the TaskTrackers of the fault's nodes. Each new TaskTracker receives its node's state."""
     for node in fault.nodes:
         cluster.hands.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
@@ -101,7 +121,11 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill all TaskTrackers of the nodes' hosts. Each new one gets its node's state. Return the nodes."""
+    """Kill all TaskTrackers on the hosts of the fault's nodes. Return the nodes on these hosts, joined by
+    commas.
+
+    Each new TaskTracker receives its node's state.
+    """
     hit: dict[NodeId, None] = {}
     for node in fault.nodes:
         if node not in hit:
@@ -111,7 +135,7 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the JobTracker, and keep the next one from serving until the fault's end."""
+    """Kill the JobTracker, and keep the next one from serving until the end of the fault."""
     if fault.until_s is not None:
         cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
     cluster.hands.kill_master("jobtracker")
@@ -119,7 +143,7 @@ def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the NameNode."""
+    """Kill the NameNode's process. Ray starts a new one."""
     cluster.hands.kill_master("namenode")
     return ""
 
@@ -133,4 +157,4 @@ EFFECTS: dict[str, Effect] = {
     "crash_jobtracker": crash_jobtracker,
     "restart_namenode": restart_namenode,
 }
-"""By kind. A kind without an effect here is a state: `cluster.conditions` says what nodes are told of the state."""
+"""Effects by kind of fault. Other kinds are states of nodes, which `cluster.conditions` defines."""

@@ -1,5 +1,6 @@
-"""Preparation of jobs for a running cluster: upload of their inputs, and their specifications once these are
-placed."""
+"""Preparation of jobs for a running cluster: upload of their inputs, and job specifications with
+block locations.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,15 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob, build_job
 
 RETRY_S = 0.5
 PATIENCE_S = 60.0
-"""Masters that stay silent for this time are given up."""
+"""Seconds after which a call to a master that does not answer fails."""
 
 
 class JobLoader:
-    """Uploads inputs and plans jobs. Nothing of this is paced or counts as work of the cluster.
+    """Uploads the inputs of jobs and makes their specifications, without rate limits and not measured as
+    cluster work.
 
-    `peers` are the agents' URLs and may change. The doors `name_node` and `job_tracker` repeat calls to a master that
-    is down, until `close`. May be used from several threads at once.
+    `peers` are the agents' URLs and may change. The stubs `name_node` and `job_tracker` repeat calls to a
+    master that is down, until `close`. May be used from several threads at once.
     """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
@@ -40,11 +42,14 @@ class JobLoader:
         self.job_tracker = make_stub(DriverDoor, self._patient(cluster.masters.to_job_tracker))
 
     def close(self) -> None:
-        """Stop waiting for masters that are down."""
+        """Stop repeating calls to masters that are down."""
         self._closed = True
 
     def _patient(self, send: Send) -> Send:
-        """Return a `send` that repeats a call while the master is down. Raises MasterGone if it stays down."""
+        """Return a `send` that repeats a call while the master is down.
+
+        The new function raises MasterGone after `PATIENCE_S` seconds or `close`.
+        """
 
         async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
             give_up_s = time.monotonic() + PATIENCE_S
@@ -66,7 +71,10 @@ class JobLoader:
         )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
-        """Return the jobs with the locations of their placed inputs. `paths` are all files that they read."""
+        """Return the specifications of the jobs with the locations of their input blocks.
+
+        `paths` are all files they read.
+        """
         raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
             path: tuple(BlockRange(**{**block, "nodes": tuple(block["nodes"])}) for block in blocks)
@@ -80,7 +88,9 @@ class JobLoader:
         return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Return the parameters that the application derives from its input, such as sort's boundaries."""
+        """Return the parameters that the application computes from its input, such as the
+        boundaries of a sort.
+        """
         derive = app_of(planned).derive
         if derive is None:
             return {}

@@ -25,10 +25,10 @@ NAME_MAX = 200
 
 
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
-    """Return the folder for the outputs of one run, always below `folder`: `outputs/<policy>/<repeat>`.
+    """Return the folder for the outputs of one run: `outputs/<policy>/<repeat>` below `folder`.
 
-    A policy whose path leads elsewhere is represented by the name of its file, with a checksum that distinguishes
-    equal names.
+    A policy given by a path outside of the folder is represented by its file's name and a checksum of the
+    path.
     """
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
@@ -39,7 +39,10 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """Access to the block store's files from the driver's host. `peers` are the agents' current URLs."""
+    """Access to the files of the block store from the driver's host.
+
+    `peers` are the agents' current URLs by node.
+    """
 
     def __init__(
         self, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
@@ -50,12 +53,12 @@ class Outputs:
         self._tls = tls
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
-        """Copy the committed parts of each job to folder/<job>/part-NNNNN."""
+        """Copy the committed output parts of each job to folder/<job>/part-NNNNN."""
         for job in jobs:
             asyncio.run(self._copy_parts(job.job, folder / job.job))
 
     def check(self, jobs: Iterable[PlannedJob], scratch: Path) -> list[str]:
-        """Return a line for each job with a wrong output. Applications without a check are skipped."""
+        """Return a line for each job with a wrong output. Applications that have no check are skipped."""
         wrong = []
         for job in jobs:
             source = class_of(job.params)
@@ -80,8 +83,11 @@ class Outputs:
             shutil.rmtree(folder)
 
     def _judged(self, job: PlannedJob, folder: Path, parts: Sequence[Path]) -> str | None:
-        """Return what the user's class finds wrong with the output, checked in a process of its own with the files of
-        the job."""
+        """Return a description of the fault that the user's class finds in the output; None if the output is
+        right.
+
+        The check runs in its own process with the files of the job.
+        """
         source = class_of(job.params)
         assert source is not None
         for file in files_of(job.params):
@@ -99,12 +105,15 @@ class Outputs:
             return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
-        """Return the committed parts of a job with their lengths in bytes. Raises PathNotFound if it has none."""
+        """Return the lengths in bytes of a job's committed output parts, by name.
+
+        Raises PathNotFound if it has none.
+        """
         entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
-        """Yield the bytes of a file of the block store. Raises BlockStoreError."""
+        """Yield the content of a file of the block store in pieces. Raises BlockStoreError."""
         blocks = await self._name_node.locate(path)
         async for piece in fetch_file(blocks, self._peers, self._token, self._tls):
             yield piece

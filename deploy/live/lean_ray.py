@@ -1,5 +1,7 @@
-"""The start of Ray for one run: on its own address, without autoscaler, dashboard and log monitor, with our signal
-handlers."""
+"""A faster start of Ray for one run: on the loopback address, without autoscaler, dashboard and log monitor.
+
+Ray's modules are passed as arguments, since only two files of the package import Ray.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,25 @@ from typing import Any
 from schedbed.deploy.failures import RunFailed
 
 LOOK_S = 1.0
-"""Between two looks whether Ray runs."""
+"""Seconds between two checks that Ray runs."""
 
 
 def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> None:
-    """Write what Ray would print on standard output to where its C++ lines go."""
+    """Write the lines that Ray would print on standard output to standard error, together with
+    its C++ messages.
+    """
     os.write(2, "".join(f"[{data['pid']}] {line}\n" for line in data["lines"]).encode(errors="replace"))
 
 
 @contextmanager
 def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
-    """Make Ray's modules `nodes` and `services` start only what a run needs, and `workers` print nothing.
+    """Change Ray's modules during the block so that Ray starts only the processes that a run needs.
 
     Ray's start waits for the dashboard even if told to exclude it. On one host there is nothing to scale, and
-    workers' logs are not sent to the driver. Each of the three processes takes more than a second of CPU time.
+    workers' logs are not sent to the driver. Each of the three processes left out takes more than a second of
+    CPU time.
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray 2.52 warns on the terminal
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Avoids a warning of Ray 2.52.
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
     workers.print_to_stdstream = _print_raylets_words
     services.resolve_ip_for_localhost = lambda address: address
@@ -40,7 +45,7 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
         def start_log_monitor(self) -> None: ...
 
         def start_api_server(self, **_: Any) -> None:
-            self._webui_url = ""  # as Ray says it when it includes no dashboard
+            self._webui_url = ""  # Ray's value without a dashboard.
 
     nodes.Node = LeanNode
     try:
@@ -51,10 +56,10 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
 
 @contextmanager
 def sigterm_stays(utils: Any) -> Iterator[None]:
-    """Keep the handler of SIGTERM: Ray's own, which its module `utils` sets during the start, would exit in
-    mid-start.
+    """Keep this process's handler of SIGTERM during the block, in which Ray starts.
 
-    If another version of Ray sets it elsewhere, it is restored at the end.
+    Ray's own handler, set by its module `utils`, would exit in the middle of the start. If another version of
+    Ray sets the handler elsewhere, the old handler is restored at the end.
     """
     before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda _: None
@@ -62,14 +67,15 @@ def sigterm_stays(utils: Any) -> Iterator[None]:
         yield
     finally:
         utils.set_sigterm_handler = set_by_ray
-        with suppress(ValueError):  # outside of the main thread, where Ray leaves the handler alone
+        with suppress(ValueError):  # Other threads than the main one cannot set it.
             signal.signal(signal.SIGTERM, before)
 
 
 def check_ray_runs(workers: Any) -> None:
-    """Raise RunFailed if a process of the Ray that this process started is gone, by Ray's module `workers`.
+    """Raise RunFailed if a process of the Ray cluster that this process started has ended. `workers` is Ray's
+    module.
 
-    Ray itself would wait for its GCS for a minute, and then end this process.
+    Without this check, Ray waits a minute for its GCS and then ends this process.
     """
     node = workers.global_worker.node
     gone = [name for name, _ in node.dead_processes()] if node is not None else []
@@ -78,7 +84,10 @@ def check_ray_runs(workers: Any) -> None:
 
 
 def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: float) -> list[Any]:
-    """Return the results of Ray's calls, as `ray.get` does. Raises RunFailed as soon as Ray is gone."""
+    """Return the results of Ray calls, like `ray.get`.
+
+    Raises RunFailed as soon as a process of Ray has ended.
+    """
     until_s = time.monotonic() + timeout_s
     while True:
         left_s = until_s - time.monotonic()

@@ -1,4 +1,4 @@
-"""All live runs of one command, on one Ray: each policy in each repeat on a new cluster of processes."""
+"""All live runs of one command, on one Ray cluster: each policy in each repeat on newly started nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-import fastparquet  # noqa: F401 - now, with pandas: in mid-run it takes CPU, and Ctrl-C would leave half of it
+import fastparquet  # noqa: F401 - early: during a run the import costs CPU, and Ctrl-C could interrupt it
 
 from schedbed.cluster.blocks.block_errors import BlockStoreError
 from schedbed.cluster.conditions import by_nature, foreground_slowdowns
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 class LiveRuns:
-    """All runs of one command, on one Ray."""
+    """All live runs of one command, on one Ray cluster. Implements the protocol `whole_run.Runs`."""
 
-    PART_EVERY_S = 3.0  # a part file of the tables
+    PART_EVERY_S = 3.0  # Interval of part files of the tables.
     SUBMITS: ClassVar[bool] = False
 
     def __init__(self, scenario: ResolvedScenario, options: RunOptions) -> None:
@@ -59,13 +59,17 @@ class LiveRuns:
         self._scenario = settled(scenario, options.address)
         self._options = options
         self._tls = make_certificates() if options.tls else None
-        self._before: frozenset[Listener] = frozenset()  # listeners in this process that are not the run's
+        self._before: frozenset[Listener] = frozenset()  # Listeners from before the run.
         self._meter: RunMeter | None = None
         self._watch: LivePage | None = None
-        self.doors: dict[str, str] = {}  # servers for clients with the token: address and token file
+        self.doors: dict[str, str] = {}  # Address and token file of each server, by name.
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat. Continues after a run that failed."""
+        """Run every policy in every repeat; continue with the next run after a failed one.
+
+        Rows go into `folder`, descriptions of the runs into `record`; `watch` is the live page, if there is
+        one.
+        """
         self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
         order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
@@ -101,7 +105,10 @@ class LiveRuns:
                 self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
-        """Adapt the scenario to the hosts of its nodes, and record that. Raises BadInput if that is impossible."""
+        """Adapt the scenario to the hosts that run its nodes, and record the hosts.
+
+        Raises BadInput if that is impossible.
+        """
         spec = racks_by_host(self._scenario.cluster, cluster.places)
         check_links(spec, cluster.places)
         self._scenario = replace(self._scenario, cluster=spec)
@@ -172,7 +179,10 @@ class LiveRuns:
                     self._watch.finish(record.state, record.note)
 
     def _serve_metrics(self, stack: ExitStack) -> None:
-        """Serve metrics until the stack's end, if requested. Raises RunFailed if the port is taken."""
+        """Serve Prometheus metrics until the stack's end, if requested.
+
+        Raises RunFailed if the port is taken.
+        """
         port = self._options.metrics
         if port is None:
             return
@@ -187,9 +197,9 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serve the block store within the block, if that was asked for, with the token in two files.
+        """Serve the block store by WebHDFS during the block, if requested, and write its token to two files.
 
-        The second file is for Spark and other programs of Hadoop.
+        The second file has the format that Spark and other Hadoop programs read.
         """
         port = self._options.webhdfs
         if port is None:
@@ -213,14 +223,17 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Follow the run until its end. A cluster that stays up overrides this."""
+        """Fetch rows and inject faults until all jobs have ended (`Session.follow`).
+
+        A cluster that stays up overrides this.
+        """
         faults = self._faults(cluster)
         if self._watch is not None:
             self._watch.controls = HandControls(self._scenario, session, faults)
         session.follow(faults, on_status)
 
     def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
-        """Raise RunFailed if a process of the run listens where it should not."""
+        """Raise RunFailed if a process of the run listens on an unexpected address or port."""
         found = set(without_guarded_ray(listeners_of(os.getpid(), ports_of(session.agents)))) - self._before
         asked_for: list[str] = []
         if self._options.address is not None:
@@ -237,7 +250,9 @@ class LiveRuns:
         )
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Set the run's state: it succeeded if all its jobs did, with right outputs."""
+        """Set the state of the run: `succeeded` if all its jobs succeeded with right outputs,
+        else `failed` with a note.
+        """
         wrong = session.unsuccessful()
         if self._options.check:
             wrong += session.check_outputs()

@@ -1,4 +1,4 @@
-"""One policy on one emulated cluster: start of the cluster, upload of inputs, following the run, and the end."""
+"""One live run of a policy: start the cluster, upload the inputs, follow the run, and stop."""
 
 from __future__ import annotations
 
@@ -31,27 +31,30 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 T = TypeVar("T")
 POLL_S = 0.5
 UPLOADS = 3
-LOOK_S = 3.0  # between two looks at replicas and addresses; each costs a call to an actor or to all
+LOOK_S = 3.0  # Interval of checks of replicas and addresses, which call actors.
 LAST_POLL_S = 2.0
 QUIET_LIMIT_S = 60.0
-"""With no node alive and no fault to come, or masters that stay silent, for this long a run is given up."""
+"""A run ends if for this time no node is alive and no fault is planned, or the masters do not answer."""
 
 BLOCKS = tuple(COLUMNS["blocks"])
 JOB, STATE = places_of("jobs", "job", "state")
 OnStatus = Callable[[dict[str, Any]], None]
 Over = Callable[[bool], bool]
-"""Asked again and again, told whether all jobs have ended: is a cluster that stays up to go down now?"""
+"""Called repeatedly with whether all jobs have ended; returns whether the cluster must shut down now."""
 
 
 class RunFollower(Protocol):
-    """A receiver of a run's progress: new rows by table, and the newest status."""
+    """A receiver of a run's progress: the new rows of each table, and the latest status."""
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None: ...
     def take_status(self, status: Mapping[str, Any]) -> None: ...
 
 
 class Session:
-    """A run of `config` on a Ray cluster. Call `start`, `follow`, and in any case `stop`."""
+    """One live run on a Ray cluster, described by `config`. Call `start`, then `follow`, and always `stop`.
+
+    New rows go to `history` and to the `followers`.
+    """
 
     def __init__(
         self,
@@ -68,40 +71,41 @@ class Session:
         self._config = config
         self._history = history
         self.clock = config.clock()
-        self._peers: dict[str, str] = {}  # changed in place: uploads that go on look into it
+        self._peers: dict[str, str] = {}  # Changed in place, since running uploads read it.
         self._loader = JobLoader(cluster, config, self._peers)
         self.jobs = list(scenario.jobs)
-        self.ended: dict[
-            str, str
-        ] = {}  # the state of every job that has ended; a status names the latest ones only
-        self.reasons: dict[str, str] = {}  # of jobs that did not succeed, as far as a status named them
+        self.ended: dict[str, str] = {}  # States of all ended jobs; a status has only the latest.
+        self.reasons: dict[str, str] = {}  # Why jobs did not succeed, if known.
         self._stuck = StuckWatch(config.work / LAST_CALL, every_s=POLL_S)
-        self._is_killed = False  # the JobTracker, in a call of the policy that held it
+        self._is_killed = False  # Whether a blocked JobTracker was killed.
         self._cursors: dict[str, int] = {}
         self._block_cursor = 0
-        self.limits: dict[str, str] = {}  # by resource what holds it, on any node
-        self.counted: dict[str, str] = {}  # by resource who counts it
+        self.limits: dict[str, str] = {}  # How limits are enforced, by resource.
+        self.counted: dict[str, str] = {}  # Who counts the use, by resource.
         self.watch = HostWatch(self.clock)
         self._stretch: StretchWatch | None = None
-        self.stretches: dict[str, Any] = {}  # of a stretch that may change: what `StretchWatch.end` tells
+        self.stretches: dict[str, Any] = {}  # The result of `StretchWatch.end`.
         self.last_status: dict[str, Any] = {"jobs": [], "nodes": [], "recent": []}
-        self.findings: dict[str, Any] = {}  # what the policy reports at the end
+        self.findings: dict[str, Any] = {}  # The policy's report at the end.
 
     @property
     def duration_s(self) -> float:
-        """Return the seconds since the run's start; 0 if it has not begun."""
+        """Return the emulated seconds since the run's start; 0 before the start."""
         return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
     @property
     def agents(self) -> Mapping[str, str]:
-        """Return the known URLs of the nodes' agents."""
+        """Return the last known URLs of the nodes' agents."""
         return self._peers
 
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
-        """Start masters and nodes, call `when_up`, upload the input, and submit the plan. The run's clock starts at
-        the end."""
+        """Start masters and nodes, call `when_up`, upload the inputs, start the run's clock, and submit the
+        jobs.
+
+        Return the configuration with the run's start. Raises RunFailed if a node cannot be started.
+        """
         self._cluster.announce(self._config)
         if self._config.adaptive:
             self._stretch = StretchWatch(self._config)
@@ -117,19 +121,22 @@ class Session:
         self._introduce()
         self._loader.upload(self._scenario.inputs)
         plan = self._loader.plan(self.jobs, [file.path for file in self._scenario.inputs])
-        asyncio.run(self._names.take_replica_changes())  # The plan knows them already.
+        asyncio.run(self._names.take_replica_changes())  # The plan includes these changes already.
         self._begin_clock()
         asyncio.run(self._watched(self._cluster.masters.job_tracker.start(plan)))
         self._introduce()
         return self._config
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on that port until the run's end. Return its URL. Raises RunFailed if the port is taken."""
+        """Serve WebHDFS on the port until the end of the run.
+
+        Return its URL. Raises RunFailed if the port is taken.
+        """
         with port_told("--webhdfs", port):
             return self._cluster.serve_web(port)
 
     def _begin_clock(self) -> None:
-        """Start the run's clock."""
+        """Set the run's start to the current time, and announce it to all processes."""
         self.clock = RunClock.start(self._config.cluster.stretch, self._config.changes)
         self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
@@ -145,7 +152,8 @@ class Session:
     # ------------------------------------------------------- jobs that come later
 
     def upload(self, file: InputFile) -> None:
-        """Upload another input file, again elsewhere if a node dies meanwhile. From any thread.
+        """Upload another input file during the run; retry if a node dies meanwhile. May be called from any
+        thread.
 
         Raises BadInput, BlockStoreError or MasterGone.
         """
@@ -156,13 +164,13 @@ class Session:
             except BlockStoreError:
                 if not left:
                     raise
-                time.sleep(LOOK_S)  # until the NameNode knows
+                time.sleep(LOOK_S)  # Until the NameNode has noticed the loss.
 
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
-        """Submit jobs whose inputs are uploaded, with times that count from now. Return their submit times. From any
-        thread.
+        """Submit jobs during the run, after their inputs were uploaded. May be called from any thread.
 
-        Raises MasterGone or BlockStoreError.
+        The jobs' submit times count from now. Return the times since the run's start, by job id. Raises
+        MasterGone or BlockStoreError.
         """
         plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
@@ -170,20 +178,21 @@ class Session:
         return submitted
 
     def forget(self, path: str) -> None:
-        """Delete an input file that no job will read again. It stays if the NameNode is down."""
+        """Delete an input file that no job reads any more. The file stays if the NameNode is down."""
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.delete(path))
 
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill these jobs, or all if None. From any thread. Raises MasterGone."""
+        """Kill the jobs with these ids, or all if None. May be called from any thread. Raises MasterGone."""
         asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
     # ---------------------------------------------------------------- follow
 
     def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
-        """Follow the run until all jobs have ended. Raises RunFailed if the cluster cannot continue.
+        """Inject faults, fetch rows and statuses, and call `on_status`, until all jobs have ended.
 
-        With `over` the cluster stays up, also without a live node, until `over` returns true.
+        With `over`, the cluster stays up until `over` returns True, even if no node is alive. Raises
+        RunFailed if the cluster cannot continue.
         """
         alive_s = looked_s = time.monotonic()
         with injecting(faults, self.clock.now_s) as begun:
@@ -213,8 +222,10 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Fetch new rows and the status. Return True when all jobs have ended. Raises TimeoutError after `patience_s`
-        seconds."""
+        """Fetch new rows and the status from the JobTracker. Return whether all jobs have ended.
+
+        Raises TimeoutError after `patience_s` seconds, if given.
+        """
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)
         answer = asyncio.run(
@@ -244,7 +255,10 @@ class Session:
             follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
-        """Return the result of a call to the JobTracker. Raises RunFailed if the run cannot continue meanwhile."""
+        """Return the result of a call to the JobTracker.
+
+        Raises RunFailed if the run breaks while the call is pending.
+        """
         task = asyncio.ensure_future(call)
         try:
             while not (await asyncio.wait([task], timeout=POLL_S))[0]:
@@ -254,12 +268,14 @@ class Session:
             task.cancel()
 
     def _check_going(self) -> None:
-        """Raise RunFailed if Ray is gone, or a call of the policy blocks the JobTracker's process."""
+        """Raise RunFailed if Ray has ended, or if a call of the policy blocks the JobTracker's
+        process for too long.
+        """
         self._cluster.check_ray_runs()
         words = self._config.work / LAST_WORDS
         trouble = self._stuck.look()
         if trouble:
-            words.write_text(trouble)  # so that a JobTracker that comes back does not ask the policy again
+            words.write_text(trouble)  # A restarted JobTracker must not call the policy again.
             self._is_killed = True
             self._cluster.kill_master("jobtracker")
         elif words.is_file():
@@ -273,8 +289,10 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Tell all nodes the new ports of nodes that came back. Return those nodes. Nodes of a lost host stay
-        away."""
+        """Send the new addresses of restarted nodes to all nodes. Return the restarted nodes.
+
+        Nodes of a lost host are not restarted.
+        """
         self._cluster.look_at_hosts()
         found = self._peers | self._cluster.addresses()
         moved = [node for node, url in found.items() if url != self._peers.get(node)]
@@ -286,24 +304,27 @@ class Session:
     # ------------------------------------------------------------------ stop
 
     def save_outputs(self, folder: Path) -> None:
-        """Copy the committed parts of successful jobs to folder/<job>/part-NNNNN."""
+        """Copy the committed output parts of successful jobs to folder/<job>/part-NNNNN."""
         self._peers.update(self._cluster.addresses())
         self.outputs().save(self._succeeded(), folder)
 
     def check_outputs(self) -> list[str]:
-        """Return a line for each wrong output of a successful job. Unpaced, after the run."""
+        """Return a line for each wrong output of a successful job.
+
+        The check runs after the run, without the emulated rate limits.
+        """
         self._peers.update(self._cluster.addresses())
         return self.outputs().check(self._succeeded(), self._config.work / "check")
 
     def outputs(self) -> Outputs:
-        """Return access to the outputs of jobs, by the known addresses."""
+        """Return an object that reads the outputs of jobs from the nodes."""
         return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:
         return [job for job in self.jobs if self.ended.get(job.job) == "succeeded"]
 
     def unsuccessful(self) -> list[str]:
-        """Return a line for each planned job that has not succeeded, by the rows of jobs."""
+        """Return a line with the state and reason for each planned job that has not succeeded."""
         states = [(job.job, self.ended.get(job.job, "has no row")) for job in self.jobs]
         return [
             f"{job} {state}: {self.reasons.get(job, 'reason not known')}"
@@ -312,13 +333,13 @@ class Session:
         ]
 
     def stop(self) -> None:
-        """Fetch the last rows and stop nodes and masters. Errors of dead actors are ignored."""
+        """Fetch the last rows, and stop nodes and masters. Errors of dead actors are ignored."""
         self._loader.close()
         if self._stretch is not None:
             self.stretches = self._stretch.end()
         if not self._is_killed:
             with contextlib.suppress(MasterGone, RunFailed, TimeoutError):
-                self._poll(lambda _: None, LAST_POLL_S)  # a policy may keep the JobTracker busy
+                self._poll(lambda _: None, LAST_POLL_S)  # A policy may block the JobTracker.
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.close())
             self._take_block_rows()
@@ -326,7 +347,7 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the nodes' answers by resource, each different answer once."""
+    """Return the nodes' answers by resource, joined by commas if nodes gave different answers."""
     answers: dict[str, set[str]] = {}
     for each in told:
         for resource, answer in each.items():

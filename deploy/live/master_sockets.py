@@ -1,4 +1,7 @@
-"""Connections to the two masters: a function finds where each serves now, a socket carries the calls."""
+"""Connections to the two masters.
+
+A function finds each master's current endpoint; a socket transports the calls.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,14 @@ from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.live.driver_door import DriverDoor
 
 FindMaster = Callable[[str], Awaitable[Endpoint]]
-"""Says where `jobtracker` or `namenode` serves now. Raises MasterGone. It can be pickled."""
+"""Returns the current endpoint of `jobtracker` or `namenode`. Raises MasterGone. Can be pickled."""
 
 
 class SocketMasters:
-    """The two masters for an actor: used from one event loop, without a time limit."""
+    """The stubs of both masters for use in an actor: in one event loop, without a time limit.
+
+    `find` returns the current endpoint of a master.
+    """
 
     def __init__(self, find: FindMaster) -> None:
         self._find = find
@@ -29,11 +35,14 @@ class SocketMasters:
         self.name_node = make_stub(NameNodeDoor, self.to_name_node)
 
     def __reduce__(self) -> tuple[type[SocketMasters], tuple[FindMaster]]:
-        return SocketMasters, (self._find,)  # An actor makes connections of its own.
+        return SocketMasters, (self._find,)  # Each actor opens new connections.
 
 
 class DriverMasters:
-    """The two masters for the driver: used from any thread and event loop. A call may take `timeout_s`."""
+    """The stubs of both masters for use in the driver: from any thread and event loop.
+
+    `find` returns the current endpoint of a master. A call raises MasterGone after `timeout_s` seconds.
+    """
 
     def __init__(self, find: FindMaster, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -60,7 +69,7 @@ class DriverMasters:
             raise MasterGone(f"the {name} did not answer within {self._timeout_s} s") from None
 
     def close(self) -> None:
-        """End the thread that carries the calls."""
+        """Stop the thread that transports the calls."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -1,4 +1,4 @@
-"""Lines that C++ libraries write directly to standard error: Ray's own messages."""
+"""Redirection of lines that C++ libraries write directly to standard error, such as Ray's own messages."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ STDERR = 2
 
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
-    """Redirect lines that libraries write directly to standard error to the file, during the block. Print a note at the
-    end if there were any; else remove the file.
+    """Redirect lines that libraries write directly to standard error to the file `path`, during the block.
 
-    Python's own `sys.stderr` is not changed. Does nothing if standard error is no terminal, file or pipe of its own,
-    as in a notebook.
+    At the end, print a note about the number of lines, or remove the file if it is empty. Python's
+    `sys.stderr` still writes to the terminal. Do nothing if standard error is not file descriptor 2, as in a
+    notebook.
     """
     if not _is_plain():
         yield

@@ -1,4 +1,6 @@
-"""The use of Ray: starts or joins it, makes actors of masters, TaskTrackers and hosts, and ends it."""
+"""The Ray cluster of live runs: start or join Ray; create the actors of masters, TaskTrackers and
+hosts; shut down.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,17 @@ from schedbed.deploy.security.listeners import Listener
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 3.0  # how long actors may take to answer a question of the driver in passing
+LOOK_S = 3.0  # Time limit for actors to answer a routine request of the driver.
 START_S = 120.0
 BEGIN_S = END_S = 30.0
-NODE_S = 6.0  # more for each node: their processes start side by side on few cores
+NODE_S = 6.0  # Additional start time per node, since many processes share few cores.
 
 
 async def find_master(namespace: str, name: str) -> Endpoint:
-    """Return where a master, an actor of that namespace, serves now. Raises MasterGone."""
+    """Return the current endpoint of a master, found as the Ray actor `name` of the namespace.
+
+    Raises MasterGone.
+    """
     try:
         check_ray_runs(ray_workers)  # Without its GCS, Ray would end this process after a minute.
         return await cast("Any", ray.get_actor(name, namespace=namespace)).endpoint.remote()
@@ -59,12 +64,13 @@ async def find_master(namespace: str, name: str) -> Endpoint:
 
 
 class RayCluster:
-    """A Ray with the actors of one emulated cluster, as a context manager.
+    """A Ray cluster with the actors of one emulated cluster, as a context manager.
 
-    It is a Ray of its own on this host, or the running one at `address` (host:port of its GCS, or `auto` for the one
-    of this host). There the nodes are spread over the cluster's hosts; the masters stay on the driver's. `places` is
-    the host of each node, fixed once entered: the nodes of a lost host are lost. `over_tcp` has the ports and the TLS
-    of masters that serve on a network.
+    Without `address`, Ray is started on this host. With `address` (host:port of Ray's GCS, or `auto` for the
+    Ray cluster of this host), a running Ray cluster is joined: the nodes are spread over its hosts, and the
+    masters stay on this host. `places` has the host of each node and is fixed once the context is entered, so
+    a lost host means lost nodes. `over_tcp` has the ports and the TLS settings of masters that serve on a
+    network. `base` is the scratch folder.
     """
 
     def __init__(
@@ -89,12 +95,12 @@ class RayCluster:
         self.masters = DriverMasters(partial(find_master, self.namespace), timeout_s=CALL_S)
         self.check_ray_runs = partial(check_ray_runs, ray_workers)
         self._masters: dict[str, Any] = {}
-        self._holders: dict[str, Any] = {}  # of each host's TaskTrackers
+        self._holders: dict[str, Any] = {}  # Actors of TaskTrackers by host.
         self._keepers: dict[str, Any] = {}
 
     def __enter__(self) -> RayCluster:
         try:
-            # Ray does not track processes that it has just started: interrupted there, they would stay alive.
+            # Ray does not track processes that it has just started: after an interrupt they would stay alive.
             with interrupts_later(), sigterm_stays(ray_utils):
                 if self._address is None:
                     self._start_ray()
@@ -117,7 +123,7 @@ class RayCluster:
             self.masters.close()
 
     def _start_ray(self) -> None:
-        for last in (False, True):  # Ray gives its own processes 30 s, which a host that is busy may not keep
+        for last in (False, True):  # On a busy host, Ray's processes may miss Ray's limit of 30 s.
             try:
                 with lean(ray_nodes, ray_services, ray_workers):
                     self._init_ray()
@@ -176,7 +182,9 @@ class RayCluster:
             self.wait([actor.ready.remote() for actor in actors], START_S + NODE_S * len(actors))
         except MasterGone as error:
             raise RunFailed(f"{len(actors)} actors did not start ({error}) Fewer nodes?") from None
-        self.wait([master.endpoint.remote() for master in self._masters.values()])  # or no port is free
+        self.wait(
+            [master.endpoint.remote() for master in self._masters.values()]
+        )  # Raises if no port is free.
         for name, keeper in self._keepers.items():
             clock = clock_ahead(partial(self._asked, keeper.time_of_day))
             self.hosts[name].take(self.wait([keeper.describe.remote()])[0], clock)
@@ -188,28 +196,38 @@ class RayCluster:
         return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
-        """Return the place where a master serves: a unix socket, or the driver's address if there may be other
-        hosts."""
+        """Return the endpoint at which a master listens.
+
+        The endpoint is a Unix socket if all nodes are on this host, else this host's network address.
+        """
         token = secrets.token_hex(32)
         if self._address is not None:
             return replace(self._over_tcp, host=own.address, token=token)
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Return the results of actor calls. Raises the exceptions of actors, and MasterGone if one is down."""
+        """Return the results of actor calls.
+
+        Raises the exceptions of the actors, and MasterGone if an actor is down.
+        """
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
-        """Return the listeners of the processes of each master and of each host's nodes."""
+        """Return the listening sockets of each actor's processes, one list for each master and
+        each host's TaskTrackers.
+        """
         actors = (*self._masters.values(), *self._holders.values())
         return self.wait([actor.listeners.remote() for actor in actors])
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of a master. Ray starts another."""
+        """Kill the process of a master. Ray starts a new one."""
         ray.kill(self._masters[name], no_restart=False)
 
     def kill_host(self, node: str) -> list[str]:
-        """Kill the process of all TaskTrackers of that node's host. Ray starts another. Return the nodes."""
+        """Kill the process of all TaskTrackers on the host of `node`.
+
+        Ray starts a new one. Return the nodes on that host.
+        """
         host = self.places[node].name
         ray.kill(self._holders[host], no_restart=False)
         return self._nodes_on(host)
@@ -218,19 +236,19 @@ class RayCluster:
         return [node.node for node in self._nodes if self.places[node.node].name == host]
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
-        """Tell every node the addresses of the others and the run's start.
+        """Send the addresses and racks of all nodes, and the run's start, to every node.
 
-        Raises RunFailed if a node is down before the run has begun (`epoch_s` 0). Later such a node is simply lost,
-        and is told when it is back.
+        Raises RunFailed if a node is down before the run has started (`epoch_s` is 0). Later, a node that is
+        down is skipped and gets the addresses when it is back.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """Return the results of calls (by node, host or master) that end within the time.
+        """Return the results of the calls that end within `timeout_s`. Keys are nodes, hosts or masters.
 
-        Calls to hosts that did not answer the last time are waited for only with `all_`: until Ray itself considers a
-        host lost, half a minute may pass.
+        Hosts that did not answer the last call are waited for only with `all_`: half a minute may pass before
+        Ray itself considers a host lost.
         """
         awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
         if awaited:
@@ -253,7 +271,10 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Tell masters and hosts which run is current; None for no run. Raises RunFailed."""
+        """Publish the current run's configuration to masters and hosts; None ends the current run.
+
+        Raises RunFailed.
+        """
         self._config = config
         if config is None:
             RunConfig.clear(self.control)
@@ -269,7 +290,7 @@ class RayCluster:
         config.save(self.control)
 
     def _config_on(self, host: str) -> RunConfig:
-        """Return the run's configuration for that host."""
+        """Return the run's configuration with the folder, owner and speed of the given host."""
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
@@ -277,22 +298,25 @@ class RayCluster:
         return replace(self._config, work=work, **told)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real seconds of an emulated duration of the current run on this host."""
+        """Return the number of real seconds of an emulated duration in the current run."""
         return emulated_s if self._config is None else self._config.clock().real_s(emulated_s)
 
     def begin_name_node(self) -> None:
-        """Start the NameNode of the run."""
+        """Start the NameNode of the current run."""
         self.wait([self._masters["namenode"].begin.remote()])
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on that port until the run's end. Return the URL. Raises OSError if the port is taken."""
+        """Serve WebHDFS on the port until the end of the run.
+
+        Return the URL. Raises OSError if the port is taken.
+        """
         return self.wait([self._masters["namenode"].serve_web.remote(port)])[0]
 
     def begin_nodes(self) -> list[dict[str, Any]]:
-        """Start all nodes of the run. Return each node's name, its agent's URL and how limits are enforced.
+        """Start all nodes of the run. Return the name, the agent's URL and the enforced limits of each node.
 
-        Raises RunFailed if a host has been lost, for instance in an earlier run, since policies are compared on the
-        same nodes.
+        Raises RunFailed if a host is lost, for instance since an earlier run, because all policies must run
+        on the same nodes.
         """
         return self._on_all_hosts([self._begin(name) for name in self.trackers])
 
@@ -310,7 +334,7 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """Return the current URL of each node's agent. Nodes whose TaskTracker has died are started again first."""
+        """Return the current URL of each node's agent. First restart the nodes whose TaskTracker has died."""
         told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
         found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:
@@ -320,7 +344,9 @@ class RayCluster:
         return {name: url for name, url in found.items() if url is not None}
 
     def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
-        """Store the samples of the other hosts, and note which hosts do not answer."""
+        """Fetch the load samples and clock readings of the other hosts, and mark the hosts that
+        do not answer as lost.
+        """
         if self._config is None:
             return
         calls = {name: k.samples.remote(len(self.hosts[name].samples)) for name, k in self._keepers.items()}
@@ -332,11 +358,11 @@ class RayCluster:
             self.hosts[name].hear(answers.get(name), now_s, readings.get(name))
 
     def end_run(self) -> None:
-        """End nodes and masters of the run. Those that are down have already ended."""
-        self.look_at_hosts(END_S)  # a host that is only slow is to be cleaned
+        """End the nodes and masters of the current run. Actors that are down are skipped."""
+        self.look_at_hosts(END_S)  # Wait for slow hosts, so that they are cleaned up.
         self.announce(None)
         self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)
         if not self._answers({"jobtracker": self._masters["jobtracker"].end.remote()}, LOOK_S):
-            self.kill_master("jobtracker")  # a policy may keep it busy
+            self.kill_master("jobtracker")  # A policy may block it.
         for actors in ({"namenode": self._masters["namenode"]}, self._keepers):
             self._answers({name: actor.end.remote() for name, actor in actors.items()}, END_S)

@@ -1,4 +1,5 @@
-"""Joining a running Ray cluster, with one actor on each of its hosts or tasks on any. Sets Ray's environment.
+"""Joining a running Ray cluster, and running actors or tasks on its hosts. Also sets Ray's environment
+variables.
 
 Only this file and `ray_cluster` import Ray.
 """
@@ -17,7 +18,9 @@ from typing import Any
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", f"schedbed{secrets.token_hex(32)}")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_task_events_report_interval_ms", "0")  # no task log: it costs CPU at rest
+os.environ.setdefault(
+    "RAY_task_events_report_interval_ms", "0"
+)  # No task log, which costs CPU even when idle.
 
 import ray.job_config
 from ray._private import services as ray_services
@@ -34,13 +37,17 @@ from schedbed.deploy.live.lean_ray import results_while_ray_runs
 from schedbed.deploy.live.worker_imports import import_failure, use_own_path
 from schedbed.tasks.errors import BadInput
 
-_raylet: Any = importlib.import_module("ray._raylet")  # has no types
+_raylet: Any = importlib.import_module("ray._raylet")  # Ray gives no types for it.
 
-CALL_S = 120.0  # how long the driver waits for the answer to one call
+CALL_S = 120.0  # Time limit of the driver for one call.
 
 
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Return the results of actor calls. Raises the exceptions of actors, and MasterGone if one is down."""
+    """Return the results of actor calls. Raises the exceptions of the actors, and MasterGone if an actor is
+    down.
+
+    Raises RunFailed if Ray has ended or an actor cannot import its code.
+    """
     try:
         return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
     except RayTaskError as error:
@@ -53,7 +60,10 @@ def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
 
 @contextmanager
 def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
-    """Join a running cluster and place one actor on each of its hosts, the driver's first. Raises BadInput."""
+    """Join the Ray cluster at `address` and start one actor on each of its hosts; leave it after the block.
+
+    Yield the actors by host, the driver's host first. Raises BadInput if the cluster cannot be joined.
+    """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
         hosts = hosts_of(ray.nodes(), ray.get_runtime_context().get_node_id())
@@ -71,10 +81,11 @@ def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
 def tasks_on_hosts(
     address: str, function: Callable[[Any], Any], arguments: Sequence[Any]
 ) -> Iterator[tuple[int, Any]]:
-    """Join a running cluster and call the function once for each argument, a core each, wherever one is free.
+    """Join the Ray cluster at `address` and call the function once for each argument, on one core of any
+    host.
 
-    Yields the number of an argument with the result, or with the exception, in the order in which calls end. A call
-    whose host is lost is made again elsewhere. Raises BadInput without such a cluster.
+    Yield the index of the argument with the result or the exception, in the order in which calls end. A call
+    whose host is lost is made again elsewhere. Raises BadInput if the cluster cannot be joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -94,12 +105,15 @@ def tasks_on_hosts(
 
 
 def join_ray(address: str, namespace: str) -> None:
-    """Connect to the running Ray cluster, whose hosts get our code with the job. Raises BadInput on failure."""
+    """Connect to the Ray cluster at `address` and send schedbed's code to its hosts.
+
+    Raises BadInput on failure.
+    """
     try:
         where = gcs_address(address, ray_services)
         use_the_clusters_token(_raylet)
         check_cluster(where, _raylet)
-        # Paths, not modules: Ray cannot copy modules when the run is a job submitted to the cluster.
+        # Paths instead of modules: Ray cannot copy modules if the run itself is a submitted Ray job.
         ray.init(
             address=where,
             log_to_driver=False,
@@ -110,5 +124,5 @@ def join_ray(address: str, namespace: str) -> None:
         )
     except BadInput as error:
         raise BadInput(f"--address {address}: {error}") from None
-    except Exception as error:  # such as Ray's or Python's version being another
+    except Exception as error:  # For example, another version of Ray or Python.
         raise BadInput(f"--address {address}: {' '.join(str(error).split())}") from error

@@ -1,5 +1,6 @@
-"""Imports of Ray's workers: schedbed and installed packages, never files beside the caller; and messages about failed
-imports."""
+"""The import path of Ray's workers: schedbed and installed packages only; and messages about
+failed imports.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +15,32 @@ _FAILED = re.compile(r"failed to import on the worker|^(ImportError|ModuleNotFou
 
 
 class _OwnPath(list[str]):
-    """A list that Ray cannot extend."""
+    """A list of paths that Ray cannot extend."""
 
     def extend(self, more: Iterable[str]) -> None:
-        """Do nothing, since Ray would put the caller's working folder and script folder before the standard
-        library."""
+        """Do nothing.
+
+        Ray would put the caller's working folder and script folder before the standard library.
+        """
 
 
 def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
-    """Return Ray's configuration of a job, so that Ray adds only our folder to the workers' search paths.
+    """Return the job configuration, changed so that Ray adds only schedbed's folder to the workers' import
+    path.
 
-    Workers of other hosts get the code that is `shipped` with the job, since a folder of the same name there may hold
-    older code, or none.
+    With `shipped`, Ray copies the code to other hosts, and no folder is added: a folder at the same path
+    there may hold older code or not exist.
     """
     job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config
 
 
 def import_failure(said: str) -> str | None:
-    """Return a line that says which import failed, where and why, if that is why an actor died; else None."""
+    """Return a line about the import that made an actor fail, with its file and line; None if no import
+    failed.
+
+    `said` is the text of Ray's exception.
+    """
     if not _FAILED.search(said):
         return None
     lines = [line.strip() for line in said.splitlines() if line.strip()]

@@ -1,1 +1,1 @@
-"""The metrics of a live run for Prometheus."""
+"""Metrics of a live run for Prometheus."""

@@ -1,4 +1,4 @@
-"""The server of a run's metrics for Prometheus, on the loopback interface, with a token."""
+"""The HTTP server of a run's Prometheus metrics, on the loopback interface, protected by a token."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from schedbed.deploy.metrics.run_meter import RunMeter
 
 
 def serve_metrics(meter: RunMeter, token: str, port: int) -> HttpThread:
-    """Return the server of `/metrics` at that port, 0 for any, as a context.
+    """Return a context that serves `/metrics` at the port; 0 means any free port.
 
     Requests need the header `Authorization: Bearer TOKEN`.
     """
     registry = CollectorRegistry()
-    registry.register(meter)  # pyright: ignore[reportArgumentType] - has `collect`, which is all that is asked for
+    registry.register(meter)  # pyright: ignore[reportArgumentType] - only `collect` is called
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,4 +1,4 @@
-"""The figures of a live run as Prometheus metrics, from what the driver reads of the JobTracker anyway."""
+"""The metrics of a live run for Prometheus, computed from the rows and status that the driver reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB_STATE, QUEUE, SUBMIT, JOB_START = places_of("jobs", "state", "queue", "submi
 
 
 class Histogram:
-    """Counts of values by upper bounds, which are cumulative for Prometheus."""
+    """A histogram for Prometheus: counts of values by upper bound."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -42,7 +42,7 @@ class Histogram:
         self._counts[next((i for i, bound in enumerate(self._bounds) if value <= bound), -1)] += 1
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Return pairs (upper bound, count of all values up to it), and the sum of the values."""
+        """Return the pairs (upper bound, count of values up to the bound), and the sum of all values."""
         total, pairs = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
@@ -51,10 +51,9 @@ class Histogram:
 
 
 class RunMeter:
-    """Collects the rows and the status of one live run for a Prometheus registry, which reads it in another thread.
+    """A Prometheus collector for one live run at a time. A Prometheus registry reads it in another thread.
 
-    Counters begin at zero with each run of a command, as with a process that restarts. All times are emulated
-    seconds.
+    The counters begin at zero with each run of a command. All times are emulated seconds.
     """
 
     def __init__(self) -> None:
@@ -71,7 +70,10 @@ class RunMeter:
         self._waits: dict[str, Histogram] = defaultdict(lambda: Histogram(WAIT_BUCKETS_S))
 
     def begin(self, nodes: Iterable[NodeSpec], **about: str) -> None:
-        """Start a run on these nodes. `about` names it: policy, repeat, machines."""
+        """Reset the counters for a run on these nodes.
+
+        `about` has the run's labels: policy, repeat, machines.
+        """
         self._about, self._nodes = about, {node.node: node for node in nodes}
         self._reset()
 
@@ -91,11 +93,11 @@ class RunMeter:
                     self._waits[row[QUEUE]].add(row[JOB_START] - row[SUBMIT])
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Store the JobTracker's newest status, see `scheduler.core.status`."""
+        """Store the latest status of the JobTracker, see `scheduler.core.status`."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics, as a Prometheus registry asks for them."""
+        """Yield the current metrics: the method that a Prometheus registry calls."""
         status = self._status
         yield _gauge("run_info", "The run that goes on.", [(self._about, 1.0)])
         yield _gauge("emulated_time_seconds", "Since the run's start.", [({}, status.get("now_s", 0.0))])
@@ -152,7 +154,7 @@ class RunMeter:
 
 
 def _of_queues(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield the numbers of unfinished jobs and tasks of each queue."""
+    """Yield the numbers of unfinished jobs and of their tasks, by queue."""
     running: Counter[str] = Counter()
     tasks: Counter[tuple[str, str, str]] = Counter()
     for job in jobs:

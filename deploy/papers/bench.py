@@ -1,4 +1,4 @@
-"""The tools of an experiment: it runs scenarios as `schedbed run` does, and returns their tables."""
+"""The interface with which an experiment runs scenarios, as `schedbed run` does, and reads tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A finished run: its folder and its tables."""
+    """A finished run: its folder, its record and its tables."""
 
     folder: Path
     run: RunFile
@@ -33,19 +33,22 @@ class Played:
 
     @property
     def policies(self) -> list[str]:
-        """Return the policies as named in every table, in the given order."""
+        """Return the names of the policies as they appear in every table, in the order of the scenario."""
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
-        """Return the tables of one policy and repeat."""
+        """Return the tables of one policy in one repeat."""
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
-        """Return the tables of a policy, one repeat after the other. All are in memory: for small runs."""
+        """Return the tables of a policy in each repeat.
+
+        All tables are in memory at once, so use small runs.
+        """
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """Return the policy's report at the end of the run."""
+        """Return the values that the policy reported at the end of the run."""
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
@@ -58,11 +61,11 @@ class Played:
 
 
 class Bench:
-    """The bench of one experiment in one `reproduce`.
+    """The runner of an experiment's scenarios: `play` keeps a run's tables, `times` only job times.
 
-    `folder` keeps the paper's runs. `seed` determines all random choices. `played` are the runs of this command so
-    far, by folder. `full` requests the paper's own size, whatever time it takes. `jobs` is how many
-    simulations of a run go side by side.
+    `folder` keeps the runs of the paper. `seed` determines all random choices. `played` has the runs of this
+    command so far, by folder. `full` requests the paper's own size, whatever time it takes. `jobs` is the
+    number of simulations at a time.
     """
 
     def __init__(
@@ -80,18 +83,18 @@ class Bench:
         self._played = {} if played is None else played
         self.full = full
         self._jobs = jobs
-        self.used: list[Path] = []  # folders of the runs that the experiment looked at
-        self.simulations = 0  # those that the experiment simulates itself, without a folder
+        self.used: list[Path] = []  # folders of the runs that the experiment used
+        self.simulations = 0  # number of simulations without a folder
         self._times: dict[str, list[JobTime]] = {}
 
     @property
     def live(self) -> bool:
-        """Return whether runs are live, in wall-clock time, and must therefore be small."""
+        """Return whether runs are live. Live runs take wall-clock time, so their workloads must be small."""
         return self.machines != "sim"
 
     @property
     def ran(self) -> bool:
-        """Return whether the experiment ran any task."""
+        """Return whether the experiment has run any task."""
         return bool(self.used) or self.simulations > 0
 
     def play(
@@ -102,11 +105,12 @@ class Bench:
         repeats: int | None = None,
         slowdowns: bool = False,
     ) -> Played:
-        """Run a scenario (as in a file, or resolved) in `folder`/`name`, with the bench's repeats by default.
+        """Run a scenario, given as in a file or resolved, in the subfolder `name` of the bench's folder.
 
-        A `seed` in the scenario overrides the bench's. Slowdowns are measured only if asked for, since each job is then
-        simulated alone as well. A name that was run before is not run again, so that
-        experiments share runs. Raises RunFailed as `schedbed run` does.
+        A `seed` in the scenario overrides the seed of the bench; `repeats` overrides its number of repeats.
+        `slowdowns` are measured on request only, since each job is then also simulated alone. A name that was
+        run before is not run again, so that experiments share runs. Raises RunFailed under the same
+        conditions as `schedbed run`.
         """
         folder = self.folder / name
         self.used.append(folder)
@@ -117,7 +121,7 @@ class Bench:
         return self._played[folder]
 
     def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
-        """Simulate a scenario of one policy once, without a folder, and return its jobs' times.
+        """Simulate a scenario with one policy once, without tables, and return its jobs' times.
 
         A name that was simulated before is not simulated again.
         """
@@ -134,7 +138,7 @@ class Bench:
         if isinstance(scenario, ResolvedScenario):
             return replace(scenario, repeats=repeats)
         own: dict[str, Any] = {"name": name, "seed": self.seed, "repeats": repeats}
-        own["profiles"] = {"store": "none"}  # what the user's earlier runs were like must not matter
+        own["profiles"] = {"store": "none"}  # The user's earlier runs must have no influence.
         return resolve({**own, **scenario})
 
     def _play(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
@@ -143,7 +147,6 @@ class Bench:
             out=folder,
             machines=self.machines,
             live=False,
-            plots=False,
             jobs=self._jobs,
             slowdowns=slowdowns,
         )
@@ -152,5 +155,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return by which share of `first` each value is less, repeat by repeat: 0.2 is 20% less."""
+    """Return the relative reduction from `first` to `mine` for each repeat: 0.2 means 20% less."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

@@ -1,4 +1,4 @@
-"""The catalogue of papers and experiments, and the selection by name."""
+"""The catalogue of papers and experiments, and the selection of experiments by name."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedbed.deploy.scenario.check import did_you_mean
 from schedbed.tasks.errors import BadInput
 
 PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011", "chapter3")
-"""Each a folder beside this file with paper.yaml and a list EXPERIMENTS in its __init__.py."""
+"""The papers. Each is a subfolder with a paper.yaml and with EXPERIMENTS in its __init__.py."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """An experiment with the paper's claims."""
+    """An experiment together with the content of its paper's `paper.yaml`."""
 
     paper: str
     said: Paper
@@ -26,17 +26,17 @@ class CatalogueEntry:
 
     @property
     def label(self) -> str:
-        """Return the label PAPER/EXPERIMENT."""
+        """Return the label of the experiment, PAPER/EXPERIMENT."""
         return f"{self.paper}/{self.experiment.name}"
 
     @property
     def about(self) -> About:
-        """Return what the paper says about the experiment."""
+        """Return the description of the experiment in the paper.yaml."""
         return self.said.experiments[self.experiment.name]
 
 
 def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
-    """Return all experiments by label, in the order of the papers' lists."""
+    """Return the experiments of all papers by label, in the order of each paper's list."""
     found: dict[str, CatalogueEntry] = {}
     for paper in papers:
         said = paper_file.load(paper)
@@ -49,9 +49,10 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
 def chosen(
     known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
 ) -> list[CatalogueEntry]:
-    """Return the experiments of PAPER, PAPER/EXPERIMENT or (None) all that run on these machines.
+    """Return the experiments that `target` selects and that can run on these machines.
 
-    Raises BadInput for an unknown name, and for an experiment that cannot run there.
+    `target` is PAPER, PAPER/EXPERIMENT, or None for all. Raises BadInput for an unknown name, and if no
+    selected experiment can run on these machines.
     """
     if target is None:
         mine = list(known.values())

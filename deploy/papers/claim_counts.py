@@ -1,4 +1,4 @@
-"""Counts of claims by kind and verdict, and marks of the remarks beside claims. Rows are those of results.json."""
+"""Counts of claims by kind and verdict, and letters for remarks on claims. Rows are those of results.json."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from schedbed.deploy.papers.paper_file import KINDS, Kind
 from schedbed.deploy.papers.verdict import FAILS, HOLDS, OPEN
 
 VERDICTS = (HOLDS, FAILS, OPEN)
-"""In the order in which counts are shown."""
+"""The verdicts in the order in which counts are shown."""
 
 Rows = Iterable[Mapping[str, Any]]
 Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return how many claims of each kind hold, do not hold and are open: outcomes first, without empty kinds."""
+    """Return the numbers of claims that hold, do not hold and are open, by kind of claim.
+
+    Kinds without claims are left out; outcomes come first.
+    """
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
         kind: [found[kind, verdict] for verdict in VERDICTS] for kind in KINDS
@@ -28,12 +31,12 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return how many claims of each kind are checked without running any task."""
+    """Return the number of claims of each kind that are checked without running a task."""
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return the remarks to show beside a claim: choices made with results in view, and why repeats do not differ."""
+    """Return the remarks on a claim: choices made when results were known, and why repeats are equal."""
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
@@ -42,11 +45,11 @@ def remarks(row: Mapping[str, Any]) -> list[str]:
 
 
 def agree(interval: Sequence[float] | None) -> bool:
-    """Return whether an interval has zero width: every repeat gave the same value."""
+    """Return whether an interval has zero width, so that every repeat gave the same value."""
     return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def marks(rows: Rows) -> dict[str, str]:
-    """Return a letter for each remark, in the order of the rows."""
+    """Return the letter of each remark text, assigned in the order of the rows."""
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
     return dict(zip(texts, ascii_lowercase, strict=False))

@@ -1,4 +1,4 @@
-"""The condition under which a value agrees with a paper, as given in a `paper.yaml`."""
+"""The criterion that our value must satisfy for a claim to hold, as given in a `paper.yaml`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """A part of a `paper.yaml`: unknown keys and infinite numbers are errors."""
+    """Base model of the parts of a `paper.yaml`; unknown keys and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Criterion(PaperPart):
-    """The condition on our value under which the claim holds: `equal` alone, or all of the others that are given.
+    """The condition that our value must satisfy for a claim to hold.
 
-    `within` is a share of the paper's value. `equal` requires the paper's value itself, for figures without
-    randomness.
+    `equal` stands alone and requires the paper's value itself, for values without randomness. Otherwise all
+    given bounds must hold: `at_least`, `at_most`, and `within`, a share of the paper's value.
     """
 
     at_least: Number | None = None
@@ -36,7 +36,10 @@ class Criterion(PaperPart):
         return self
 
     def bounds(self, paper: Number | None) -> tuple[float, float]:
-        """Return the range in which our value must be. Raises ValueError for `equal`, and for `within` of no number."""
+        """Return the range in which our value must be.
+
+        Raises ValueError for `equal`, or `within` of no number.
+        """
         if self.equal:
             raise ValueError("equal: has no range")
         low = float("-inf") if self.at_least is None else self.at_least

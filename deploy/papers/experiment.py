@@ -1,4 +1,4 @@
-"""The interface of a paper's experiment: what it measures with a bench, and what it draws. One small file each."""
+"""The interface of an experiment: a function that measures with a bench, and a function that draws."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 Values = Mapping[str, Value]
 
 SIM_REPEATS = 10
-"""The least number of repeats that is simulated by default, where there is chance in an experiment."""
+"""The least default number of simulated repeats of an experiment with randomness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """The results of an experiment.
 
-    `values` by the keys of paper.yaml: Exact, or one number per repeat. `series` is further data for the figure,
-    `notes` what a reader must know about this run.
+    `values` has, by the keys of paper.yaml, an Exact value or one number per repeat. `series` is further data
+    for the figure, `notes` are texts that a reader of the results must know.
     """
 
     values: Mapping[str, Exact | Sequence[float]]
@@ -33,7 +33,10 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """Return the value of each repeat; for an Exact a single number."""
+        """Return the value of each repeat, or a single number for an Exact value.
+
+        Raises ValueError if an Exact value has several numbers.
+        """
         found = self.values[key]
         if not isinstance(found, Exact):
             return list(found)
@@ -44,12 +47,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """An experiment.
+    """One experiment of a paper.
 
-    `takes_s`: the kinds of machines it can run on (`sim` and `process`, which includes containers), with the
-    approximate seconds of all its repeats there. `quick`: part of `reproduce --quick`. `repeats`: default on live
-    machines, 1 if nothing is random; simulated it is at least `sim_repeats`. `full_repeats`: the paper's own number,
-    if that takes hours; `reproduce --full` runs that number, each in the paper's own size.
+    `takes_s`: the kinds of machines that the experiment can run on (`sim` and `process`, which includes
+    containers), with the approximate seconds of all its repeats. `quick`: included in `reproduce --quick`.
+    `repeats`: the default number on live machines, 1 if nothing is random; in simulations at least
+    `sim_repeats`. `full_repeats`: the number of repeats in the paper, if they take hours; `reproduce --full`
+    runs that number, each in the paper's own size.
     """
 
     name: str  # the key in paper.yaml
@@ -60,14 +64,14 @@ class Experiment:
     sim_repeats: int = SIM_REPEATS
     full_repeats: int | None = None
     quick: bool = False
-    size: tuple[float, float] = (6.4, 3.2)  # of the figure, inches
+    size: tuple[float, float] = (6.4, 3.2)  # size of the figure in inches
 
     def runs_on(self, machines: str) -> bool:
-        """Return whether the experiment can run on that kind of machines."""
+        """Return whether the experiment can run on these machines."""
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default number of repeats, larger in simulations because they are cheap."""
+        """Return the default number of repeats, which is larger in simulations because they are cheap."""
         return (
             self.repeats
             if kind(machines) != "sim" or self.repeats == 1
@@ -76,5 +80,5 @@ class Experiment:
 
 
 def kind(machines: str) -> str:
-    """Return `sim`, or `process` for all live machines."""
+    """Return the kind of the machines: `sim`, or `process` for all live machines."""
     return "sim" if machines == "sim" else "process"

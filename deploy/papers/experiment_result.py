@@ -1,4 +1,4 @@
-"""An experiment to be run by a reproduce command, and its result."""
+"""An experiment that a `reproduce` command has planned, and the result of an experiment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ DONE, BROKEN = "done", "broken"
 
 @dataclass(slots=True, kw_only=True)
 class ExperimentResult:
-    """The result of one experiment. `note`: why it failed, if it did. `figure`: path below the folder."""
+    """The result of one experiment.
+
+    `note`: the error if the experiment failed. `figure`: its path in the folder.
+    """
 
     entry: CatalogueEntry
     state: str = DONE
@@ -26,10 +29,10 @@ class ExperimentResult:
     rows: Sequence[Row] = ()
     notes: Sequence[str] = ()
     figure: str = ""
-    runs: Sequence[str] = ()  # folders
+    runs: Sequence[str] = ()  # folders of runs
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the result as plain JSON values, as stored in results.json."""
         about = self.entry.about
         return {
             "paper": self.entry.paper,
@@ -50,7 +53,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedExperiment:
-    """An experiment of a reproduce command: its position and its output folder."""
+    """One experiment of a `reproduce` command: its position, its settings and its output folder."""
 
     number: int
     entry: CatalogueEntry
@@ -63,5 +66,5 @@ class PlannedExperiment:
 
     @property
     def takes_s(self) -> float:
-        """Return the approximate seconds of the experiment with its default repeats."""
+        """Return the approximate run time in seconds with the default repeats."""
         return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)

@@ -1,4 +1,4 @@
-"""The figures: one SVG per experiment, and drawings that several experiments share."""
+"""Figures of experiments: the writer of SVG files, and drawings that several experiments share."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 
 PAPER, OURS = "#999999", OKABE[0]
-"""The paper's numbers are gray in all figures; ours take the colors that the color-blind can tell apart."""
+"""Colors of the paper's values (gray) and of ours (from a palette for color-blind readers)."""
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
-    """Write the experiment's figure as SVG."""
+    """Write the figure of an experiment to `path` as SVG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -45,9 +45,9 @@ Errors = Sequence[tuple[float, float] | None]
 def grouped_bars(
     ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
 ) -> None:
-    """Draw bars side by side for each group: (legend, color, one value per group, None for none).
+    """Draw groups of bars. An item of `bars` has a legend, a color, and one value (or None) per group.
 
-    `errors`, if any, are 95% intervals for each of `bars` and group.
+    `errors`, if given, are the 95% intervals of the bars, by bar and group.
     """
     width = 0.8 / len(bars)
     for place, (label, shade, heights) in enumerate(bars):
@@ -66,12 +66,12 @@ def grouped_bars(
 
 
 def legend(ax: Axes) -> None:
-    """Place the legend above the axes, where it hides nothing."""
+    """Place a legend above the axes, where it covers no data."""
     ax.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(-0.02, 0.99), borderpad=0)
 
 
 def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the values that have a criterion, beside the number that the text prints."""
+    """Draw each value that has a criterion next to the number printed in the paper."""
     keys = [key for key, value in said.items() if value.holds and key in measured.values]
     printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
     samples = [measured.samples(key) for key in keys]

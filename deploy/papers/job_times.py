@@ -1,4 +1,4 @@
-"""Simulations of which only the jobs' times are kept: half the work of a run with tables."""
+"""Simulations that keep only the jobs' times, which takes half the work of a run with tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTime:
-    """The submission and the end of a job, in s since the run's start; its deadline if it has one."""
+    """The submission, the end and the deadline (if any) of a job, in seconds since the run's start."""
 
     name: str
     submit_s: float
@@ -24,12 +24,12 @@ class JobTime:
 
     @property
     def took_s(self) -> float:
-        """Return the seconds from the submission to the end."""
+        """Return the seconds from the job's submission to its end."""
         return self.finish_s - self.submit_s
 
 
 def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]:
-    """Simulate the first repeat of a scenario under one of its policies, and return its jobs in their order."""
+    """Simulate the first repeat of a scenario under one of its policies; return the times of its jobs."""
     ends = JobEnds()
     setup = setup_of(resolved, policy, 0, costs_of(resolved), Latencies())
     Simulation(replace(setup, heartbeat_rows=False, skip_rows=False), ends).run()
@@ -45,5 +45,5 @@ def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]
 
 
 def makespan_s(jobs: Sequence[JobTime]) -> float:
-    """Return the seconds from the first submission to the last end."""
+    """Return the makespan of the jobs in s, from the first submission to the last end."""
     return max(job.finish_s for job in jobs) - min(job.submit_s for job in jobs)

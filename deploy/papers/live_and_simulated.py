@@ -1,4 +1,4 @@
-"""Comparison of a paper's main result, measured live, with the same scenario simulated: whether the signs agree."""
+"""Comparison of a paper's main result in live runs and in simulations of the same scenario."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LIVE_REPEATS = 5
 SIMULATED = "simulated"
 
 Measure = Callable[[Played], Sequence[float]]
-"""Returns the main result's value, one number per repeat."""
+"""A function that returns the main result of a run, one number per repeat."""
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
-    """Run the scenario on the bench's machines, then simulate it with as many repeats and the same seed."""
+    """Run the scenario live and simulated, with equal repeats and seed; compare the results' signs."""
     live = list(value(bench.play(name, plan)))
     beside = simulating(bench)
     simulated = list(value(beside.play(name, plan)))
@@ -40,12 +40,12 @@ def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) ->
 
 
 def simulating(bench: Bench) -> Bench:
-    """Return a bench that simulates what `bench` runs, beside it."""
+    """Return a bench that simulates the scenarios of `bench`, with its repeats and seed."""
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 
 def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
-    """Return the experiment for a paper's main result, a part of `reproduce --quick`."""
+    """Return the experiment for a paper's main result, which is included in `reproduce --quick`."""
     return Experiment(
         name="live",
         measure=measure,
@@ -58,7 +58,7 @@ def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Exp
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw both values with their intervals."""
+    """Draw the live and the simulated value as bars with intervals."""
     ax = figure.subplots()
     for place, (key, shade) in enumerate((("live", OKABE[1]), (SIMULATED, OURS))):
         found = measured.samples(key)

@@ -1,4 +1,4 @@
-"""The page `index.html`, made from the content of results.json. It needs no other file."""
+"""The page `index.html` of a reproduction, made from the content of results.json. It needs no other file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Content = Mapping[str, Any]
 
 
 def text(content: Content, folder: Path) -> str:
-    """Return the HTML text with the figures of `folder` embedded."""
+    """Return the HTML of the page, with the figures in `folder` embedded."""
     experiments = content["experiments"]
     sections = [
         _paper(content["papers"][name], list(mine), folder)
@@ -56,7 +56,7 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return the table of all claims, one row per kind."""
+    """Return the HTML table with the numbers of claims by kind and verdict."""
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -67,7 +67,7 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return the table of experiments, with outcomes separate from other claims."""
+    """Return the HTML table of experiments with their numbers of outcomes and of other claims, by verdict."""
     rows: list[str] = []
     for each in experiments:
         counts = dict(counted(each["rows"]))

@@ -1,5 +1,4 @@
-"""The claims of a paper, read from its `paper.yaml`: each value with its place in the paper, and what would confirm
-it."""
+"""The content of a `paper.yaml`: the values of a paper with their sources, and the criteria of its claims."""
 
 from __future__ import annotations
 
@@ -16,27 +15,27 @@ from schedbed.deploy.papers.posterior.prior import Posterior
 Shown = Number | list[Number] | str | None
 
 Kind = Literal["outcome", "consistency", "input", "ours"]
-"""What a claim tells. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
+"""The kind of a claim. `outcome`: a measured or simulated result that could have come out otherwise. `consistency`: a
 formula, a model or a constructed input gives what the paper prints. `input`: the paper's own inputs, read back. `ours`:
 measured, but the paper prints no value and no bound, so that the criterion or the measure is ours.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""In the order in which they are shown."""
+"""The kinds in the order in which they are shown."""
 
 
 class Value(PaperPart):
-    """A value of a paper.
+    """A value that a paper prints or shows.
 
-    `read_off`: read off a figure. Without `holds` it is only compared. `chosen`: what was chosen with results in view
-    (parameters, slots, seeds, thresholds, fitted workloads). `no_task`: computed without running any task.
-    `constant`: why all repeats of an outcome agree.
+    It is a claim if it has a criterion (`holds`), else it is only compared. `read_off`: read off a figure.
+    `chosen`: parameters, slots, seeds, thresholds or workloads that were chosen when results were known.
+    `no_task`: computed without running a task. `constant`: why all repeats of an outcome agree.
     """
 
     what: Text
-    value: Shown = None  # None: the paper shows it without a number
+    value: Shown = None  # None: the paper shows the value without a number
     unit: str = ""
-    where: str | None = None  # when it is not where the experiment is
+    where: str | None = None  # if the place differs from that of the experiment
     read_off: bool = False
     holds: Criterion | None = None
     kind: Kind | None = None
@@ -62,20 +61,23 @@ class Value(PaperPart):
 
     @property
     def number(self) -> float:
-        """Return the value. Raises ValueError if it is not a number."""
+        """Return the value as a number. Raises ValueError if it is not a single number."""
         if not isinstance(self.value, int | float):
             raise ValueError(f"{self.what}: {self.value!r} is not a number")
         return self.value
 
     @property
     def numbers(self) -> list[float]:
-        """Return the values. Raises ValueError if they are not a list."""
+        """Return the value as a list of numbers. Raises ValueError if it is not a list."""
         if not isinstance(self.value, list):
             raise ValueError(f"{self.what}: {self.value!r} is not a list of numbers")
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the range in which our value must be. Raises ValueError for `equal`, and without a criterion."""
+        """Return the range in which our value must be.
+
+        Raises ValueError for `equal`, and without a criterion.
+        """
         asked = self.holds
         if asked is None or asked.equal:
             raise ValueError(f"{self.what}: has no range")
@@ -83,7 +85,7 @@ class Value(PaperPart):
 
 
 class About(PaperPart):
-    """The paper's description of one experiment. `setup` says what the paper ran it on and how ours differs."""
+    """One experiment of a paper. `setup` describes the setup of the paper and how our setup differs."""
 
     title: str
     where: str
@@ -92,7 +94,7 @@ class About(PaperPart):
 
 
 class Paper(PaperPart):
-    """The content of a `paper.yaml`."""
+    """The whole content of a `paper.yaml`."""
 
     title: str
     authors: str
@@ -102,8 +104,10 @@ class Paper(PaperPart):
 
 
 def parse(text: str, file: str) -> Paper:
-    """Return the values in the text of a paper.yaml. Raises ValueError with a line for each fault: file, key and
-    reason."""
+    """Return the content of the text of a paper.yaml.
+
+    Raises ValueError with file, key and reason of each fault.
+    """
     try:
         return Paper.model_validate(yaml.safe_load(text))
     except ValidationError as error:
@@ -113,6 +117,6 @@ def parse(text: str, file: str) -> Paper:
 
 @cache
 def load(paper: str) -> Paper:
-    """Return the values of a paper. Raises ValueError if its file is malformed."""
+    """Return the content of a paper's `paper.yaml`. Raises ValueError if the file is malformed."""
     text = resources.files("schedbed.deploy.papers").joinpath(paper, "paper.yaml").read_text(encoding="utf-8")
     return parse(text, f"{paper}/paper.yaml")

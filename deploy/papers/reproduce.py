@@ -1,4 +1,4 @@
-"""Execution of the chosen experiments, with their results in one folder: results.json, figures and index.html."""
+"""The command `reproduce`: runs the chosen experiments and writes results.json, figures and index.html."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
-    """The results of one reproduce command."""
+    """The content of results.json: the results of one `reproduce` command and the conditions of the run."""
 
     machines: str
     seed: int
@@ -41,7 +41,7 @@ class Reproduction:
     results: list[ExperimentResult] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Write results.json and index.html. Called after each experiment, so that finished experiments are kept."""
+        """Write results.json and index.html. A call after each experiment keeps the finished experiments."""
         content = {
             "machines": self.machines,
             "seed": self.seed,
@@ -69,12 +69,14 @@ def reproduce(
     full: bool = False,
     jobs: int = 1,
 ) -> Path:
-    """Run the experiments into `out` (`runs/reproduce-<time>` by default) and return this folder.
+    """Run the experiments into the folder `out` (`runs/reproduce-<time>` by default) and return this folder.
 
-    `jobs` simulations go side by side: papers, or of a single one what each run simulates.
+    `jobs` is the number of simulations at a time, of several papers or, for one paper, of the runs in a
+    scenario.
 
-    A claim that does not hold is a finding. Raises RunFailed, after all have been tried, if an experiment itself
-    failed, and BadInput if the folder already has results. After Ctrl-C the finished experiments are kept.
+    A claim that does not hold is no error. Raises RunFailed, after all experiments have been tried, if an
+    experiment itself failed, and BadInput if the folder already has results. After Ctrl-C the finished
+    experiments are kept.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)
@@ -113,7 +115,7 @@ def reproduce(
 def _play(
     planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
 ) -> None:
-    """Run the experiments and save after each one."""
+    """Run the experiments and save the results after each of them."""
     results: dict[int, ExperimentResult] = {}
 
     def begin(job: PlannedExperiment) -> None:
@@ -146,7 +148,7 @@ def _play_papers(
     jobs: int,
     done: Callable[[PlannedExperiment, ExperimentResult], None],
 ) -> None:
-    """Run the papers side by side, the longest first, the experiments of each one after the other.
+    """Run the papers in parallel, the longest first; the experiments of a paper run one after the other.
 
     Raises RunFailed if a process dies.
     """
@@ -174,7 +176,7 @@ def _play_papers(
 
 
 def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
-    """Run the experiments of a paper, and send each result without its entry."""
+    """Run the experiments of one paper and send each result, without its entry, to the parent process."""
     played: dict[Path, Played] = {}
     for job in mine:
         found = run(job, played)
@@ -184,7 +186,7 @@ def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
 
 
 def _row(said: dict[str, Any]) -> Row:
-    """Return a row that JSON made lists of tuples of."""
+    """Return the row stored in a JSON value, with lists converted back to tuples."""
     for key in ("mean", "ci95", "repeats"):
         if isinstance(said[key], list):
             said[key] = tuple(said[key])

@@ -1,4 +1,4 @@
-"""Execution of one experiment, and the comparison of its values with the paper's."""
+"""Execution of one experiment, and the verdicts on its values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
-    """Run one experiment. An error in it becomes a failed result. `played` holds the runs of its paper so far."""
+    """Run one experiment and return its result. An error in the experiment becomes a failed result.
+
+    `played` has the runs of the same paper so far, by folder.
+    """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
     bench = Bench(
@@ -60,7 +63,7 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
 
 
 def _doubts(bench: Bench) -> Iterator[str]:
-    """Yield a note for each untrusted run that the experiment used."""
+    """Yield a note for each run whose host could not provide what the scenario declares (untrusted)."""
     for folder in dict.fromkeys(bench.used):
         fidelity = load(folder)["fidelity"]
         if not fidelity["trusted"]:

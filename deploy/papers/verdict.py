@@ -1,5 +1,4 @@
-"""Comparison of our value with the paper's: mean, interval, and whether the claim holds, which the interval
-decides."""
+"""Verdicts on claims: whether our value, or the interval of its mean, satisfies the paper's criterion."""
 
 from __future__ import annotations
 
@@ -12,21 +11,24 @@ from schedbed.deploy.papers.paper_file import Kind, Shown, Value
 from schedbed.deploy.results import stats
 
 HOLDS, FAILS, OPEN, COMPARED = "holds", "does not hold", "open", ""
-"""`open`: the interval reaches over the criterion's edge, or there is none: fewer than three repeats."""
+"""Verdicts. `open`: the interval includes a bound of the criterion, or there are too few repeats for an interval."""
 
 Ours = float | Sequence[float] | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A value without randomness, such as a model's, which needs no repeats. A tuple is compared as a whole."""
+    """A value without randomness, such as that of a model, which needs no repeats.
+
+    Tuples are compared as a whole.
+    """
 
     value: float | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A value of the paper and ours, as printed and as kept in results.json."""
+    """One value of a paper with our value and the verdict, as printed and as stored in results.json."""
 
     key: str
     what: str
@@ -34,27 +36,28 @@ class Row:
     where: str
     paper: Shown
     read_off: bool
-    wanted: str  # the criterion in words, empty without one
+    wanted: str  # the criterion as text, empty if there is none
     kind: Kind | None
-    chosen: str  # with results in view, empty if nothing was
+    chosen: str  # choices made when results were known, or empty
     no_task: bool
-    constant: str  # why all repeats agree, empty if not said
+    constant: str  # why all repeats are equal, or empty
     mean: float | tuple[float, ...] | None
     ci95: tuple[float, float] | None
     repeats: tuple[float | None, ...]
     verdict: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the row as plain JSON values, as stored in results.json."""
         return asdict(self)
 
 
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
-    """Return the row of a value. `ours` is Exact, or one number per repeat (paired where policies are compared).
+    """Return the row of a value.
 
-    A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, does not hold if the
-    whole interval violates it, and is open otherwise. Raises ValueError for an outcome that is Exact: without
-    randomness it could not have come out otherwise.
+    `ours` is Exact, or one number per repeat (paired where policies are compared). A claim holds if the whole
+    95% interval of the mean (Student's t) satisfies the criterion, does not hold if the whole interval
+    violates it, and is open otherwise. Raises ValueError for an outcome that is Exact, since an outcome
+    without randomness could not have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
@@ -75,7 +78,7 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value with known mean and interval, judged by the current criterion."""
+    """Return the row of a value whose mean and interval are known, judged by its current criterion."""
     return Row(
         key=key,
         what=said.what,
@@ -96,7 +99,7 @@ def judge_kept(
 
 
 def wanted(said: Value) -> str:
-    """Return the criterion as text."""
+    """Return the criterion of a value as text; empty without a criterion."""
     asked = said.holds
     if asked is None:
         return ""

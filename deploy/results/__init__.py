@@ -1,1 +1,1 @@
-"""Results made from a run's tables: metrics, statistics, tables, the report and the timeline."""
+"""Results computed from a run's tables: metrics, statistics, tables, the report and the timeline."""

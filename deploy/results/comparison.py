@@ -1,9 +1,9 @@
-"""The policies that a run can distinguish: paired tests of the table's rows, adjusted together, and the best
-policy.
+"""The comparison of policies: paired tests of each row of the table, adjusted together, and the best policy
+per row.
 
-All pairs of policies are compared in all rows, and Holm's method adjusts all p-values of a table. A pair whose
-repeats are all equal is not counted, since nothing could distinguish it. An untrusted policy is never distinguished
-from any other.
+All pairs of policies are compared in all tested rows, and Holm's method adjusts all p-values of a table. A
+pair with equal values in all repeats is not counted, since no test could distinguish it. An untrusted policy
+is never called different from another one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEVEL = round(1 - stats.LEVEL, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPair:
-    """Two policies in one row. `differences` are one minus other, one number per common repeat."""
+    """Two policies in one row of the table. `differences` has `one` minus `other` for each common repeat."""
 
     figure: Figure
     one: str
@@ -32,14 +32,16 @@ class PolicyPair:
 
     @property
     def key(self) -> tuple[str, frozenset[str]]:
-        """Return the row and the two names, in either order."""
+        """Return the row's label and the two names as a set, which identify the pair in either order."""
         return (self.figure.label, frozenset((self.one, self.other)))
 
 
 def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return summary.json's `comparison`, and add `p` and `p_holm` to the leaves of `paired` that a table shows.
+    """Return summary.json's `comparison`. Also add `p` and `p_holm` to the tested leaves below `paired` of
+    each policy.
 
-    `policies` is summary.json's. `repeats_of` names the repeats of the numbers of a policy's leaves.
+    `policies` is the `policies` of summary.json. `repeats_of` has, by policy, the repeats that the values in
+    a leaf's `repeats` belong to. A leaf is the dictionary of a metric with `mean`, `ci95` and `repeats`.
     """
     pairs = [pair for figure in FIGURES if figure.tested for pair in _pairs(figure, policies, repeats_of)]
     p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
@@ -62,7 +64,9 @@ def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -
 
 
 def _pairs(figure: Figure, policies: Policies, repeats_of: Mapping[str, Sequence[int]]) -> list[PolicyPair]:
-    """Return the pairs that can be tested: with enough repeats, not all of them equal."""
+    """Return the pairs of policies in a row that can be tested: enough common repeats, and not
+    all of them equal.
+    """
     numbers: dict[str, dict[int, float]] = {}
     for name, policy in policies.items():
         leaf = leaf_of(policy, figure.path)
@@ -89,9 +93,10 @@ def _row(
     pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
     adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
 ) -> dict[str, Any] | None:
-    """Return the row's leader, whether it is the best, and how many repeats would show it.
+    """Return the row's leader (best mean), whether a test confirms it, and the number of repeats that would
+    confirm it.
 
-    None if the leader could not be compared with some policy, or always equals it.
+    Return None if the leader could not be compared with some policy, or is equal to it in all repeats.
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -117,19 +122,23 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return by how much the leader is better over common repeats. Its mean may be over other repeats."""
+    """Return the sum over common repeats of the leader's advantage; positive if the leader is better.
+
+    The leader's mean may include repeats that the other policy lacks, so it may be better only there.
+    """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
 
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
-    """Return the policy that is best in a row: trusted, and significantly different from each other policy."""
+    """Return the best policy of a row: trusted, and significantly better than each other policy;
+    None if there is none.
+    """
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
 
 
 def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
-    """Return whether a policy differs significantly from the first one in a row: both trusted, the adjusted p-value
-    low."""
+    """Return whether a policy differs significantly from the first policy in a row, and both are trusted."""
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))
     sure = paired is not None and paired.get("p_holm") is not None and paired["p_holm"] <= LEVEL
@@ -137,8 +146,9 @@ def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Return the comparison as sentences: which rows have a best policy, and how many repeats the others would
-    need."""
+    """Return the comparison as sentences: the best policy of each row, and the repeats needed
+    where none is confirmed.
+    """
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:
         return []
@@ -146,7 +156,9 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a sentence about a nearly idle cluster, in which there is nothing to schedule."""
+    """Return a sentence saying that policies can hardly differ, if the cluster is nearly idle;
+    else an empty list.
+    """
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
     if not busy or max(busy) > IDLE:
@@ -181,7 +193,7 @@ def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def _takes(needed: int | None, repeats: int) -> str:
-    """Return a number of repeats as text; more than `repeats` even if these should have been enough."""
+    """Return a number of repeats as text, at least one more than `repeats`, which have not been enough."""
     if needed is None:
         return f"over {stats.REPEATS_MOST}"
     return f"about {max(needed, repeats + 1)}"

@@ -1,4 +1,4 @@
-"""The explanation of where and when a task ran, from the decisions and attempts tables of a run."""
+"""The explanation of where and when a task ran, from the tables of decisions and attempts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 TASK = re.compile(r"^(?P<task>.+_[mr]_\d+)(?:_\d+)?$")
 FOLDED_INDENT = " " * 15
 JOBS_LISTED = 4
-SKIPS_LISTED = 8  # of one wait; more than this are counted by node and reason instead
+SKIPS_LISTED = 8  # More skips are counted by node and reason.
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Print the result of `story`; on a terminal, lines are broken between words so that ids stay whole."""
+    """Print the explanation of a task, see `story`. On a terminal, long lines are wrapped between words."""
     text = story(out_dir, task_id, policy, repeat)
     print(_folded(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
@@ -41,7 +41,8 @@ def _folded(text: str, width: int) -> str:
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:
-    """Return why a task ran where and when it did, under every policy and repeat in the folder or the given ones.
+    """Return an explanation of where and when a task ran, under each policy and repeat or only the given
+    ones.
 
     `task_id` may be the id of an attempt. Raises BadInput if there is no such task, policy or repeat.
     """
@@ -57,7 +58,10 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
 
 def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[str, int]]:
-    """Return the matching runs. `policy` may be the whole SPEC or its name without parameters."""
+    """Return the (policy, repeat) keys of the matching runs.
+
+    `policy` may be a SPEC or its name without parameters.
+    """
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]
     if policy is not None and not mine:
@@ -81,7 +85,7 @@ def _unknown(task_id: str, known: list[RunTables]) -> str:
 
 
 def _story(mine: RunTables, task: str) -> Iterator[str]:
-    """Yield the task's job, then its attempts in order of time, each after the offers that led to it."""
+    """Yield lines about the task's job, then about each attempt, preceded by the offers that led to it."""
     attempts = mine.attempts[mine.attempts["task"] == task].sort_values("assigned", kind="stable")
     yield f"{task} under {mine.policy}" + (f", repeat {mine.repeat}" if mine.repeat else "")
     job_id = "_".join(task.split("_", 2)[:2])
@@ -102,7 +106,9 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Yield who got the slots of this kind while the task waited."""
+    """Yield a line that counts, by job, the other tasks of this kind that were launched while the
+    task waited.
+    """
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
     launched = data["answer"].isin(["launch", "split"])
@@ -117,7 +123,9 @@ def _meanwhile(
 def _offers(
     mine: RunTables, task: str, job: str, kind: str, after: float, until: float, *, only_own: bool = False
 ) -> Iterator[str]:
-    """Yield what the policy answered between two times about this task, or about its job as a whole."""
+    """Yield a line for each answer of the policy about this task, or about its whole job, between
+    two times.
+    """
     data = mine.tables["decisions"]
     data = data[
         (data["t"] > after) & (data["t"] <= until) & ((data["kind"] == kind) | (data["task"] == task))
@@ -134,7 +142,9 @@ def _offers(
 
 
 def _skips(skips: pd.DataFrame) -> Iterator[str]:
-    """Yield each skip; if there are many, the count per node and reason, ignoring numbers in reasons."""
+    """Yield a line for each skip, or, if there are many, a count for each node and reason without
+    its numbers.
+    """
     if len(skips) <= SKIPS_LISTED:
         for row in _records(skips):
             yield f"  {row['t']:9.2f} s  {row['node']}: skipped{_because(row['reason'])}"

@@ -1,4 +1,5 @@
-"""The trust in a run's figures: the load of the host, and the nodes' use of declared rates.
+"""The fidelity of a run: whether its figures can be trusted, judged by the host's load and the nodes'
+resource use.
 
 Pure functions; the caller provides the samples.
 """
@@ -15,18 +16,18 @@ from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, beat_interva
 if TYPE_CHECKING:
     import pandas as pd
 
-SATURATED_SHARE = 0.95  # of the host's CPU: above it, some process waited
-SATURATED_TIME_MAX = 0.05  # share of the run's time that may be saturated
-OVER_OFTEN_MAX = 1.10  # achieved / declared, in one window of twenty: the emulation's own work may count, too
-OVER_ONCE_MAX = 1.20  # achieved / declared, in any window
-WINDOW_S = 5.0  # a limit applies to the mean over this time; a single heartbeat may carry a burst
+SATURATED_SHARE = 0.95  # Use of the host's CPU above which some process waited.
+SATURATED_TIME_MAX = 0.05  # Largest share of the run's time that may be saturated.
+OVER_OFTEN_MAX = 1.10  # Achieved / declared in 5% of windows; includes the emulation's work.
+OVER_ONCE_MAX = 1.20  # Achieved / declared in any window.
+WINDOW_S = 5.0  # A limit applies to the mean over this time, since bursts are allowed.
 
 SIMULATED = "Simulated: no host could be too slow. How near a simulation comes to live runs, `schedbed validate` says."
 
 UNITS = {"cpu": "host cores", "disk": "bytes/s", "network": "bytes/s", "memory": "bytes"}
 NODES_TOLD = 200
-NODES_NAMED = 5  # in a sentence
-KERNEL = "kernel"  # as `cluster.node_usage` names who counts
+NODES_NAMED = 5  # The most nodes named in a sentence.
+KERNEL = "kernel"  # The name of the kernel's counter in `cluster.node_usage`.
 
 
 def assess(
@@ -40,12 +41,14 @@ def assess(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run: machines, host_cpu_saturated (share of time), limits, trusted, why (sentences).
+    """Return the `fidelity` of one run.
 
-    `host_samples` are (t, share of the host's CPU in use); `enforced` says by resource what holds its limit, `counted`
-    who counted it, the kernel or the agent; an emulated second lasted `stretch` real ones. A simulated run has no host
-    and is trusted unless a limit was exceeded; `why` says then that it is simulated. Memory that an agent counts is
-    told and never doubted: it adds up what attempts share.
+    The result has `machines`, `host_cpu_saturated` (share of the time), `limits` (by resource), `trusted`,
+    and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in use).
+    `enforced` says, by resource, how its limit is enforced, `counted` what counts its use (the kernel or the
+    agent). `stretch` is the real seconds of an emulated second. A simulated run has no host and is trusted
+    unless a node exceeded a limit; `why` then says that it is simulated. Memory counted by an agent never
+    causes distrust, since shared pages are counted several times.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
@@ -71,8 +74,9 @@ def assess(
 
 
 def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fidelity of one run, untrusted if others took more CPU than its changing stretch could make up
-    for."""
+    """Return the fidelity, made untrusted if others used more CPU than the largest stretch could
+    compensate for.
+    """
     short = float(stretches.get("short_share", 0.0))
     if short <= SATURATED_TIME_MAX:
         return judged
@@ -86,9 +90,9 @@ def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[
 def doubt_unfinished(
     judged: dict[str, Any], planned: Sequence[str], ended: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fidelity of one run, untrusted if it ended before some of its planned jobs did.
+    """Return the fidelity, made untrusted if the run ended before some of its planned jobs did.
 
-    What it measured is then not comparable with a run of all jobs: the jobs that end late are missing.
+    Such a run cannot be compared with a run of all jobs, since the jobs that end late are missing.
     """
     missing = sum(job not in ended for job in planned)
     if not missing:
@@ -98,13 +102,16 @@ def doubt_unfinished(
 
 
 def doubts(judged: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that say why a fidelity is not trusted; none if it is."""
+    """Return the sentences that say why a run is not trusted; an empty list if it is."""
     return [] if judged["trusted"] else [sentence for sentence in judged["why"] if sentence != SIMULATED]
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fidelity of several runs together: trusted only if each is, with the highest values and each
-    sentence once."""
+    """Return the fidelity of several runs together.
+
+    The result is trusted only if each run is. It has the highest value of each measure, and each sentence
+    once.
+    """
     why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))
     saturated = [p["host_cpu_saturated"] for p in parts if p["host_cpu_saturated"] is not None]
     limits: dict[str, Any] = {}
@@ -121,7 +128,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limit of the run that used it more, and the same for each node."""
+    """Return the limit that was used more, of two runs, and for each node the higher use."""
     if one is None:
         return dict(other)
     higher = dict(max(one, other, key=lambda limit: limit["achieved_max"] or 0.0))
@@ -134,8 +141,10 @@ def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str
 
 
 def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
-    """Return the share of time in which the CPU was saturated. A sample stands for the time since the previous
-    one."""
+    """Return the share of the time in which the host's CPU was saturated; None without samples.
+
+    A sample counts for the time since the previous sample.
+    """
     if not samples:
         return None
     t = np.array([float(sample[0]) for sample in samples])
@@ -175,7 +184,7 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return the host cores that the attempts of all nodes used on average, at stretch 1."""
+    """Return the mean number of host cores that the attempts of all nodes used, at stretch 1."""
     shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
@@ -185,10 +194,10 @@ def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) ->
 
 
 def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
-    """Return the configured and achieved rate of the node that came closest to its limit, or exceeded it most.
+    """Return the declared and the measured rate of the node with the highest share of its declared rate.
 
-    `nodes` has those of each node, in clusters of a readable size. A node that was alive too briefly to measure has
-    no achieved rate.
+    In clusters of at most `NODES_TOLD` nodes, `nodes` has the rates of each node. A node that was alive too
+    briefly to measure has no measured rate.
     """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _shares(resource, nodes, heartbeats)
@@ -209,7 +218,9 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
 
 
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
-    """Return configured and achieved rates from shares of a rate; None where there are no shares."""
+    """Return the declared and measured rates of a node, from its shares of the declared rate;
+    None for missing shares.
+    """
     return {
         "configured": rate,
         "achieved_p95": None if p95 is None else p95 * rate,
@@ -220,23 +231,27 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 def _shares(
     resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Return, by node, the used share of the declared rate in each window."""
+    """Return, by node, the share of the declared rate that was used in each time window."""
     if resource == "memory":
         return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
     return window_shares(heartbeats, UTIL_COLUMN[resource])
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return, by node, the share of its memory that attempts held at each heartbeat.
+    """Return, by node, the share of its memory that attempts used at each heartbeat.
 
-    Where the agent counts, pages shared with the warm process that attempts were forked from are included.
+    If the agent counts, the pages that attempts share with the process they were forked from are counted in
+    each.
     """
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return, by node, the mean of a share in each window of WINDOW_S. Windows with few heartbeats are left out."""
+    """Return, by node, the mean use in each window of WINDOW_S seconds, from a column of shares (0 to 1).
+
+    Windows that heartbeats cover by less than half are left out.
+    """
     import pandas as pd
 
     covered = beat_intervals(heartbeats)
@@ -255,7 +270,9 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Return a sentence for each node that exceeded its limit often or far, with the amount and who counted."""
+    """Return a sentence about the nodes that exceeded their limit often or by far; an empty list
+    if none did.
+    """
     over: dict[str, float] = {}
     for node, windows in shares.items():
         often, most = (

@@ -1,7 +1,4 @@
-"""The trust in the figures of a run over many hosts.
-
-Each host is judged separately, and named.
-"""
+"""The fidelity of a run on several hosts. Each host is judged separately and named in the reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from schedbed.deploy.results.fidelity import assess, combine
 if TYPE_CHECKING:
     import pandas as pd
 
-CLOCK_BOUND_MAX_S = 0.05  # how far a corrected time may be off: a tenth of the usual heartbeat
+CLOCK_BOUND_MAX_S = 0.05  # Largest error of a corrected time: a tenth of a usual heartbeat.
 
 
 def assess_hosts(
@@ -27,9 +24,11 @@ def assess_hosts(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run as from `assess`, with `hosts`: each with its nodes and its verdict.
+    """Return the `fidelity` of one run on several hosts: the result of `fidelity.assess`, and an entry for
+    each host.
 
-    `hosts` are those of run.json, `loads` those of the run's record. A host without a part in the run is left out.
+    `hosts` are the hosts in run.json, `loads` the measured loads in the run's record. Hosts without nodes and
+    without samples are left out.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, host in hosts.items():
@@ -55,7 +54,9 @@ def assess_hosts(
 
 
 def combine_hosts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the result of `combine`, with the worst value of each host in any of the runs."""
+    """Return the fidelity of several runs together (`fidelity.combine`), with the worst values of
+    each host.
+    """
     made = combine(parts)
     entries: dict[str, dict[str, Any]] = {}
     for part in parts:
@@ -83,7 +84,9 @@ def _entry(
 
 
 def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]:
-    """Return the last offset of the host's clock in the run, and the widest bound of any reading."""
+    """Return the last offset of the host's clock in the run, and the largest error bound of any
+    reading, in seconds.
+    """
     readings = load.get("clock") or [[0.0, host["clock_offset_s"], host.get("clock_bound_s", 0.0)]]
     return {
         "clock_offset_s": readings[-1][1],
@@ -92,7 +95,7 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 
 
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
-    """Return sentences about a clock that could not be read precisely enough to correct times by it."""
+    """Return a sentence if the host's clock was read too imprecisely to correct times by its offset."""
     if "clock" not in load:
         return []
     if not load["clock"]:

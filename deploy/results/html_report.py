@@ -1,4 +1,4 @@
-"""The file `report.html`, which needs no network, made from a run's tables; and all other views of a run."""
+"""The file `report.html`, made from a run's tables, and the creation of all other result files of a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
 def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> list[str]:
-    """Make summary.json, timeline.json, report.html and plots/ of a run's folder, finished or cut short; the last two
-    only if asked for.
+    """Make summary.json, timeline.json, report.html and plots/ for a run's folder, also for a run that was
+    cut short.
 
-    Returns the names of damaged part files that were left out. Raises BadInput if the folder contains no run, or its
-    tables have changed.
+    report.html is made only with `with_report`, the plots only with both flags. Return the names of damaged
+    part files that were left out. Raises BadInput if the folder contains no run, or its tables have changed.
     """
     out = Path(out_dir)
     run = RunFile.load(out)
@@ -52,7 +52,7 @@ def _write_report(
 
 
 def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return the HTML text."""
+    """Return the report as HTML."""
     from markupsafe import Markup
 
     runs = {key[0]: recorded.tables(*key) for key in report_data.first_runs(run)}

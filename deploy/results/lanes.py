@@ -1,4 +1,7 @@
-"""The slot of its node in which an attempt is drawn. Attempts have no slot numbers; their times determine one."""
+"""Lanes for drawing attempts: one lane is one slot of a node.
+
+Attempts do not record a slot number, so lanes are assigned by the attempts' times.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
-NODES_DRAWN = 200  # at most; of a larger cluster this many, evenly chosen
-ATTEMPTS_DRAWN = 100_000  # about; fewer nodes are drawn where they had more
-TOUCH_S = 0.002  # an attempt may be recorded as beginning this much before the slot's last one ended
+NODES_DRAWN = 200  # The most nodes drawn; a larger cluster is sampled evenly.
+ATTEMPTS_DRAWN = 100_000  # Beyond about this number, fewer nodes are drawn.
+TOUCH_S = 0.002  # The most overlap of the recorded times of two attempts in one slot.
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the nodes that get a lane each: all, or an even selection if nodes or attempts are too many."""
+    """Return the nodes to draw: all, or an even selection if there are too many nodes or attempts."""
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))
     return [names[place * len(names) // count] for place in range(count)]
 
 
 def assign_lanes(attempts: pd.DataFrame, end_s: float) -> pd.DataFrame:
-    """Return attempts by time, with `from_s`, `to_s` and `lane`: the lowest number that is free on the node for the
-    kind.
+    """Return the attempts in order of time with the columns `from_s`, `to_s` and `lane`.
 
-    An attempt that never ran its first line is drawn from its assignment; one without an end until `end_s`.
+    `lane` is the lowest number that is free on the attempt's node for its kind (map or reduce). An attempt
+    without a start is drawn from its assignment, an attempt without an end until `end_s`.
     """
     data = attempts.copy()
     data["from_s"] = data["start"].fillna(data["assigned"]).fillna(data["end"]).fillna(0.0)

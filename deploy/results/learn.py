@@ -1,9 +1,11 @@
-"""`profiles: {learn: true}`: measurements of a run's jobs are kept in the profile store for later runs.
+"""The setting `profiles: {learn: true}`: measurements of a run's jobs are kept in the profile store for later
+runs.
 
-Runs under any policy count, since the values come from the attempts alone: phases for ARIA, the CPU demand for FGCS,
-resources for RAS. Only successful runs count, so that nothing is kept of a failed job. Phases are averaged with those
-of earlier runs (verma2011 2.2). A demand stays as it was first found until it is cleared (liu2015 2.2.1), as do
-resources, which `schedbed profile` finds in a job that runs alone, without others that slow it down.
+Runs under any policy count, since the values come from the attempts alone: phases for ARIA, the CPU demand
+for FGCS, resources for RAS. Only successful runs count, so failed jobs leave no profile. Phases are averaged
+with those of earlier runs (verma2011 2.2). The first CPU demand and the first resources of a workload stay
+until they are cleared (liu2015 2.2.1). `schedbed profile` measures resources of a job that runs alone, not
+slowed down by other jobs.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 
 def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
-    """Add the measurements to the scenario's store. Return the workloads of which something was kept, by name."""
+    """Add the measurements to the scenario's profile store.
+
+    Return the names of the workloads with new values.
+    """
     store = ProfileStore(named_store(scenario.profiles.store))
     done = [run for run in record.runs if run.state == "succeeded"]
     if not done:
@@ -43,7 +48,7 @@ def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str
 
 
 def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJob, RunTables]]:
-    """Yield the jobs with something measurable, each with its own attempts."""
+    """Yield the jobs that have attempts, each with tables that contain only its own attempts."""
     by_job = dict(tuple(run.attempts.groupby("job", sort=False)))
     for job in scenario.jobs:
         attempts = by_job.get(job.job)
@@ -52,11 +57,14 @@ def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJ
 
 
 def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
-    """Keep the measurements of one run of a job. Yield its workload if any is kept."""
+    """Store the measurements of one job of a run.
+
+    Yield the job's workload for each kind of value that is stored.
+    """
     scale, workload = scenario.scale, workload_of(job)
     nodes = {node.node: node for node in scenario.cluster.nodes}
     whole = not run.attempts["split_of"].astype(bool).any()
-    if whole:  # of maps that were split, the parts say little of the whole
+    if whole:  # The parts of split maps say little about whole maps.
         known, name = store.load(PHASES, profile_name(job)), profile_name(job)
         phases = phase_profile(run, scale)
         store.save(PHASES, name, (JobProfile.from_json(known).merged(phases) if known else phases).to_json())
@@ -69,6 +77,6 @@ def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run:
             run, job, nodes, replication=scenario.cluster.blocks.replication, scale=scale, alone=False
         )
     except BadInput:
-        return  # its maps took no time
+        return  # The maps took no time.
     if whole and store.save(RESOURCES, workload, resources.to_values(), overwrite=False):
         yield workload

@@ -1,7 +1,7 @@
-"""A job's use of its nodes, from the tables of a run in which it was alone: resources, CPU demand, phases.
+"""Profiles of a job, computed from the tables of a run: resources, CPU demand, and durations of phases.
 
-polo2011 3.6 divides the figures of `vmstat` of a node by its slots. Attempts count their own use, which is the same
-where the job is alone; only memory is reported by the nodes.
+polo2011 3.6 divides a node's `vmstat` figures by its slots. Here, attempts count their own use, which is
+equal if the job runs alone. Only memory is reported by the nodes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the job's demands in percent of the cluster's first node. Raises BadInput if its maps took no time.
+    """Return the job's demands in percent of the resources of the cluster's first node.
 
-    Beside other jobs (not `alone`) its memory is the declared one, since nodes report only the total.
+    If other jobs ran at the same time (`alone` is false), the declared memory is used, since nodes report
+    only the total of all jobs. Raises BadInput if the job's maps took no time.
     """
     first = next(iter(nodes.values()))
     reference = rates_of(first)
@@ -52,8 +53,8 @@ def resource_profile(
     if not map_s.sum() > 0:
         raise BadInput(f"{job.name}: its maps took no time, expected some that can be measured")
     copies = int(job.params.get("parallel_copies", PARALLEL_COPIES))
-    core = round(FULL / first.cores, 2)  # which no attempt exceeds, but for errors of the clocks
-    # A shuffle's CPU is counted with the reduce: an attempt has one count of it.
+    core = round(FULL / first.cores, 2)  # An attempt uses one core at most, up to clock errors.
+    # An attempt has one CPU counter, so a shuffle's CPU counts as the reduce's.
     fetch_s, reduce_s = reduces["shuffle_end"] - reduces["start"], reduces["end"] - reduces["shuffle_end"]
     fetch_io = _share(reduces["shuffle_bytes"] + reduces["spill_bytes"], fetch_s, reference.io)
     memory = _memory(run, job, reference, alone=alone)
@@ -76,7 +77,7 @@ def resource_profile(
 
 
 SHORTEST_S = 5.0
-"""Tasks that run for less say nothing of their CPU demand (before the scenario's scale), as fgcs has it."""
+"""Shorter tasks (before the scenario's scale) give no CPU demand, as in the policy `fgcs`."""
 
 
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
@@ -86,15 +87,21 @@ def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
 
 
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
-    """Return the bytes that pass the disks of all nodes for the attempts: blocks that others serve, and every
-    replica."""
+    """Return, for each attempt, the number of bytes that pass the disks of all nodes.
+
+    The number includes input read from other nodes and every replica of the output.
+    """
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
     return read + attempts["spill_bytes"] + written
 
 
 def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
-    """Return the memory of a map and of a reduce, by least squares over what nodes held; else the declared one."""
+    """Return the memory of a map and of a reduce, in percent of the reference node's memory.
+
+    The values are fitted by least squares to the memory in heartbeats; the declared memory is used if that
+    fails.
+    """
     from scipy.optimize import nnls
 
     beats = run.heartbeats[(run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)]
@@ -114,7 +121,9 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3) at the declared disk rates."""
+    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3) at the
+    declared disk rates.
+    """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
         attempt: Any = row
@@ -128,7 +137,9 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases and what its tasks read and wrote (verma2011 2.2), before `scale`."""
+    """Return the durations of the job's phases and the data volumes of its tasks (verma2011 2.2),
+    without `scale`.
+    """
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
         attempt: Any = row
@@ -145,7 +156,7 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Return the bytes/s that maps read and wrote, by the kind of disk of their nodes."""
+    """Return the mean rate in bytes/s at which maps read and wrote, by the kind of disk of their nodes."""
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}
     for row in _succeeded(run).itertuples():

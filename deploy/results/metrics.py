@@ -1,7 +1,8 @@
-"""The figures of one run (one policy, one repeat) as pure functions of its tables; each function defines its figure.
+"""The metrics of one run (one policy, one repeat) as pure functions of its tables; each function defines its
+metric.
 
-Times are seconds since the run's start, sizes bytes, CPU times core-seconds of the host. A figure that cannot be
-computed (no finished job, no map with input) is NaN.
+Times are seconds since the run's start, sizes bytes, CPU times core-seconds of the host. A metric that cannot
+be computed (no finished job, no map with input) is NaN.
 """
 
 from __future__ import annotations
@@ -30,15 +31,18 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class RunTables:
-    """The tables of one policy and repeat, the declared nodes, the duration of each job alone (run.json), and a
-    window."""
+    """The tables of one run, and the facts needed to compute its metrics.
+
+    `nodes` are the declared nodes. `isolated_s` has the seconds that each job takes alone, by job id.
+    `window` is the measured part of the run.
+    """
 
     policy: str
     repeat: int
     tables: Mapping[str, pd.DataFrame]
     nodes: tuple[Mapping[str, Any], ...]
     isolated_s: Mapping[str, float] = field(default_factory=dict)
-    window: Window | None = None  # what figures are of; None for the whole run
+    window: Window | None = None  # The measured part; None for the whole run.
 
     @property
     def jobs(self) -> pd.DataFrame:
@@ -57,12 +61,12 @@ class RunTables:
 
     @property
     def counted(self) -> RunTables:
-        """Return the tables with only the jobs that figures cover."""
+        """Return the tables with only the jobs inside of the window, and their attempts."""
         return self if self.window is None else replace(self, tables=self.window.counted(self.tables))
 
     @property
     def during(self) -> RunTables:
-        """Return the tables of the time that figures cover, with all jobs."""
+        """Return the tables with all jobs, their times cut to the window."""
         if self.window is None:
             return self
         return replace(self, tables=self.window.during(self.tables, self.end_s))
@@ -74,7 +78,7 @@ class RunTables:
 
     @property
     def end_s(self) -> float:
-        """Return the latest time in any table."""
+        """Return the latest time in the tables of jobs, attempts and heartbeats."""
         ends = [self.jobs["finish"].max(), self.jobs["submit"].max(), self.attempts["end"].max()]
         ends.append(self.heartbeats["t"].max())
         return float(max((e for e in ends if e == e), default=0.0))
@@ -88,7 +92,7 @@ def select(
     isolated_s: Mapping[str, float] | None = None,
     window: Window | None = None,
 ) -> RunTables:
-    """Return the rows of one policy and repeat; a missing whole number counts as 0."""
+    """Return the rows of one policy and repeat as `RunTables`. A missing whole number becomes 0."""
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
         own = (data["policy"] == policy) & (data["repeat"] == repeat)
@@ -99,7 +103,10 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """Return all figures, nested by the keys of summary.json; see `measures.window` for a window."""
+    """Return all metrics of a run, nested by the keys of summary.json.
+
+    `measures.window` explains a run's window.
+    """
     counted, during, tasks = run.counted, run.during, _task_times(run)
     used = useful(counted.attempts)
     used_of_all = used if counted is run else useful(run.attempts)
@@ -122,26 +129,32 @@ def measure(run: RunTables) -> dict[str, Any]:
 
 
 def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return the last finish minus the first submit: of all jobs under the key `all`, of each user's under
-    `per_user`."""
+    """Return the last finish minus the first submit, over all jobs (key `all`) and over each
+    user's jobs (`per_user`).
+    """
     by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
     return {"all": _span(jobs), "per_user": by_user}
 
 
 def completion(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return the spread of finish minus submit over the jobs that succeeded, in all, by user and by size."""
+    """Return mean, median and p95 of the completion times (finish minus submit) of successful jobs.
+
+    The values are given over all jobs, `per_user` and `per_size`.
+    """
     done = jobs[jobs["state"] == "succeeded"]
     return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
 
 
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return the spread of the slowdown of the jobs that succeeded: completion over the duration alone, at least
-    1."""
+    """Return mean, median and p95 of the slowdowns of successful jobs.
+
+    A slowdown is the completion time over the job's time alone, at least 1.
+    """
     return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
 
 def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray:
-    """Return the slowdown of each job that succeeded; NaN if its duration alone is not known."""
+    """Return the slowdown of each successful job; NaN if its time alone is unknown."""
     done = jobs[jobs["state"] == "succeeded"]
     alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
     return np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s)
@@ -149,7 +162,9 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """Every launched task of a run (`waits.first_assignments`) with its wait, in all and by cause."""
+    """The launched tasks of a run (`waits.first_assignments`) with their waits in seconds, in
+    total and by cause.
+    """
 
     first: pd.DataFrame
     waited: np.ndarray
@@ -157,7 +172,10 @@ class TaskTimes:
 
 
 def _task_times(run: RunTables) -> TaskTimes:
-    """Return the tasks of all jobs; those that do not count are needed to know who held the slots."""
+    """Return the tasks of all jobs with their waits.
+
+    Jobs outside of the window are included, since they held slots.
+    """
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
     jobs, attempts = run.jobs, run.attempts
     first = waits.first_assignments(jobs, attempts)
@@ -166,12 +184,17 @@ def _task_times(run: RunTables) -> TaskTimes:
 
 
 def waiting(run: RunTables) -> dict[str, Any]:
-    """Return the spread of the waits of jobs (submit to first launch) and of tasks (runnable to assigned)."""
+    """Return mean, median and p95 of the waits of jobs (submit to first launch) and of tasks
+    (runnable to assigned).
+    """
     return _waiting(run.counted.jobs, _task_times(run))
 
 
 def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
-    """Return the waits of the jobs that count and of their tasks; the causes of a task's wait add up to its mean."""
+    """Return the waits of the counted jobs and of their tasks.
+
+    The means of the causes add up to a task's mean wait.
+    """
     place = places_of(counted["job"], tasks.first["job"])
 
     def of(rows: np.ndarray) -> dict[str, Any]:
@@ -192,22 +215,23 @@ def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the finish minus the submit of every job that succeeded."""
+    """Return the finish minus the submit of every successful job, in seconds."""
     done = jobs[jobs["state"] == "succeeded"]
     times = (done["finish"] - done["submit"]).to_numpy(float)
     return times[~np.isnan(times)]
 
 
 def job_states(jobs: pd.DataFrame) -> dict[str, float]:
-    """Return the number of jobs, and the number of those that succeeded."""
+    """Return the number of jobs (`submitted`) and the number of successful ones (`succeeded`)."""
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
-    """Return the shares of node-, rack- and off-rack maps, by bytes of their splits and by tasks.
+    """Return the shares of node-local, rack-local and off-rack maps, weighted by split size (`bytes`) and by
+    `tasks`.
 
-    Of each map task with input, the last attempt that succeeded counts, since its output was used. `used` are these
-    attempts, if the caller has them.
+    Only maps with input count, each with its last successful attempt, since the output of that attempt was
+    used. `used` are these attempts, if the caller has them.
     """
     used = useful(attempts) if used is None else used
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
@@ -239,10 +263,11 @@ def user_intervals(run: RunTables) -> Intervals:
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
-    """Return the number of jobs with a deadline, of late ones, and the sum of (T - D) / D over the late jobs that
-    finished.
+    """Return the number of jobs with a deadline, of late jobs, and the sum of (T - D) / D over the late jobs
+    that finished.
 
-    T and D count from the submission. A job that failed is late; an unfinished one is late after its deadline.
+    T (completion time) and D (deadline) count from the submission. A failed job is late; an unfinished job is
+    late after its deadline.
     """
     due = jobs[jobs["deadline"].notna()]
     finished = (due["state"] == "succeeded") & due["finish"].notna()
@@ -254,8 +279,10 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the mean use of the declared rates, 0 to 1, over all heartbeats, each weighted by the time since the
-    last."""
+    """Return the mean use of the declared rates by resource, from 0 to 1.
+
+    A heartbeat is weighted by the time since the node's previous heartbeat.
+    """
     covered = beat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
@@ -266,7 +293,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Return, for each row, the seconds since the node's previous heartbeat; 0 for its first."""
+    """Return, for each heartbeat, the seconds since the node's previous heartbeat; 0 for its first."""
     times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"]).codes
     order = np.lexsort((times, nodes))
     gaps = np.zeros(len(times))
@@ -277,7 +304,7 @@ def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
 
 
 def concurrency(run: RunTables) -> float:
-    """Return the running attempts per node, averaged from the first submit to the last finish."""
+    """Return the mean number of running attempts per node between the first submit and the last finish."""
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:
         return NAN
@@ -287,25 +314,30 @@ def concurrency(run: RunTables) -> float:
 
 
 def slots_busy(run: RunTables) -> float:
-    """Return the share of the slots' time, from the first submit to the last finish, in which attempts ran."""
+    """Return the share of slot time in which attempts ran, between the first submit and the last finish."""
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
 def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:
-    """Return the CPU seconds of attempts with an unused result: killed, failed, lost, superseded, or run again
-    later. `used` are the others, if the caller has them."""
+    """Return the CPU seconds of attempts whose result was not used: killed, failed, lost, superseded, or run
+    again later.
+
+    `used` are the attempts whose result was used, if the caller has them.
+    """
     used = useful(attempts) if used is None else used
-    return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # -0.0 by rounding
+    return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # Rounding may give -0.0.
 
 
 def useful(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return, for every task, the last attempt that succeeded."""
+    """Return the last successful attempt of every task."""
     done = attempts[attempts["state"] == "succeeded"].sort_values("end", kind="stable")
     return done if done["task"].is_unique else done.drop_duplicates("task", keep="last")
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the seconds that the JobTracker took to answer a heartbeat: median and 99th percentile."""
+    """Return the median and the 99th percentile of the JobTracker's time to answer a heartbeat,
+    in seconds.
+    """
     times = heartbeats["service_s"].dropna().to_numpy(float)
     if not len(times):
         return {"p50": NAN, "p99": NAN}

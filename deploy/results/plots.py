@@ -1,4 +1,4 @@
-"""Static plots for papers and the README: the report's data drawn by matplotlib as SVG and PNG."""
+"""Static plots for papers and the README, drawn by matplotlib from the report's data as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ RC: Any = {
     "svg.hashsalt": "schedbed",
     "path.simplify": True,
 }
-RASTER_FROM = 3_000  # boxes: an SVG with more of them holds a picture instead
+RASTER_FROM = 3_000  # Number of boxes from which an SVG has a raster image of them.
 
 Data = Mapping[str, Any]
 
 
 def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
-    """Write overview.png and one SVG per plot into `folder`, and return their paths; a run without policies has no
-    plots."""
+    """Write overview.png and one SVG per plot into `folder`.
+
+    Return their paths; no plots without a policy.
+    """
     if not data["policies"]:
         return []
     import matplotlib
@@ -54,7 +56,7 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 
 
 def completion(ax: Axes, data: Data) -> None:
-    """Draw the share of jobs finished within a time, one step curve per policy."""
+    """Draw the share of jobs completed within a time: one step curve per policy."""
     for i, policy in enumerate(data["policies"]):
         times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
@@ -65,7 +67,7 @@ def completion(ax: Axes, data: Data) -> None:
 
 
 def places(ax: Axes, data: Data) -> None:
-    """Draw the shares of node-, rack- and off-rack maps by tasks, one bar per policy."""
+    """Draw the shares of node-local, rack-local and off-rack maps: one bar per policy."""
     names = [policy["name"] for policy in data["policies"]]
     rows = np.arange(len(names))
     left = np.zeros(len(names))
@@ -91,9 +93,10 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw one row per slot with a box per attempt, colored by job; shuffles are paler, failed attempts hatched.
+    """Draw one row per slot with a box per attempt, colored by job. Shuffles are paler, failed attempts
+    hatched.
 
-    A large cluster has one band per rack instead, filled by the share of its slots in use.
+    For a large cluster, draw one band per rack instead, filled by the share of its slots in use.
     """
     from matplotlib.colors import to_rgba_array
 
@@ -138,7 +141,10 @@ def _bands(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **style: Any) -> None:
-    """Add boxes as one collection, which is far faster than bars; boxes of one slot do not quite touch."""
+    """Add boxes for attempts as one collection, which is far faster than bars.
+
+    Boxes of neighboring slots do not touch.
+    """
     from matplotlib.collections import PolyCollection
 
     left, right, top, foot = start, start + lasts, row - 0.42, row + 0.42
@@ -159,7 +165,7 @@ def running(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def shares(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw each user's running slots over the fair share, over time."""
+    """Draw the ratio of each user's running slots to the fair share, over time."""
     numbers = {user: i for i, user in enumerate(data["users"])}
     for user, series in zip(policy["shares"]["users"], policy["shares"]["series"], strict=True):
         values = np.array([np.nan if v is None else v for v in series])
@@ -171,7 +177,7 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw CPU use over time, of all nodes and of the busiest node, and the limit."""
+    """Draw the CPU use over time, as the mean of all nodes and of the busiest node, with the limit."""
     for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
         line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
         ax.plot(_times(data), line, color=shade, linewidth=1, label=label)
@@ -182,7 +188,9 @@ def cpu(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
-    """Draw the slots of every policy above each other, with completion times and locality beside them."""
+    """Draw the slots of up to four policies one above the other, with completion times and
+    locality on the right.
+    """
     from matplotlib import pyplot as plt
 
     policies = data["policies"][:4]
@@ -205,7 +213,7 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
 
 
 def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
-    """Draw the slots of the policies above each other, with each policy's name and its makespan as in the table."""
+    """Draw the slots of the policies one above the other, each titled with the policy's name and makespan."""
     axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
     for ax, policy in zip(axes, policies, strict=True):
         slots(ax, data, policy)
@@ -214,7 +222,7 @@ def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
 
 
 def overview_title(policy: Data) -> str:
-    """Return a policy's name and its makespan as in the table."""
+    """Return the title of a policy's plot: its name and its makespan in seconds."""
     return policy["name"] + (f": {seconds(policy['makespan'])} s" if policy["makespan"] is not None else "")
 
 
@@ -262,7 +270,9 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """Return the report's color of a job: one of seven, then darker, then lighter ones."""
+    """Return the report's color of a job by its index: seven base colors, then darker ones, then
+    lighter ones.
+    """
     if index < 0:
         return "#999999"
     base, turn = OKABE[index % len(OKABE)], index // len(OKABE) % 3

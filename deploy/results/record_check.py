@@ -1,4 +1,4 @@
-"""Checks that the tables in a run's folder are those that `run.json` describes."""
+"""Checks that a run's tables are complete and unchanged, by the row counts and checksums in `run.json`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from schedbed.scheduler.history import COLUMNS, PARTS, merge, read_table
 from schedbed.tasks.errors import BadInput
 
 SHOWN = 20
-"""Jobs that one line names at most."""
+"""The most jobs named in one line."""
 
 
 def open_record(folder: Path | str) -> RunFile:
-    """Return the record of a finished run; print a note about rows that were lost when it was written.
+    """Return the record of a finished run, after a check of its tables. Print a note for each damaged part
+    file.
 
-    Raises BadInput if `run.json` or a table is missing, or differs from what was written.
+    Raises BadInput if `run.json` or a table is missing, or has changed since it was written.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
@@ -28,7 +29,7 @@ def open_record(folder: Path | str) -> RunFile:
 
 
 def check_tables(folder: Path | str, run: RunFile) -> None:
-    """Raise BadInput with each table that is missing, or differs from what was written."""
+    """Raise BadInput that lists each table that is missing or has changed since it was written."""
     if not run.tables:
         wanted = (
             f"`schedbed report {folder}` first"
@@ -42,9 +43,10 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
 
 
 def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
-    """Merge the part files into tables, and note their rows in `run.json`; check tables that are already merged.
+    """Merge the part files of a run into tables and record their row counts in `run.json`. Return damaged
+    part files.
 
-    Returns the damaged part files. Raises BadInput as `check_tables` does.
+    If the tables are merged already, check them. Raises BadInput as `check_tables` does.
     """
     if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
         check_tables(folder, run)
@@ -60,7 +62,10 @@ def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
-    """Return a line for each run that did not succeed, by its record or by its rows of jobs."""
+    """Return a line for each run that did not succeed, and for each damaged part file.
+
+    A run is judged by its record and by its rows of jobs.
+    """
     jobs = read_table(folder, "jobs")
     found: list[str] = []
     for record in run.runs:
@@ -84,7 +89,7 @@ def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Ite
 
 
 def shortened(lines: list[str], between: str = "; ") -> str:
-    """Join the first lines, and count the rest."""
+    """Return the first `SHOWN` lines joined into one line, with the number of lines left out."""
     more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return between.join(lines[:SHOWN]) + more
 

@@ -1,4 +1,4 @@
-"""The tables of a finished run, loaded one policy and repeat at a time for the views."""
+"""The tables of a finished run, loaded and cached for one policy and repeat at a time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from schedbed.deploy.results.runfile import RunFile
 from schedbed.scheduler.history import read_table
 
 VIEWED = ("jobs", "attempts", "decisions", "heartbeats", "faults")
-"""No figure is made of blocks."""
+"""The tables that views need. No metric uses the table of blocks."""
 
 Key = tuple[str, int]  # policy and repeat
 
 
 HELD_ROWS = 200_000
-"""Runs whose tables together have no more rows than this are held, so that each view finds them read."""
+"""The number of table rows kept in memory, so that views do not read the same tables again."""
 
 
 class Recorded:
-    """Reads a run's folder, and caches the tables (except jobs) of the last runs asked for, up to HELD_ROWS rows.
+    """A reader of a run's folder with a cache: it keeps the tables of recent runs, up to about HELD_ROWS
+    rows.
 
     The methods raise BadInput if a table is missing or damaged.
     """
@@ -34,7 +35,7 @@ class Recorded:
         self._ends: dict[Key, float] = {}
 
     def tables(self, policy: str, repeat: int) -> RunTables:
-        """Return the tables VIEWED of one run."""
+        """Return the tables of one run that are listed in VIEWED."""
         key = (policy, repeat)
         if key not in self._held:
             if self._rows > HELD_ROWS:
@@ -49,11 +50,11 @@ class Recorded:
         return self._held[key]
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
-        """Return the jobs of one run, and no other table."""
+        """Return the jobs of one run, without other tables."""
         return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
 
     def end_s(self, policy: str, repeat: int) -> float:
-        """Return the latest time in any table of a run."""
+        """Return the latest time in the tables of a run, in seconds since its start."""
         if (policy, repeat) not in self._ends:
             self.tables(policy, repeat)
         return self._ends[policy, repeat]

@@ -1,4 +1,4 @@
-"""`run.json`: the settings, the place and the result of a run; the driver writes it, every view of a run reads it."""
+"""The file `run.json`: the settings, the environment and the state of a run, written by the driver."""
 
 from __future__ import annotations
 
@@ -15,39 +15,42 @@ from schedbed.tasks.errors import BadInput
 NAME = "run.json"
 BYTES_MAX = 2**30
 _SEAL = b',\n"seal": "'
-"""The last key is the sha256 of all text before its line: a file that was cut or edited does not match."""
+"""The last key is the sha256 of the text before its line, which detects a cut or edited file."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RunRecord:
-    """One policy in one repeat. `state` is running, succeeded, failed or interrupted; `note` is the reason."""
+    """The record of one policy in one repeat.
+
+    `state` is running, succeeded, failed or interrupted; `note` is the reason of a failure.
+    """
 
     policy: str
     repeat: int
-    epoch_s: float  # time of day (Unix) of the run's start
+    epoch_s: float  # Unix time of the run's start.
     duration_s: float = 0.0
     state: str = "running"
     note: str = ""
     host_samples: list[list[float]] = field(
         default_factory=list
     )  # [t, share of the host's CPU in use, 0 to 1]
-    limits: dict[str, str] = field(default_factory=dict)  # resource -> how it was enforced
-    counted: dict[str, str] = field(default_factory=dict)  # resource -> the counter of its use
+    limits: dict[str, str] = field(default_factory=dict)  # How limits were enforced, by resource.
+    counted: dict[str, str] = field(default_factory=dict)  # What counted the use, by resource.
     hosts: dict[str, dict[str, Any]] = field(
         default_factory=dict
-    )  # of a run over many hosts, by name: samples as above, and lost_s when the host was lost
-    findings: dict[str, Any] = field(default_factory=dict)  # of the policy's own, by topic
-    # Of a stretch that may change: changes as [t, stretch, host cores that others used], the largest, the mean, and
-    # the share of the run's time for which not even the largest was enough.
+    )  # By host, in a run on several: samples as above, and lost_s if the host was lost.
+    findings: dict[str, Any] = field(default_factory=dict)  # Reports of the policy, by topic.
+    # For `stretch: adaptive`: the changes as [t, stretch, host cores that others used], the largest and the mean
+    # stretch, and the share of the time for which the largest stretch was not enough.
     stretches: dict[str, Any] = field(default_factory=dict)
-    # Of a simulation in which some rates were approximate: how often rates were solved (`times`), and how often flows
-    # beyond the reach kept their rates (`cut_short`).
+    # For a simulation with approximate rates: the number of times that rates were computed (`times`), and the
+    # number of times that distant flows kept their old rates (`cut_short`).
     rates: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRecord:
-    """The number of rows and the sha256 of a table's file, as written."""
+    """The number of rows and the sha256 checksum of a table's file."""
 
     rows: int
     sha256: str
@@ -55,10 +58,10 @@ class TableRecord:
 
 @dataclass(slots=True, kw_only=True)
 class RunFile:
-    """Everything about a run that is not a measured row.
+    """The content of `run.json`: everything about a run except the measured rows.
 
-    `scenario` is resolved: scaled, in seconds and bytes. `jobs` are the ids of the planned jobs, `tables` the merged
-    tables (empty before the merge), and `left_out` the damaged part files, the rows of which are in no table.
+    `scenario` is resolved: scaled, in seconds and bytes. `jobs` are the ids of the planned jobs. `tables` are
+    the merged tables (empty before the merge). `left_out` are damaged part files, whose rows are in no table.
     """
 
     scenario: dict[str, Any]
@@ -68,18 +71,20 @@ class RunFile:
     machines: str
     versions: dict[str, str] = field(default_factory=dict)
     host: dict[str, Any] = field(default_factory=dict)  # cores, memory_bytes, system
-    hosts: dict[str, Any] = field(default_factory=dict)  # by name, of a run over many: `HostRecord.facts`
+    hosts: dict[str, Any] = field(
+        default_factory=dict
+    )  # By host name, in a run on several: `HostRecord.facts`.
     wall_start: str = ""  # ISO 8601
     jobs: list[str] = field(default_factory=list)
     isolated_s: dict[str, float] = field(
         default_factory=dict
-    )  # of planned jobs, how long each lasts alone, simulated
+    )  # The simulated seconds that each planned job takes alone.
     tables: dict[str, TableRecord] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     runs: list[RunRecord] = field(default_factory=list)
 
     def save(self, out_dir: Path | str) -> None:
-        """Write `out_dir/run.json`, one key per line; a reader sees the old file or the new one, never half of it."""
+        """Write `out_dir/run.json`, one key per line. The file is replaced atomically."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -97,7 +102,10 @@ class RunFile:
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
-        """Read `out_dir/run.json`. Raises BadInput if it is missing, damaged, or not written by schedbed."""
+        """Return the content of `out_dir/run.json`.
+
+        Raises BadInput if it is missing, damaged, or not written by schedbed.
+        """
         path = Path(out_dir) / NAME
         if not path.is_file():
             raise BadInput(
@@ -128,14 +136,17 @@ class RunFile:
 
     @property
     def stretch(self) -> float:
-        """Return the number of real seconds that an emulated one lasted; 1 for a simulated run."""
+        """Return the real seconds that one emulated second lasted; 1 for a simulated run."""
         if self.machines == "sim":
             return 1.0
         return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
 
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
-    """Return the run of a JSON value; skip unknown keys, so that a file of a newer version can still be read."""
+    """Return the `RunFile` for a JSON value.
+
+    Unknown keys are skipped, so that files of newer versions can be read.
+    """
     known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
     names = {f.name for f in fields(RunRecord)}
     known["runs"] = [

@@ -1,4 +1,6 @@
-"""The figures that tables show, in order: each with its label, its unit and the path to its numbers."""
+"""The metrics that the comparison table shows, in order: label, unit, and path to the values in
+summary.json.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,11 @@ from schedbed.deploy.results import stats
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of the table.
+    """A metric shown as one row of the comparison table.
 
-    `path` leads to its leaf below a policy; `better` is -1 if less is better, 0 if neither is. A figure that only
-    splits up another row is not `tested`: each further test would weaken the tests of the other rows.
+    `path` leads from a policy in summary.json to the metric's leaf (`mean`, `ci95`, `repeats`). `better` is
+    -1 if less is better, 1 if more is better, 0 if neither. `show` formats a value. A row that only splits up
+    another row is not `tested`, since each further test would weaken the tests of the other rows.
     """
 
     label: str
@@ -26,29 +29,29 @@ class Figure:
 
 
 def unsigned(text: str) -> str:
-    """Return a rounded number without the sign of zero."""
+    """Return a number as text without a minus sign if all its digits are zero."""
     return text if text.strip("-0.") else text.removeprefix("-")
 
 
 def seconds(value: float) -> str:
-    """Return seconds as text with about three digits, without an exponent."""
+    """Return seconds as text with about three digits and no exponent."""
     return unsigned(
         f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     )
 
 
 def percent(value: float) -> str:
-    """Return a share as a percentage, without the sign."""
+    """Return a share (0 to 1) as a percentage with one decimal, without the percent sign."""
     return unsigned(f"{100 * value:.1f}")
 
 
 def count(value: float) -> str:
-    """Return a count as text, with one decimal if it is a mean of repeats that is not whole."""
+    """Return a count as text; with one decimal if it is a mean over repeats that is not a whole number."""
     return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
 
 
 def ratio(value: float) -> str:
-    """Return a ratio as text, with three decimals."""
+    """Return a ratio as text with three decimals."""
     return f"{value:.3f}"
 
 
@@ -88,11 +91,13 @@ FIGURES: tuple[Figure, ...] = (
         for error in ("mae", "rmse")
     ),
 )
-"""What the table shows, in this order; the last of policies that predict their nodes' loads (lakshmi2019, Table 3)."""
+"""The rows of the table, in order. The last rows are for policies that predict loads (lakshmi2019, Table 3)."""
 
 
 def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the `{"mean", "ci95", "repeats"}` at `path` below a policy's summary, or None."""
+    """Return the leaf (`mean`, `ci95`, `repeats`) at `path` below a policy's summary; None if
+    there is none.
+    """
     if path[0] == "findings":
         values = [_below(each, path[1:]) for each in policy.get("findings", {}).get("repeats", ())]
         return stats.leaf(values) if any(value is not None for value in values) else None

@@ -1,7 +1,7 @@
 """Statistics over repeats: means with Student's t, medians by order statistics, tests of paired differences.
 
-Below `REPEATS_LEAST` repeats nothing has an interval or a p-value. docs/statistics.md has the coverage of each
-method; tests/deploy/results/test_coverage.py measures it.
+Below `REPEATS_LEAST` repeats there are no intervals and no p-values. docs/statistics.md states the coverage
+of each method; tests/deploy/results/test_coverage.py measures it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 LEVEL = 0.95
 REPEATS_LEAST = 3
 STEPS_BELOW = 10
-"""The sign-flip test is used where this many of its p-values' steps lie below the level of a table's least p-value."""
+"""The sign-flip test is used if this many of its possible p-values are below the level of a table's tests."""
 FLIPS_LOG2 = 16  # Longer series flip a seeded sample of 2**16 sign patterns instead of all patterns.
 POWER = 0.8
 REPEATS_MOST = 1000
@@ -37,10 +37,12 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def coverage(values: Sequence[float]) -> float:
-    """Return the coverage of `mean_interval` for data with this scatter: 0.95, or less if the data may be skewed.
+    """Return the coverage of `mean_interval` for data with this scatter: 0.95, or less if the data may be
+    skewed.
 
-    Student's t covers 95% of normal data. Positive data that scatter by a large factor are taken for log-normal, with
-    the standard deviation of their logarithms. Values of both signs are taken for normal.
+    Student's t covers 95% of normal data. Positive data that vary by a large factor are treated as
+    log-normal, with the standard deviation of their logarithms. Data with values of both signs are treated as
+    normal.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:
@@ -51,7 +53,10 @@ def coverage(values: Sequence[float]) -> float:
 
 @cache
 def _log_normal_coverage(count: int) -> tuple[float, ...]:
-    """Return the share of Student's t intervals that hold the mean, for `count` log-normal values of each spread."""
+    """Return, for each spread in SPREADS, the share of Student's t intervals that contain the mean.
+
+    The intervals are made from samples of `count` log-normal values.
+    """
     drawn = np.random.default_rng(0).standard_normal((DRAWS, count))
     found = [LEVEL]
     for spread in SPREADS[1:]:
@@ -62,11 +67,11 @@ def _log_normal_coverage(count: int) -> tuple[float, ...]:
 
 
 def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[float, float, float] | None:
-    """Return two of the values and the probability that the quantile lies between them, for any distribution.
+    """Return two of the values and the probability that the quantile is between them, for any distribution.
 
-    The pair is the closest in rank that covers at least 95%. If no pair of few values does, the least and the
-    greatest are returned with their coverage (75% for the median of three). None with fewer than `REPEATS_LEAST`
-    values.
+    The pair is the closest in rank that covers at least 95%. If no pair does, as with few values, return the
+    least and the greatest value with their coverage (75% for the median of three). Return None with fewer
+    than `REPEATS_LEAST` values.
     """
     from scipy.special import bdtr
 
@@ -83,18 +88,22 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 
 
 def uses_sign_flips(count: int, comparisons: int) -> bool:
-    """Return whether `paired_p` flips signs: whether its p-values are fine enough for a table of `comparisons`.
+    """Return whether `paired_p` uses the sign-flip test: whether its p-values are fine enough for
+    `comparisons` tests.
 
-    With n pairs the p-values are multiples of 2 / 2**n: at least 0.25 with 3 pairs, 0.0625 with 5, 0.002 with 10.
+    With n pairs the p-values are multiples of 2 / 2**n: at least 0.25 with 3 pairs, 0.0625 with 5, 0.002 with
+    10.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
 
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
-    """Return the two-sided p-value of paired differences: exact sign flips if `uses_sign_flips`, else Student's t.
+    """Return the two-sided p-value of paired differences: by exact sign flips if `uses_sign_flips`, else by
+    Student's t.
 
-    Equal differences get the p-value of the sign flips, too: Student's t would be certain of any three equal ones,
-    and counts of jobs are often equal. None with fewer than `REPEATS_LEAST` differences.
+    The sign-flip test is also used if all differences are equal, as counts of jobs often are: Student's t
+    would give a p-value of zero for any three equal differences. Return None with fewer than `REPEATS_LEAST`
+    differences.
     """
     if len(differences) < REPEATS_LEAST:
         return None
@@ -104,7 +113,10 @@ def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None
 
 
 def paired_t_p(differences: np.ndarray) -> np.ndarray:
-    """Return the two-sided p-value of Student's t of each row. The values of a row must not all be equal."""
+    """Return the two-sided p-value of Student's t test for each row.
+
+    The values of a row must not all be equal.
+    """
     from scipy.special import stdtr
 
     count = differences.shape[1]
@@ -113,7 +125,10 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row, the share of sign patterns with a mean at least as far from zero as the observed one."""
+    """Return the p-value of the sign-flip test for each row.
+
+    The p-value is the share of sign patterns whose mean is at least as far from zero as the observed mean.
+    """
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
     signs = _signs(differences.shape[1])
@@ -127,8 +142,11 @@ def sign_flip_p(differences: np.ndarray) -> np.ndarray:
 
 @cache
 def _signs(count: int) -> np.ndarray:
-    """Return all patterns of `count` signs, one of each pair of opposites, or a seeded sample with the observed
-    pattern."""
+    """Return all patterns of `count` signs, without their opposites; for a large count, a seeded sample of
+    patterns.
+
+    The sample includes the observed pattern.
+    """
     if count <= FLIPS_LOG2 + 1:
         bits = np.arange(2 ** (count - 1))[:, None] >> np.arange(count) & 1
         return 1.0 - 2.0 * bits
@@ -138,7 +156,10 @@ def _signs(count: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Holm: at most 5% of tables then have a false one of at most 0.05."""
+    """Return the p-values adjusted by Holm's method for all tests of a table.
+
+    The probability of one or more false positives in the table is then at most the level.
+    """
     adjusted = [1.0] * len(p_values)
     largest = 0.0
     for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
@@ -148,10 +169,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
-    """Return the number of repeats that would separate such differences from zero with a power of 80%.
+    """Return the number of repeats that would separate these differences from zero with a power of 80%.
 
-    The test is one of a table of `comparisons`. None with fewer than `REPEATS_LEAST` differences, without a
-    difference, and beyond `REPEATS_MOST`.
+    The test is one of `comparisons` tests. Return None with fewer than `REPEATS_LEAST` differences, for a
+    mean difference of zero, and if more than `REPEATS_MOST` repeats are needed.
     """
     data = np.asarray(differences, float)
     if len(data) < REPEATS_LEAST or not data.mean():
@@ -172,10 +193,10 @@ def _t_quantile(share: float, count: int) -> float:
 
 
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
-    """Return `{"mean", "ci95", "repeats"}`: `ci95` is null below `REPEATS_LEAST` repeats.
+    """Return the dictionary of a metric: `mean`, `ci95` (None below `REPEATS_LEAST` repeats) and `repeats`.
 
-    Missing values and NaN are null and left out of the mean. `covers` is the coverage of an interval of skewed
-    repeats.
+    Missing values and NaN become None and are left out of the mean. `covers` is added if the values are
+    skewed: the interval's coverage, below 95%.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
@@ -190,8 +211,10 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the nested figures of each repeat as nested leaves. The leaf of the key `all` is merged into its
-    parent."""
+    """Return nested leaves (see `leaf`) from the nested metrics of each repeat.
+
+    The leaf of the key `all` is merged into its parent.
+    """
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):
         values = [repeat.get(key) for repeat in repeats]
@@ -205,7 +228,10 @@ def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differences(mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return leaves of (mine - first) with their p-values, paired repeat by repeat by position."""
+    """Return nested leaves of the differences (mine - first) with p-values.
+
+    Repeats are paired by position.
+    """
     made = tree([_minus(a, b) for a, b in zip(mine, first, strict=False)])
     _add_p_values(made)
     return made

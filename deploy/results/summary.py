@@ -1,4 +1,6 @@
-"""`summary.json`: every figure of every policy with mean, interval and paired difference, and the run's fidelity."""
+"""The file `summary.json`: every metric of every policy with mean, interval and paired
+difference; and the fidelity.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ NAME = "summary.json"
 
 
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Return the content of summary.json. Policies keep their order; `paired` is the difference to the first."""
+    """Return the content of summary.json. `paired` of a policy has its differences to the first policy."""
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record in sorted(run.runs, key=lambda record: record.repeat):
@@ -56,13 +58,15 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
 
 
 def _measured(run: RunFile) -> dict[str, Any]:
-    """Return the jobs that the figures cover, unless they cover all."""
+    """Return the entry `measure`: the measured window and its number of jobs; empty if the whole
+    run is measured.
+    """
     window = Window.of(run.scenario.get("measure"))
     return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
 
 
 def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Build summary.json, write it into a run's folder and return its content."""
+    """Write summary.json into a run's folder and return its content."""
     summary = build(run, recorded)
     path = Path(out_dir) / NAME
     tmp = path.with_name(f".{NAME}.tmp")
@@ -72,7 +76,7 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> dict[str, An
 
 
 def load(out_dir: Path | str) -> dict[str, Any]:
-    """Read summary.json. Raises BadInput if it is missing or damaged."""
+    """Return the content of summary.json. Raises BadInput if the file is missing or damaged."""
     path = Path(out_dir) / NAME
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -83,17 +87,20 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the findings of a policy without the profiles, which are in run.json for the profile store."""
+    """Return the findings of a policy without its profiles, which only run.json contains."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
-    """Return the started repeats of a policy, in order."""
+    """Return the numbers of the repeats of a policy that were started, in order."""
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 
 def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
-    """Return the fidelity of one repeat of a policy (`results.fidelity.assess`); `mine` are its tables."""
+    """Return the fidelity of one repeat of a policy (`fidelity.assess`).
+
+    `mine` are the tables of the repeat.
+    """
     judged = doubt_stretch(_judged(run, record, mine), record.stretches)
     return doubt_unfinished(judged, run.jobs, set(mine.jobs["job"]))
 

@@ -1,4 +1,4 @@
-"""The table that compares policies, from summary.json's content: for a terminal, as plain text, and as cells."""
+"""The table that compares policies, made from summary.json: for a terminal, as plain text, and as cells."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 POLICIES_ABREAST = 4
-COLUMN_GAP = 3  # between two columns of a table on a terminal, with the table's edge
+COLUMN_GAP = 3  # Width between two columns on a terminal.
 NOTE_WIDTH = 110
 STAR = "* differs from the first policy."
 SKEWED = "An interval with a percent sign behind it covers so much, not 95%: its repeats scatter by a large factor."
 
 
 def cell(figure: Figure, policies: Policies, name: str) -> str:
-    """Return `57.2` or, from three repeats on, `57.2 [55.0, 59.1]`; `-` if the figure is not known.
+    """Return a policy's value in a row: `57.2`, or with repeats `57.2 [55.0, 59.1]`; `-` if it is not known.
 
-    An interval that covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A `*` at the end marks
-    a policy that differs from the first one.
+    An interval that covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A `*` at the
+    end marks a policy that differs significantly from the first one.
     """
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
@@ -37,7 +37,9 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
 
 
 def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a leaf's interval, and its coverage if below 95%; an empty tuple without an interval."""
+    """Return the interval of a leaf as text, and its coverage if below 95%; an empty tuple
+    without an interval.
+    """
     if leaf["ci95"] is None:
         return ()
     low, high = (figure.show(bound) for bound in leaf["ci95"])
@@ -46,8 +48,10 @@ def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def rows(policies: Policies) -> list[list[str]]:
-    """Return rows of a label and a cell per policy; the row of trust is last. Figures that no policy has are left
-    out."""
+    """Return the rows of the table, each with a label and one cell per policy. The last row is `trusted`.
+
+    Metrics that no policy has are left out.
+    """
     made: list[list[str]] = []
     for figure in FIGURES:
         cells = [cell(figure, policies, name) for name in policies]
@@ -60,7 +64,7 @@ def rows(policies: Policies) -> list[list[str]]:
 
 
 def plain(summary: Mapping[str, Any]) -> str:
-    """Return the table as aligned text of any width, with its findings and the reasons for distrust below."""
+    """Return the table as aligned text, followed by its notes and the reasons why a run is not trusted."""
     policies = summary["policies"]
     lines = [["", *policies], *rows(policies)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -75,7 +79,7 @@ def plain(summary: Mapping[str, Any]) -> str:
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the table: in color and boxes on a terminal, as plain text elsewhere."""
+    """Print the table: with colors and lines on a terminal, as plain text elsewhere."""
     if not console.is_terminal:
         console.file.write(plain(summary) + "\n")
         return
@@ -88,7 +92,7 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def _abreast(policies: Policies, width: int) -> Iterator[list[str]]:
-    """Yield groups of policies whose columns fit beside each other; each group has at least one."""
+    """Yield groups of policies whose columns fit next to each other; each group has at least one policy."""
     every, table = list(policies), rows(policies)
     label = max(len(line[0]) for line in table)
     group: list[str] = []
@@ -135,8 +139,9 @@ def _style(label: str, text: str, won: bool) -> str:
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table: the policies that the run separates, and what an interval with a percent
-    sign means."""
+    """Return the sentences below the table: stretch, rates, window, significant differences, and
+    skewed intervals.
+    """
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
     starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)

@@ -1,7 +1,8 @@
-"""`timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
+"""The file `timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
-Policies keep their order. The first process of each is the whole cluster: the number of waiting tasks, their wait,
-and the decisions. Then each node is a process and each slot a thread; utilization is a counter, a fault an instant.
+Policies keep their order. The first process of a policy is the whole cluster: the number of waiting tasks,
+their mean wait, and the decisions. Then each node is a process and each slot a thread. Utilization is a
+counter, a fault an instant event.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ from schedbed.deploy.results.runfile import RunFile
 NAME = "timeline.json"
 BEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
-SKIPS_MAX = 10_000  # of a run; of more, every n-th is shown
-COLORS = {"failed": "terrible", "lost": "black", "killed": "grey"}  # Chrome's names; succeeded is by job
+SKIPS_MAX = 10_000  # The most skips per run; of more, every n-th is included.
+COLORS = {
+    "failed": "terrible",
+    "lost": "black",
+    "killed": "grey",
+}  # Chrome's color names; successful attempts are colored by job.
 ARGS = ("node", "locality", "state", "reason", "length", "cpu_s", "read_local_bytes", "read_remote_bytes")
 ARGS += ("shuffle_bytes", "spill_bytes", "output_bytes")
 
@@ -48,9 +53,10 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
 
 
 def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
-    """Yield all trace events of a run, policy after policy; times in microseconds since each run's own start.
+    """Yield all trace events of a run, policy after policy. Times are microseconds since the start of each
+    run.
 
-    Of a large cluster only some nodes are drawn (`lanes.drawn_nodes`).
+    For a large cluster, only some nodes are drawn (`lanes.drawn_nodes`).
     """
     pid = 0
     numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
@@ -79,7 +85,9 @@ def _process(pid: int, name: str) -> Iterator[Event]:
 
 
 def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield the number of tasks that could run but wait, and the mean time that they have waited."""
+    """Yield counters of the number of waiting tasks and of the mean time for which they have
+    waited so far.
+    """
     first = first_assignments(mine.jobs, mine.attempts)
     first = first[first["runnable"].notna() & (first["assigned"] > first["runnable"])]
     times = np.unique(np.concatenate([[0.0], first["runnable"], first["assigned"]]))
@@ -102,7 +110,10 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
 
 
 def _decisions(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield one instant per answer to an offer; only some of very many skips."""
+    """Yield one instant event per answer to an offer.
+
+    If there are very many skips, only every n-th skip is included.
+    """
     data = mine.tables["decisions"]
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
     step = len(skips) // SKIPS_MAX + 1

@@ -1,1 +1,1 @@
-"""Scenario files: read, checked and resolved."""
+"""Loading, checking and resolving of scenario files."""

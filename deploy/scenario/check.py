@@ -1,4 +1,4 @@
-"""From a document to a checked `Scenario`: every error of the file in one exception, each on a line of its own."""
+"""Validation of a scenario document, with all errors in one exception, one line each."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(slots=True)
 class Complaints:
-    """Collects the errors of a document; `raise_if_any` reports all of them, in the order of the file."""
+    """A collection of the errors in a document; `raise_if_any` reports them in the order of the file."""
 
     document: Document
     _found: list[tuple[KeyPath, str]] = field(default_factory=list)
 
     def add(self, path: KeyPath, message: str) -> None:
-        """Note an error at a path such as ("workload", "jobs", 0, "maps")."""
+        """Add an error message for a key path such as ("workload", "jobs", 0, "maps")."""
         if (path, message) not in self._found:
             self._found.append((path, message))
 
     def raise_if_any(self) -> None:
-        """Raise BadInput with a line per error, if there are errors."""
+        """Raise BadInput with one line per collected error; do nothing if there are none."""
         if self._found:
             ordered = sorted(self._found, key=lambda item: self.document.line(item[0]))
             raise BadInput("\n".join(self._line(path, message) for path, message in ordered))
@@ -41,12 +41,18 @@ class Complaints:
 
 
 def check(document: Document) -> Scenario:
-    """Return the scenario of a document. Raises BadInput with every wrong key, unit and type."""
+    """Return the document as a validated `Scenario`.
+
+    Raises BadInput with one line per wrong key, unit or type.
+    """
     return check_as(Scenario, document, "workload")
 
 
 def check_as(model: type[Model], document: Document, key: str) -> Model:
-    """Return a document as an instance of `model`, a model that has `key`. Raises BadInput as `check` does."""
+    """Return the document as an instance of `model`. Raises BadInput with one line per error.
+
+    `key` is a key that the document should have; the error for a document that is no mapping names it.
+    """
     if not isinstance(document.value, Mapping):
         raise BadInput(
             f"{document.name}: expected a mapping with a key {key!r}, got {_short(document.value)}"
@@ -63,14 +69,14 @@ def check_as(model: type[Model], document: Document, key: str) -> Model:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `did you mean 'cpu'?` or the list of known names."""
+    """Return the hint `did you mean 'cpu'?` if a known name is similar, else a list of all known names."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}"
 
 
 def _path_of(value: Any, loc: tuple[Any, ...]) -> KeyPath:
-    """Return pydantic's location without the names of union branches, which are no keys of the file."""
+    """Return the key path in the file for an error location of pydantic, which also names union branches."""
     path: list[str | int] = []
     for place, key in enumerate(loc):
         inside = isinstance(value, Mapping) and key in value

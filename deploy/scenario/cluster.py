@@ -1,4 +1,4 @@
-"""The scenario's cluster as values: the nodes, and how blocks are cut and placed."""
+"""Resolution of the keys `cluster` and `blocks` to a specification of nodes and block settings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ NODES_MAX = 20_000
 
 HEARTBEAT_MIN_S = 0.001
 
-RATE_LIKELY_BPS = 1000.0  # a disk or NIC below it was probably given without a unit
+RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given without a unit
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
-    """Return all nodes n1..nN with their racks, and block settings with the block size times `scale`."""
+    """Return the cluster: the nodes n1 to nN with their racks, and the scaled settings of blocks.
+
+    Errors are added to `complaints`. Raises BadInput at once if the topology file cannot be used.
+    """
     hosts = topology_hosts(scenario.cluster, base, complaints)
     complaints.raise_if_any()
     nodes = tuple(_nodes(scenario, [rack for rack, _ in hosts]))
@@ -54,7 +57,7 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
 
 
 def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
-    """Yield a sentence for a disk or NIC so slow that its rate was probably given without a unit."""
+    """Yield a warning for each rate of a disk or NIC that is so low that its unit is probably missing."""
     for key, rates in (
         ("disk", {node.disk_bps for node in cluster.nodes}),
         ("network", {node.network_bps for node in cluster.nodes}),
@@ -64,8 +67,10 @@ def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
-    """Return the hosts of `cluster.topology` in the order of the nodes n1..nN that replace them; () without a
-    topology."""
+    """Return the hosts in the file `cluster.topology`, in the order of the nodes n1 to nN.
+
+    The result is empty without a topology, and after an error, which is added to `complaints`.
+    """
     if cluster.topology is None:
         return ()
     place, path = ("cluster", "topology"), base / Path(cluster.topology).expanduser()
@@ -88,7 +93,7 @@ def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) ->
 
 
 def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
-    """Yield a node for each of `racks` (from a topology), else the nodes of `cluster.nodes`."""
+    """Yield one node for each of the topology's `racks`; without a topology, the nodes of `cluster.nodes`."""
     cluster, number = scenario.cluster, 0
     groups = [NodeGroup(count=cluster.nodes)] if isinstance(cluster.nodes, int) else cluster.nodes
     if racks:
@@ -146,7 +151,7 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
 
 
 def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
-    """Return the scheme of replication by epochs, if the scenario asks for one."""
+    """Return the settings of a replication scheme that works in epochs (Scarlett or CDRM), else None."""
     match blocks.dynamic:
         case "scarlett" | ScarlettChoice():
             given = Scarlett() if isinstance(blocks.dynamic, str) else blocks.dynamic.scarlett

@@ -1,7 +1,8 @@
-"""`workload: {generate: ...}`: jobs drawn from the scenario's seed, as planned jobs on its cluster, `scale` applied.
+"""Planning of `workload: {generate: ...}`: jobs are drawn from the scenario's seed, then `scale` is applied.
 
-Sizes are of the scenario before `scale`, as everywhere. A task's work follows from its bytes as for a trace of totals
-(`tasks.workloads.from_trace`), by the keys block, cpu_rate, reduce_bytes and limit_bytes beside `generate`.
+Drawn sizes are before `scale`. The work of a task is computed from its bytes as for traces with total sizes
+only (`tasks.workloads.from_trace`), with the keys block, cpu_rate, reduce_bytes and limit_bytes of
+`workload`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """Return the jobs by submit time, and the assumptions in words."""
+    """Return the drawn jobs in order of submission, and texts about the assumptions made."""
     workload = inputs.scenario.workload
     assert workload is not None
     seed = inputs.scenario.seed if asked.seed is None else asked.seed
@@ -56,7 +57,10 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """Return the jobs as totals, without arrivals by threshold, and the number of each job's file."""
+    """Return the drawn jobs with total sizes, and the number of the file that each job reads.
+
+    Submit times that depend on the cluster's load are not set yet; see `_timed`.
+    """
     trace = drawn_trace(
         Drawn(
             jobs=asked.jobs,
@@ -80,7 +84,7 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
 
 
 def _gap_s(asked: Generated) -> float:
-    """Return the mean gap that was asked for; 1 s if times depend on the jobs drawn."""
+    """Return the mean gap between submissions in s, or 1 s if `_timed` computes the submit times later."""
     poisson = None if asked.arrivals is None else asked.arrivals.poisson
     return 1.0 if poisson is None else poisson
 
@@ -97,7 +101,7 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 def _timed(
     jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
-    """Return the jobs with deadlines, and with submit times by load, if the scenario asks for them."""
+    """Return the jobs with deadlines and with submit times by load, as far as the scenario asks for them."""
     nodes = inputs.cluster.nodes
     slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
     io_rate = min(node.disk_bps for node in nodes)
@@ -123,7 +127,7 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean gap at which the tasks of the scarcer slot kind keep the share `load` of their slots busy."""
+    """Return the mean gap in s between jobs that keeps the share `load` of the scarcer kind of slots busy."""
     seconds = [0.0, 0.0]
     for job in jobs:
         for kind, lasts_s in enumerate(task_seconds(job, io_rate)):
@@ -132,7 +136,7 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the share of all slots in the job's minimum pair (verma2011 7.2), which completes it in that time."""
+    """Return the share of all slots that the job needs at least to complete in `time_s` (verma2011 7.2)."""
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)
     )

@@ -1,4 +1,4 @@
-"""The keys of `workload: {generate: ...}`: the number of jobs, their arrival, input and deadlines."""
+"""Models of `workload: {generate: ...}`: the jobs to draw, with arrivals, inputs and deadlines."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
 class Arrivals(Section):
-    """`arrivals`: exponential gaps with the given mean (poisson), or a job each time the load falls below the given one
-    (threshold)."""
+    """`arrivals`: exponential gaps of mean `poisson`, or a new job whenever the load is below `threshold`."""
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
     threshold: Annotated[
@@ -38,21 +37,24 @@ class HeavyTail(Section):
 
 
 class Popular(Section):
-    """`files`: the number of files. The r-th most popular one is read in proportion to r^-exponent."""
+    """`files`: input files that jobs share.
+
+    The r-th most popular file is read in proportion to r^-exponent.
+    """
 
     count: Annotated[Positive, says("number of files")]
     exponent: Annotated[float, Number, Field(ge=0, le=100), says("of the popularity by rank")] = 1.0
 
 
 class Factors(Section):
-    """`deadline`: a factor of the time that the job takes alone, uniform between `least` and `most`."""
+    """`deadline`: the time that a job takes alone, times a factor uniform between `least` and `most`."""
 
     least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
     most: Annotated[Above0, says("largest factor")] = 3.0
 
 
 class Generated(Section):
-    """`generate`: the number of jobs, their arrival, their input, shuffle and output, and their deadlines."""
+    """`generate`: jobs to draw: their number, arrivals, deadlines, and sizes of input, shuffle and output."""
 
     jobs: Annotated[Positive, says("number of jobs")]
     arrivals: Annotated[Arrivals | None, says("when jobs come")] = None
@@ -83,4 +85,4 @@ class Generated(Section):
 
 
 GOES_WITH = ("block", "cpu_rate", "reduce_bytes", "limit_bytes")
-"""Keys of `workload` that may stand beside `generate`."""
+"""Keys of `workload` that can be combined with `generate`."""

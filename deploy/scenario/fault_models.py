@@ -1,6 +1,6 @@
-"""The faults in a scenario: each at its time, or drawn from a seed; and one fault given by hand.
+"""Models of the faults in a scenario, at fixed times or random, and of a fault given by hand.
 
-The kinds, their parameters and their spelling come from the rows of `cluster.faults`.
+The fault kinds, their keys and their parameters are generated from the table in `cluster.faults`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ KEYS = entry_keys()
 PARAMETERS: dict[str, FaultParameter] = {
     parameter.name: parameter for kind in KINDS.values() for parameter in kind.parameters
 }
-_one_of: Any = Literal  # the words come from the rows, which a type checker cannot follow
+_one_of: Any = Literal  # the values come from a table, which a type checker cannot follow
 
 
 def _keys(kinds: Iterable[FaultKind]) -> list[str]:
-    """Return the keys of these kinds, each once."""
+    """Return the fault keys of these fault kinds, without duplicates."""
     return list(dict.fromkeys(next(iter(spelling)) for kind in kinds for spelling in kind.spellings))
 
 
@@ -45,11 +45,11 @@ GOES_WITH = {
     "from_": [key for key, kinds in KEYS.items() if any("from" in s for k in kinds for s in k.spellings)],
     "node": _keys(kind for kind in KINDS.values() if kind.target in ("attempt", "replica")),
 }
-"""The keys with which each further key may stand."""
+"""The fault keys that each additional key can be combined with."""
 
 
 def _value_of(key: str) -> Any:
-    """Return the type of a key's value: nodes, the word for a master, or the one target."""
+    """Return the type of the value of a fault key: a list of nodes, the name of a master, or one target."""
     kind = KEYS[key][0]
     if kind.hits_master:
         return _one_of[tuple(dict.fromkeys(s[key] for each in KEYS[key] for s in each.spellings if key in s))]
@@ -60,7 +60,7 @@ Model = TypeVar("Model", bound=Section)
 
 
 def _with_kinds(model: type[Model]) -> type[Model]:
-    """Return the model with a key for each kind of fault and each parameter."""
+    """Return the model with an additional field for each fault key and each fault parameter."""
     fields: dict[str, Any] = {}
     for key, kinds in KEYS.items():
         about = "; ".join(kind.about for kind in kinds)
@@ -73,9 +73,10 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 
 @_with_kinds
 class Fault(Section):
-    """An entry of `faults`: exactly one of KEYS; without `for` the fault lasts to the end.
+    """An entry of `faults` with exactly one fault key.
 
-    The target is nodes (`all`, of messages), an attempt, a task or `any`, a block, a path or `any`.
+    Without `for` the fault lasts until the end of the run. The value of the fault key is the target: nodes
+    (or `all`, for faults of messages), an attempt, a task or `any`, a block, or a path or `any`.
     """
 
     at: Annotated[Duration, says("when the fault begins")]
@@ -91,12 +92,12 @@ class Fault(Section):
 
     @property
     def key(self) -> str:
-        """Return which of KEYS the entry has."""
+        """Return the fault key of the entry, such as `kill`."""
         return next(key for key in KEYS if getattr(self, key) is not None)
 
     @property
     def kind(self) -> FaultKind:
-        """Return the kind that the entry spells."""
+        """Return the fault kind that the entry's fault key and its key `from` select."""
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind
@@ -127,7 +128,7 @@ class Fault(Section):
 
 
 class FaultNow(Fault):
-    """A fault given by hand: it happens now, unless it has a time."""
+    """A fault given by hand, which starts immediately unless `at` delays the start."""
 
     at: Duration = 0.0
 
@@ -138,9 +139,9 @@ _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_frequency(value: object) -> float:
-    """Return the times per second of `3/h`, `0.5/m` or a mean time in between such as `20s`.
+    """Return the number of events per second for a rate (`3/h`, `0.5/m`) or a mean interval (`20s`).
 
-    Raises ValueError with the expected form.
+    Raises ValueError, with the expected form, for any other value.
     """
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
@@ -161,9 +162,9 @@ else:
 
 
 class RandomFaults(Section):
-    """`random`: a number of faults, or faults at a rate, between `from` and `until`, each for `for` on average.
+    """`random`: `count` faults, or faults at `rate`, drawn between `from` and `until`.
 
-    `spare`: at any time, each block has a replica on a node without such a fault.
+    Their mean duration is `for`. With `spare`, each block keeps at least one available replica at any time.
     """
 
     rate: Annotated[
@@ -199,13 +200,13 @@ class RandomFaults(Section):
 
 
 class RandomEntry(Section):
-    """An entry of the list that describes several faults."""
+    """An entry of the list `faults` that describes several random faults."""
 
     random: Annotated[RandomFaults, says("the law that faults are drawn from")]
 
 
 class FaultSources(Section):
-    """`faults: {at: [...], random: {...}}`."""
+    """`faults: {at: [...], random: {...}}`: faults at fixed times, and random faults in addition."""
 
     at: Annotated[list[Fault], says("faults at their times")] = []
     random: Annotated[RandomFaults | None, says("the law that more faults are drawn from")] = None
@@ -219,7 +220,7 @@ def _faults_form(value: object) -> str:
     return "fault sources" if isinstance(value, dict | FaultSources) else "fault list"
 
 
-# A tag with a space is no key of the file: it does not show in messages.
+# Tags contain a space so that they differ from all keys; error messages leave them out.
 Entry = Annotated[
     Annotated[Fault, Tag("one fault")] | Annotated[RandomEntry, Tag("many faults")],
     Discriminator(_entry_form),
@@ -228,13 +229,13 @@ Faults = Annotated[
     Annotated[list[Entry], Tag("fault list")] | Annotated[FaultSources, Tag("fault sources")],
     Discriminator(_faults_form),
 ]
-"""What the key `faults` may hold."""
+"""The type of the key `faults`."""
 
 Given = tuple[tuple[str | int, ...], Any]
 
 
 def entries(faults: Any) -> list[Given]:
-    """Return each `Fault` and `RandomFaults` of the key `faults`, with the path below that key."""
+    """Return each `Fault` and `RandomFaults` in the value of `faults`, with its path below that key."""
     if isinstance(faults, FaultSources):
         found: list[Given] = [(("at", index), fault) for index, fault in enumerate(faults.at)]
         return [*found, (("random",), faults.random)] if faults.random else found

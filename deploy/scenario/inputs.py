@@ -1,4 +1,4 @@
-"""The input files that jobs of a scenario read, each created once even if several jobs share it."""
+"""The input files that jobs of a scenario read. A file that several jobs share is created once."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Return the path in the block store of the input that was made for one synthetic job."""
+    """Return the block-store path of the input file created for one synthetic job."""
     return f"/in/{job}.filler"
 
 
 @dataclass
 class JobInputs:
-    """The facts needed to plan a job, and the files collected so far by their path in the block store.
+    """The data needed to plan jobs, and the input files collected so far, by block-store path.
 
-    `known` are their paths by content, so that jobs share them.
+    `known` has the path of each file by its content, so that jobs with the same input share a file.
     """
 
     scenario: Scenario
@@ -43,15 +43,18 @@ class JobInputs:
 
     @cached_property
     def memory_share_bytes(self) -> int:
-        """Return the memory of a task that declares none: the least that a node has for each of its slots."""
+        """Return the memory in bytes of a task that declares none: the least memory per slot of all nodes."""
         return min(
             node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in self.cluster.nodes
         )
 
     @cached_property
     def largest(self) -> dict[str, tuple[int, float] | None]:
-        """Return the most memory and the most cores of a node with map_slots and with reduce_slots; None if there is
-        no such node."""
+        """Return the most memory (bytes) and the most cores that a node has, by kind of slot.
+
+        Only nodes with slots of the kind (`map_slots`, `reduce_slots`) count; the value is None if there is
+        no such node.
+        """
         found: dict[str, tuple[int, float] | None] = {}
         for slots in ("map_slots", "reduce_slots"):
             nodes = [*filter(attrgetter(slots), self.cluster.nodes)]
@@ -63,7 +66,10 @@ class JobInputs:
         return found
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
-        """Return the block-store path of a job's input, created or shared; None without input or with a complaint."""
+        """Return the block-store path of a job's input, which jobs with equal inputs share.
+
+        Returns None for a job without input, or after an error, which is added to the complaints.
+        """
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":
                 kind = app.input if app.input in KINDS else "text"
@@ -80,19 +86,19 @@ class JobInputs:
     def filler(
         self, job: str, blocks: tuple[int, ...], preferred: tuple[tuple[NodeId, ...], ...] | None = None
     ) -> str:
-        """Return a file of a synthetic job's own, with a block a map."""
+        """Add an input file for one synthetic job, with one block per map, and return its path."""
         path = filler_path(job)
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
 
     def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
-        """Return a file that several synthetic jobs read, named as in their trace."""
+        """Add an input file, named as in the trace, that several synthetic jobs read; return its path."""
         path = self._free_path(name.strip("/"))
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
         return path
 
     def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
-        """Note a file of a user's own application, which attempts read from the block store."""
+        """Register a file of a user's own application, which attempts read from the block store."""
         if file.length and self._cuttable(file.length, path):
             blocks = cut(file.length, self.cluster.blocks.size_bytes)
             self.files[file.path] = InputFile(
@@ -122,9 +128,9 @@ class JobInputs:
         return self.known.get(key)
 
     def _scaled(self, size_bytes: int) -> int:
-        """Return the bytes of a generated input, in at most as many blocks as at scale 1.
+        """Return the scaled size in bytes of a generated input, with no more blocks than at scale 1.
 
-        Bytes left over by rounding would be a block of their own, and its map would start early without work.
+        Bytes left over by rounding would become an extra block, whose map would start early and have no work.
         """
         count = -(-size_bytes // self.scenario.blocks.size)
         return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)
@@ -145,7 +151,10 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """Return the real file, its bytes (None with a complaint), and its time of last change."""
+        """Return the path of a file, its size in bytes, and its modification time in nanoseconds.
+
+        The size is None, with a complaint added, if the file is empty or cannot be read.
+        """
         length, changed_ns = None, 0
         try:
             real = (self.base / Path(name).expanduser()).resolve()

@@ -1,4 +1,4 @@
-"""The jobs of a scenario file as planned jobs with the input files they read, and the demands of applications."""
+"""Planning of the jobs in a scenario file: their ids, tasks, demands, costs and input files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from schedbed.tasks.workloads.planned import PlannedJob, vary
 TASKS_MAX = 2_000_000
 SYNTHETIC = "synthetic"
 REQUESTED = "requested_s"
-"""The parameter of a job that says how long its user expects it to run."""
+"""The parameter of a job with the run time that its user expects, in s."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A copy of a job of the file, before it has an id."""
+    """One copy of a job in the scenario file, before the copy has an id."""
 
     given: JobModel
     name: str
@@ -32,9 +32,9 @@ class _Draft:
 def plan_jobs(
     jobs: Sequence[JobModel], inputs: JobInputs, place: KeyPath = ("workload", "jobs"), first: int = 1
 ) -> tuple[PlannedJob, ...]:
-    """Return all copies of all jobs in order of submission, numbered from job_0001, or from `first`.
+    """Return all copies of all jobs in order of submission, with ids such as job_0001 numbered from `first`.
 
-    Errors go to the complaints; `place` is the path of the list of jobs in the file.
+    Errors are added to the complaints; `place` is the key path of the list of jobs in the file.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
         inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
@@ -85,13 +85,13 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return a task's demand: its own memory, or an equal share of the smallest node's memory per slot."""
+    """Return the memory and vcores of one task; the default is the least memory per slot of any node."""
     memory_bytes = inputs.memory_share_bytes if phase.memory is None else phase.memory
     return Demand(memory_bytes=memory_bytes, vcores=phase.vcores)
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
-    """Add a complaint about a task that fits on no node."""
+    """Add a complaint for each kind of task of the job that fits on no node."""
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
         kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
@@ -139,8 +139,10 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Return the job with the costs of a synthetic job; without its own input it gets a filler file with one block
-    per map."""
+    """Return the synthetic job with the costs of its tasks.
+
+    If the job has no input but its maps read, a filler file with one block per map becomes its input.
+    """
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
     filler = inputs.filler(job.job, reads) if job.input is None and reads[0] else job.input
@@ -170,7 +172,7 @@ def _duration_s(phase: Phase, scale: float) -> float | None:
 
 
 def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:
-    """Return the bytes that each map reads: at most its block; the whole block if the file gives no number."""
+    """Return the number of bytes that each map reads: `map.read` if given, else the whole block."""
     asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
     if job.input is None:
         return (asked or 0,) * job.maps
@@ -178,8 +180,10 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """Return a map's output bytes; `reduce.read`, the bytes that one reduce fetches, sets them if `map.write` is
-    missing."""
+    """Return the output of one map in bytes, times `scale`.
+
+    If `map.write` is missing, the output is computed from `reduce.read`, the bytes that one reduce fetches.
+    """
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:
         return round((written or 0) * scale)

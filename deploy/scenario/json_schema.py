@@ -1,4 +1,4 @@
-"""The JSON Schema of a scenario file, built from the models that check the file."""
+"""The JSON Schema of a scenario file, built from the pydantic models of its keys."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the schema: keys, types with their units, bounds, defaults and descriptions."""
+    """Return the JSON Schema of a scenario: keys with types, units, bounds, defaults and descriptions."""
     return {"$schema": DRAFT, **_plain(Scenario.model_json_schema(by_alias=True))}
 
 
 def _plain(value: Any) -> Any:
-    """Return the schema without titles that only repeat a key, and with the bounds' names of JSON Schema.
+    """Return the schema without titles that only repeat a key, and with JSON Schema's names for bounds.
 
-    pydantic keeps the bounds of values that a function reads under its own names.
+    pydantic uses its own names (such as `ge`) for the bounds of values that a function parses.
     """
     if isinstance(value, list):
         return [_plain(each) for each in value]

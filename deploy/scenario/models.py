@@ -1,6 +1,6 @@
-"""The keys of a scenario file: one pydantic model per mapping, units parsed, unknown keys refused.
+"""Models of the keys in a scenario file: one pydantic model per mapping; unknown keys are errors.
 
-Checks across keys (does a task fit on a node, does a node exist) are in `deploy.scenario.resolve`.
+Checks that need several keys, such as whether a task fits on a node, are in `deploy.scenario.resolve`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _none_word(value: object) -> object:
 
 
 class NodeDefaults(Section):
-    """`cluster.node`: what each node has."""
+    """`cluster.node`: the hardware and the slots of each node."""
 
     cores: Annotated[Positive, says("emulated cores")] = 2
     core_speed: Annotated[Factor, says("share of a host's core that each emulated core gets")] = 0.1
@@ -75,7 +75,10 @@ class NodeDefaults(Section):
 
 
 class NodeGroup(Section):
-    """An entry of `cluster.nodes` as a list: `count` nodes, in a rack, with what differs from the default."""
+    """An entry of the list `cluster.nodes`: `count` equal nodes.
+
+    Keys that are given replace those of `cluster.node`.
+    """
 
     count: Annotated[Positive, says("nodes of the group")] = 1
     rack: Annotated[Text | None, says("name of the group's rack")] = None
@@ -108,10 +111,10 @@ def _racks_form(value: object) -> str:
 
 
 class ClusterModel(Section):
-    """`cluster`: nodes n1 to nN, dealt in turn over racks r1 to rK unless groups say otherwise; `by-host` makes a rack
-    of the nodes on each host of the run's Ray cluster.
+    """`cluster`: the nodes n1 to nN, assigned in turn to racks r1 to rK unless groups name their racks.
 
-    With `topology`, a Rumen topology or an SLS node file, there is a node for each of its hosts in its racks.
+    With `racks: by-host`, the nodes on each host of the run's Ray cluster form a rack. With `topology`, a
+    Rumen topology or an SLS node file, each host in the file becomes a node in the same rack.
     """
 
     nodes: Annotated[
@@ -151,7 +154,7 @@ class ClusterModel(Section):
 
 
 class Skewed(Section):
-    """`placement: {skewed: 0.2}`: all input on that share of the nodes."""
+    """`placement: {skewed: 0.2}`: all input is on the given share of the nodes."""
 
     skewed: Annotated[Factor, says("share of the nodes that hold all input")]
 
@@ -161,7 +164,7 @@ def _placement_form(value: object) -> str:
 
 
 class Blocks(Section):
-    """`blocks`: how files are cut and placed."""
+    """`blocks`: the size of blocks, and the number and placement of their replicas."""
 
     size: Annotated[Size, says("size of a block")] = 64 * 2**20
     replication: Annotated[Positive, says("replicas of each block")] = 3
@@ -174,7 +177,10 @@ class Blocks(Section):
 
 
 class Generate(Section):
-    """`input: {generate: text, size: 1GiB, seed: 1}`; the seed is the scenario's unless given."""
+    """`input: {generate: text, size: 1GiB, seed: 1}`: generated data.
+
+    The default seed is that of the scenario.
+    """
 
     generate: Annotated[InputKind, says("kind of data")]
     size: Annotated[Size, says("size of the data")]
@@ -188,7 +194,10 @@ def _input_form(value: object) -> str:
 
 
 class Phase(Section):
-    """`map` or `reduce` of a job: memory and vcores of any job; the rest is what one synthetic task does."""
+    """`map` or `reduce` of a job.
+
+    `memory` and `vcores` apply to any job, the other keys to synthetic tasks only.
+    """
 
     cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
     read: Annotated[Size | None, says("what a task reads")] = None
@@ -208,7 +217,7 @@ Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 
 
 class JobModel(Section):
-    """An entry of `workload.jobs`; `count` copies are submitted together."""
+    """An entry of `workload.jobs`; `count` copies of the job are submitted at the same time."""
 
     name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
     app: Annotated[
@@ -258,7 +267,7 @@ class JobModel(Section):
 
 
 class Select(Section):
-    """`workload.select`: trace times are before `scale`."""
+    """`workload.select`: the jobs to take from a trace. Times are those in the trace, before `scale`."""
 
     jobs: Annotated[Positive | None, says("number of jobs to take")] = None
     from_: Annotated[Duration, Field(alias="from"), says("take jobs from this time of the trace on")] = 0.0
@@ -266,7 +275,7 @@ class Select(Section):
 
 
 class Workload(Section):
-    """`workload`: jobs, a suite's jobs, drawn jobs, or a trace with what to take from it and to assume beside it."""
+    """`workload`: a list of jobs, a suite, a law to draw jobs from, or a trace and how to read it."""
 
     jobs: Annotated[Annotated[list[JobModel], Field(min_length=1)] | None, says("list of jobs")] = None
     suite: Annotated[Text | None, says("name of a shipped suite, see schedbed suites")] = None
@@ -302,15 +311,16 @@ TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES
 
 
 class StragglersModel(Section):
-    """`simulate.stragglers`: that share of all attempts takes `factor` times its CPU."""
+    """`simulate.stragglers`: the share `share` of all attempts takes `factor` times the planned CPU time."""
 
     share: Annotated[float, Number, Field(ge=0, le=1), says("share of all attempts")] = 0.0
     factor: Annotated[float, Number, Field(ge=1, le=1000), says("factor on the CPU time of these")] = 5.0
 
 
 class Profiles(Section):
-    """`profiles`: the profile store of all policies that name none (`default`, `none` or a path), and whether what the
-    run measures is kept there."""
+    """`profiles`: the profile store of policies that name none (`default`, `none` or a path), and whether
+    profiles that the run measures are added to the store.
+    """
 
     store: Annotated[Text, says("profile store of policies that name none: default, none or a path")] = (
         "default"
@@ -319,7 +329,7 @@ class Profiles(Section):
 
 
 class Simulate(Section):
-    """`simulate`: what `--machines sim` takes for the tasks' costs, and whether tasks contend for their node."""
+    """`simulate`: the source of task costs under `--machines sim`, and whether a node's tasks contend."""
 
     costs: Annotated[
         Literal["specification", "profile", "trace"] | None,

@@ -1,5 +1,4 @@
-"""Policies that a Python program gives as classes or objects: the name of each, and how to make a fresh one per
-run."""
+"""Policies that a Python program gives as classes or objects: their names, and functions that create them."""
 
 from __future__ import annotations
 
@@ -20,9 +19,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
-    """Return the choices that are no SPEC, by index in the list. Raises BadInput if one is no policy either.
+    """Return the policy choices for the classes and objects in the list, by index.
 
-    Each is named after its class, a second of the same name `Name-2`.
+    SPECs and mappings are skipped. A choice is named after its class; a second choice with the same class
+    name is called `Name-2`. Raises BadInput for a value that is no policy.
     """
     taken = {policy.strip() for policy in given if isinstance(policy, str)}
     found: dict[int, PolicyChoice] = {}
@@ -39,10 +39,10 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
 
 
 def live_spec(policy: Any) -> str | dict[str, Any]:
-    """Return the SPEC by which another process makes the same policy. Raises BadInput if there is none, with the
-    reason.
+    """Return the SPEC with which another process can create the same policy.
 
-    A class is named by its file. An object must be a dataclass with plain values, which become the parameters.
+    A class is named by its file. An object must be a dataclass with plain values, which become the
+    parameters. Raises BadInput, with the reason, if there is no such SPEC.
     """
     made = _class_of(policy)
     name = made.__qualname__
@@ -69,7 +69,10 @@ def _class_of(policy: Any) -> type:
 
 
 def _maker(policy: Any) -> Callable[[], Policy]:
-    """Return a function that makes a fresh policy: the class without arguments, or a copy of the object as given."""
+    """Return a function that creates a policy, from a class without arguments or as a copy of an object.
+
+    Raises BadInput if the value is no policy or if the class needs arguments.
+    """
     if not callable(getattr(policy, "decide", None)):
         raise BadInput(
             f"policy {policy!r}: expected a SPEC, a class with a decide method, or an object of such a class"
@@ -93,13 +96,13 @@ def _maker(policy: Any) -> Callable[[], Policy]:
 
 
 def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
-    """Return the object that a live run would make in another process."""
+    """Return the policy object that a live run creates from this SPEC in another process."""
     policy: Any = load_policy_file(spec, parameters, 1.0)
     return policy.own
 
 
 def _parameters(policy: Any) -> dict[str, Any] | None:
-    """Return the constructor's arguments of a dataclass object if all are plain values, else None."""
+    """Return the constructor arguments of a dataclass object by name; None unless all values are plain."""
     if not is_dataclass(policy):
         return None
     values = {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
@@ -107,7 +110,7 @@ def _parameters(policy: Any) -> dict[str, Any] | None:
 
 
 def _spec_or_label(policy: Any) -> Any:
-    """Return the live SPEC if there is one, else a label for run.json."""
+    """Return the SPEC for live runs if there is one, else the full name of the class, for run.json."""
     try:
         return live_spec(policy)
     except BadInput:

@@ -1,4 +1,4 @@
-"""An application's own parameters: checked against its declaration, units parsed, amounts of data scaled."""
+"""Parameters of a job's application: checked against the application's declaration, parsed and scaled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 def resolve_params(
     app: App, given: Mapping[str, Any], scale: float, path: KeyPath, complaints: Complaints
 ) -> dict[str, Any]:
-    """Return the parameters that a job runs with: the given ones, and defaults that `scale` changes."""
+    """Return the given parameters of a job, parsed and checked against the application's declaration.
+
+    Parameters that are declared as scaled are multiplied by `scale`, also if they have their default value.
+    Errors are added to `complaints`.
+    """
     declared = {p.name: p for p in (*app.parameters, *RUNTIME_PARAMETERS) if not p.derived}
     resolved: dict[str, Any] = {}
     for name, value in given.items():

@@ -1,5 +1,4 @@
-"""Turns the faults that a scenario or a person asks for into values: nodes resolved, times scaled, random ones
-drawn."""
+"""Planning of faults from a scenario or given by hand: checks nodes, scales times and draws random faults."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ ANY = "any"
 def resolve_faults(
     scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
 ) -> tuple[PlannedFault, ...]:
-    """Return the faults in order of time, times multiplied by `scale`; random faults are drawn here."""
+    """Return the scenario's fixed and random faults in order of time, with times multiplied by `scale`."""
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)
     for place, (below, fault) in enumerate(given):
@@ -38,10 +37,10 @@ def resolve_faults(
 
 
 def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, luck: float) -> PlannedFault:
-    """Return a fault given by hand, such as {"kill": "n3", "for": "30s"}.
+    """Return the planned form of a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
-    Its times count from `now_s`, in seconds of the clock and unscaled, since a person who watches expects 30 s, not
-    1.5 s. Raises BadInput with the error in one line.
+    Its times count from `now_s` in seconds of the run's clock. They are not scaled, since a person who
+    watches the run expects 30 s to last 30 s. Raises BadInput with the error in one line.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")

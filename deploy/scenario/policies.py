@@ -1,4 +1,4 @@
-"""The policies of a scenario: each checked by building it, each with the SPEC that names it in every output."""
+"""The policies of a scenario, each checked by building it and named by a SPEC in every output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return the store by its path, unless it is the user's own; complain if it neither exists nor will be
-    created."""
+    """Return the choice of a profile store, with its path if it is not the user's default store.
+
+    A complaint is added if the store neither exists nor will be created by the run.
+    """
     if given.store == "none" and given.learn:
         complaints.add(
             ("profiles", "learn"), "there is no store to keep anything in, expected store: default or a path"
@@ -43,10 +45,11 @@ def resolve_policies(
     base: Path | None = None,
     own: Mapping[int, PolicyChoice] | None = None,
 ) -> tuple[PolicyChoice, ...]:
-    """Return the choices in the order given; complain about policies that cannot be built and about duplicates.
+    """Return the policy choices in the given order, checked by building each policy.
 
-    A policy's file is searched in `base`, then in the working folder. `own` has the choices, by index, that a program
-    gave as classes or objects.
+    Duplicates and policies that cannot be built are added to the complaints. A policy's file is searched in
+    `base`, then in the working folder. `own` has, by index, the choices for policies that a program gave as
+    classes or objects.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -60,7 +63,7 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Add a complaint if the speculation does not exist."""
+    """Add a complaint if there is no speculation with this name and these parameters."""
     try:
         make_speculation(given)
     except BadInput as error:
@@ -68,7 +71,7 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 
 def check_sizes(given: Any, complaints: Complaints) -> Any:
-    """Return the sizes as given, `true` as text; complain about names that do not exist."""
+    """Return the value of the key `sizes`, with `true` as text; add a complaint if the value is not valid."""
     try:
         make_sizes(given)
     except BadInput as error:
@@ -77,7 +80,10 @@ def check_sizes(given: Any, complaints: Complaints) -> Any:
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
-    """Return the choices of `--policy` options. Raises BadInput for the first one that cannot be built."""
+    """Return the choices for the values of `--policy` options.
+
+    Raises BadInput for the first that cannot be built.
+    """
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
         _try(policy)
@@ -85,7 +91,7 @@ def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
 
 
 def spec_text(given: Any) -> str:
-    """Return the SPEC string of a policy as YAML gives it: `{delay: {node_wait: 5s}}` is `delay:node_wait=5s`."""
+    """Return the SPEC of a policy given in YAML: `delay:node_wait=5s` for `{delay: {node_wait: 5s}}`."""
     if isinstance(given, str):
         return given.strip()
     if all(key in AXES for key in given):
@@ -114,7 +120,10 @@ def _choice(
 
 
 def _try(policy: Any, store: str = "store") -> None:
-    """Build the policy once, a user's file in a process of its own. Raises BadInput if that fails."""
+    """Build the policy once as a check, in a separate process if it is in a user's file.
+
+    Raises BadInput on failure.
+    """
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
         build_policy(policy, store=store)
@@ -130,7 +139,7 @@ def _try(policy: Any, store: str = "store") -> None:
 
 
 def _found(policy: Any, base: Path | None) -> Any:
-    """Return the policy with the absolute path of its file, since the JobTracker has another working folder."""
+    """Return the policy with its file's full path, since the JobTracker has another working folder."""
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
         return policy
@@ -146,7 +155,7 @@ def _is_there(named: Path) -> bool:
     """Return whether the file of `path/to/file.py:ClassName` exists."""
     try:
         return Path(str(named).rpartition(":")[0]).is_file()
-    except OSError:  # such as a name that is too long
+    except OSError:  # The name may be too long, for example.
         return False
 
 

@@ -1,4 +1,7 @@
-"""Faults from a seed: times, kinds and targets, drawn so that a replica of each block survives if `spare` is on."""
+"""Random faults drawn from a seed: times, kinds and nodes.
+
+With `spare`, a replica of each block stays available.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,23 @@ from schedbed.deploy.scenario.fault_models import RandomFaults
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import NodeId
 
-# How long until a node that was hit serves its blocks again, or others have copies of them; not scaled.
+# Time after a fault until the node serves its blocks again or other nodes have copies of them; not scaled.
 SETTLE_S = 10.0
 FAULTS_MAX = 10_000
 
 
 @dataclass(slots=True)
 class _Wounded:
-    """The periods in which the replicas of nodes are unavailable."""
+    """The periods in which the replicas on nodes are unavailable because of faults."""
 
-    spared: int  # nodes that may be so at a time
+    spared: int  # the most nodes that may be affected at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
-        """Return whether a fault may hit the node: not during another fault, nor with too many nodes down at a
-        time."""
+        """Return whether a fault may hit the node in this period.
+
+        The node must have no other fault in the period, and fewer than `spared` other nodes may have one.
+        """
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
 
@@ -35,9 +40,10 @@ class _Wounded:
 def draw_faults(
     asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
 ) -> list[PlannedFault]:
-    """Draw faults in order of time, `beside` those that are fixed; the same arguments draw the same faults.
+    """Draw random faults and return them in order of time; equal arguments give equal faults.
 
-    A fault that would hit too much is redrawn as another kind or on another node, or left out if none fits.
+    `beside` are the faults at fixed times, which also make replicas unavailable. A fault that would make too
+    many replicas unavailable is drawn again with another node or kind, or left out if none is possible.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
@@ -58,7 +64,7 @@ def draw_faults(
 
 
 def _times(asked: RandomFaults, seed: int, scale: float) -> Iterator[float]:
-    """Yield the times of a Poisson process of the rate asked for, or `count` times with equal chance anywhere."""
+    """Yield start times in s: a Poisson process with the given rate, or `count` uniform random times."""
     luck = chance(seed, "random fault times")
     if asked.count is not None:
         yield from sorted(luck.uniform(asked.from_, asked.until) * scale for _ in range(asked.count))
@@ -101,5 +107,5 @@ def _draw(
 
 
 def _back_s(kind: FaultKind, until_s: float | None) -> float:
-    """Return the time from which a node's replicas are available again."""
+    """Return the time in s at which a node's replicas are available again; infinity if they stay lost."""
     return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

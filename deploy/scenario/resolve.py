@@ -1,4 +1,4 @@
-"""A scenario file, from the user's text to a run's values: load, override, check, resolve."""
+"""Resolution of a scenario: loads the file, applies overrides, checks values and computes a run's data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from schedbed.deploy.shipped import scenario_file
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.workloads.planned import PlannedJob
 
-WORK = ("workload", "faults")  # the keys of a scenario that a cluster without jobs does not look at
+WORK = ("workload", "faults")  # keys that a cluster without jobs ignores
 Source = str | Path | Mapping[str, Any] | Scenario | ResolvedScenario
 """A path, a shipped scenario's name, the values of a scenario file or of run.json's `scenario`, or such an object."""
 
@@ -51,11 +51,11 @@ def resolve(
     base: Path | str | None = None,
     idle: bool = False,
 ) -> ResolvedScenario:
-    """Return the resolved scenario: `scale` applied, jobs numbered, inputs cut into blocks, faults timed.
+    """Return the resolved scenario: `scale` applied, jobs planned, inputs cut into blocks, faults timed.
 
-    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start from the
-    scenario's file, or `base`, or the working folder. With `idle` there are no jobs and no faults. Raises BadInput
-    with one line per error of the file.
+    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start
+    from `base`, by default the folder of the scenario file, else the working folder. With `idle` there are no
+    jobs and no faults. Raises BadInput with one line per error of the file.
     """
     own = own_choices(policies or ())
     if policies is None and isinstance(source, ResolvedScenario):
@@ -138,7 +138,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
         auto_stretch=scenario.stretch in AUTO,
         adaptive_stretch=scenario.stretch == "adaptive",
         jobs=jobs,
-        # Programs come last, so that the inputs of jobs are placed as without them.
+        # Programs come last, so that they do not change the placement of the jobs' inputs.
         inputs=tuple(sorted(inputs.files.values(), key=lambda file: file.is_program)),
         policies=policies,
         faults=faults,
@@ -156,7 +156,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
 
 
 def _dynamic(blocks: BlockSettings) -> str:
-    """Return the name of the scheme that makes replicas while jobs run."""
+    """Return the name of the scheme that creates replicas while jobs run, or `none`."""
     if blocks.replicas is not None:
         return blocks.replicas.scheme
     return "dare" if blocks.keep_share else "none"
@@ -188,8 +188,11 @@ def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
 
 
 def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints) -> SimulateChoice:
-    """Return how tasks are simulated: by default with the traced times if the trace has times of attempts, else in
-    full."""
+    """Return the settings of the simulator with defaults filled in.
+
+    Jobs with traced durations run by default with these durations and without contention, other jobs with
+    contention.
+    """
     asked = scenario.simulate
     timed = any(cost.duration_s is not None for job in jobs for cost in (*job.map_costs, *job.reduce_costs))
     costs = asked.costs or ("trace" if timed else "specification")

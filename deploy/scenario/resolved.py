@@ -1,4 +1,4 @@
-"""A scenario with all decisions taken: seconds, bytes and `scale` applied; stored in and read from run.json."""
+"""The resolved form of a scenario, which run.json stores: units parsed, `scale` applied, jobs planned."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy to run under: `spec` names the policy in every output, `given` is the argument of `build_policy`.
+    """A policy to run: `spec` names the policy in every output, `given` is the argument of `build_policy`.
 
-    `make` makes a policy that a program gave as a class or an object; run.json cannot store it.
+    `make` creates a policy that a program gave as a class or an object; run.json cannot store this function.
     """
 
     spec: str
@@ -35,16 +35,19 @@ class PolicyChoice:
     make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
 
     def build(self, *, scale: float, store: str) -> Policy:
-        """Return a fresh policy, its times multiplied by `scale`; `store` is the default profile store.
+        """Return a new policy object with times multiplied by `scale`; `store` is the default profile store.
 
-        A policy that a program made is taken unchanged: none of its times is scaled.
+        The times of a policy that a program gave as a class or an object are not scaled.
         """
         return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesChoice:
-    """The profile store that policies read: the user's own (`store`), `none`, or a path; `learn`: runs add to it."""
+    """The profile store that policies read, and whether runs add profiles to the store (`learn`).
+
+    `store` is `store` for the user's default store, `none` for no store, or a path.
+    """
 
     store: str = "store"
     learn: bool = False
@@ -52,27 +55,28 @@ class ProfilesChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateChoice:
-    """The costs of simulated tasks, and whether they contend for CPU, disk and network.
+    """The cost model of simulated tasks, and whether tasks contend for CPU, disk and network.
 
-    `specification`: synthetic jobs cost what they declare, applications what the shipped table says; `profile`: the
-    same, but applications are measured on this host first; `trace`: a traced task has its traced duration. `seek` is
-    for disks that declare none. `engine`: `auto` simulates large runs in a compiled loop if possible, `objects`
-    never.
+    `costs`: with `specification`, synthetic jobs have their declared costs and applications those of the
+    shipped table; with `profile`, applications are measured on this host first; with `trace`, traced tasks
+    have their traced durations. `seek` applies to disks that declare none. `engine`: `auto` simulates large
+    runs in a compiled loop if possible, `objects` never does.
     """
 
     costs: str = "specification"
     contention: bool = True
     seek: float = 0.0
-    straggler_share: float = 0.0  # of all attempts
-    straggler_factor: float = 5.0  # on their CPU
+    straggler_share: float = 0.0  # share of all attempts
+    straggler_factor: float = 5.0  # factor on their CPU time
     engine: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScenario:
-    """All data that a run needs. `given` and `base` let it be resolved again with other overrides.
+    """All data that a run needs.
 
-    Only policy times are not scaled here: give `scale` to `PolicyChoice.build`.
+    `given` and `base` allow the scenario to be resolved again with other overrides. All times except those of
+    policies are scaled already; `PolicyChoice.build` scales the times of policies.
     """
 
     name: str
@@ -80,7 +84,7 @@ class ResolvedScenario:
     scale: float
     repeats: int
     cluster: ClusterSpec
-    jobs: tuple[PlannedJob, ...]  # by submit time
+    jobs: tuple[PlannedJob, ...]  # in order of submission
     inputs: tuple[InputFile, ...]
     policies: tuple[PolicyChoice, ...]
     faults: tuple[PlannedFault, ...] = ()
@@ -89,16 +93,16 @@ class ResolvedScenario:
     dynamic_blocks: str = "none"
     profiles: ProfilesChoice = ProfilesChoice()
     simulate: SimulateChoice = SimulateChoice()
-    framework: Framework = NONE  # simulated only
-    measure: Mapping[str, float | None] | None = None  # from_s and until_s of the submissions that count
-    auto_stretch: bool = False  # `cluster.stretch` is to be what this host needs
-    adaptive_stretch: bool = False  # it rises in mid-run while something else takes the host's CPU
-    warnings: tuple[str, ...] = ()  # gaps of a trace and assumptions
+    framework: Framework = NONE  # used in simulated runs only
+    measure: Mapping[str, float | None] | None = None  # from_s and until_s of the jobs that count
+    auto_stretch: bool = False  # `cluster.stretch` is computed for this host
+    adaptive_stretch: bool = False  # the stretch rises while other work takes the host's CPU
+    warnings: tuple[str, ...] = ()  # missing data of a trace, and assumptions
     given: Mapping[str, Any] = field(default_factory=dict)  # the scenario file's values, overrides applied
-    base: str = "."  # the folder that relative paths in `given` start from
+    base: str = "."  # the folder of relative paths in `given`
 
     def input(self, path: str) -> InputFile:
-        """Return the input at that block-store path. Raises KeyError if there is none."""
+        """Return the input file at a block-store path. Raises KeyError if there is none."""
         for file in self.inputs:
             if file.path == path:
                 return file
@@ -109,12 +113,13 @@ class ResolvedScenario:
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values, as run.json stores them under `scenario`; see `packed`."""
+        """Return the scenario as plain JSON values, as stored in run.json; `packed` shortens long lists."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
-        for link in ("downlink_bps", "core_switch_bps"):  # run.json of a cluster without them has no such key
+        # run.json has these keys only if the cluster limits the links, or a node sets a value.
+        for link in ("downlink_bps", "core_switch_bps"):
             if rest["cluster"][link] is None:
                 del rest["cluster"][link]
-        for node in rest["cluster"]["nodes"]:  # nor has one with nodes that lose no speed
+        for node in rest["cluster"]["nodes"]:
             for key in [key for key in SUFFERING if not node[key]]:
                 del node[key]
         rest["policies"] = [{"spec": choice.spec, "given": choice.given} for choice in self.policies]
@@ -123,7 +128,10 @@ class ResolvedScenario:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
-        """Return the scenario of a `to_json` value. Raises BadInput if the value has another form."""
+        """Return the scenario for a value that `to_json` returned.
+
+        Raises BadInput if the value has another form.
+        """
         try:
             return _from_json(raw)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -135,7 +143,10 @@ INPUT_FIELDS = tuple(each.name for each in fields(InputFile))
 
 
 def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
-    """Return values as JSON, `plain` of each; n equal ones in a row become [n, value]."""
+    """Return values as a JSON list, each converted by `plain`.
+
+    A series of n equal values becomes one item [n, value].
+    """
     groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
     return [[count, value] if count > 1 else value for count, value in groups]
 

@@ -1,4 +1,4 @@
-"""The types of values in a scenario file, units parsed; `Section` is a mapping of the file."""
+"""Types of the values in a scenario file, with units parsed, and `Section`, the base of its mappings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from schedbed.tasks.units import parse_duration, parse_rate, parse_size
 
 STRETCH_MAX = 1000
 AUTO = ("auto", "adaptive")
-"""What `stretch` may be where this host decides."""
+"""Values of `stretch` that let this host decide."""
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
-    """Return a schema for a value that is text with a unit, or a number of `unit`."""
+    """Return the JSON Schema of a value that is text with a unit, or a plain number in `unit`."""
     return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
 
 
 def one_or_more(item: str) -> WithJsonSchema:
-    """Return a schema for a value that is a list, or a single item."""
+    """Return the JSON Schema of a value that is one item of type `item`, or a list of such items."""
     return WithJsonSchema(
         {"anyOf": [{"type": item}, {"type": "array", "items": {"type": item}, "minItems": 1}]}
     )
@@ -66,16 +66,16 @@ Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
-    """A mapping of the scenario file."""
+    """The base model of all mappings in a scenario file; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def says(text: str, unit: str = "") -> FieldInfo:
-    """Return a field with a description in the JSON Schema, and the unit of its plain form if it has one."""
+    """Return a pydantic field with a description for the JSON Schema; `unit` is that of plain numbers."""
     return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 
 def as_list(value: object) -> object:
-    """Return a text or a mapping as a list of one; other values unchanged."""
+    """Return a single text or mapping as a list with one item; other values are returned unchanged."""
     return [value] if isinstance(value, str | dict) else value

@@ -1,4 +1,4 @@
-"""`workload: {suite: NAME}`: the named sets of jobs that come with the software, each a file in `deploy/suites`."""
+"""`workload: {suite: NAME}`: sets of jobs shipped with schedbed as files in `deploy/suites`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = "suites"
 
 
 class Suite(Section):
-    """A file of `deploy/suites`. Times and amounts are those of the emulated cluster, before `scale`."""
+    """The content of a file in `deploy/suites`. Times and amounts of data are before `scale`."""
 
     about: str
     paper: str = ""
@@ -24,12 +24,12 @@ class Suite(Section):
 
 @cache
 def suites() -> dict[str, Suite]:
-    """Return all suites by name."""
+    """Return all shipped suites by name."""
     files = resources.files("schedbed.deploy").joinpath(FOLDER).iterdir()
     names = sorted(file.name.removesuffix(".yaml") for file in files)
     return {name: Suite.model_validate(load_text(suite_text(name), name).value) for name in names}
 
 
 def suite_text(name: str) -> str:
-    """Return the text of an existing suite's file; its `jobs` can be copied into a scenario."""
+    """Return the YAML text of a suite's file; its `jobs` can be copied into a scenario."""
     return resources.files("schedbed.deploy").joinpath(FOLDER, f"{name}.yaml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`workload: {trace: FILE}` as planned jobs on the scenario's cluster, `scale` applied."""
+"""Planning of `workload: {trace: FILE}`: traced jobs become scaled jobs on the scenario's cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """Return the selected jobs of the trace, and in words what the trace lacks and what was assumed or cut."""
+    """Return the selected jobs of the trace, and texts about data that is missing, assumed or cut."""
     trace = _read(workload, inputs)
     if trace is None:
         return (), ()
@@ -53,7 +53,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """Return the scenario's assumptions for reading the trace."""
+    """Return the scenario's assumptions about data that a trace lacks. Raises BadInput if a value is 0."""
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
         if getattr(workload, key) == 0:
@@ -92,7 +92,10 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """Return a node for each traced host: its own if the cluster is the traced topology."""
+    """Return the node that represents each traced host.
+
+    With the traced topology, each host has a node for itself.
+    """
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
     own = topology_hosts(inputs.scenario.cluster, inputs.base, inputs.complaints)
@@ -107,7 +110,10 @@ def plan_synthetic(
     preferred: tuple[tuple[NodeId, ...], ...] | None = None,
     shared: str | None = None,
 ) -> PlannedJob:
-    """Return a synthetic job that reads a file of its own (placed as `preferred`), or the existing file `shared`."""
+    """Return a synthetic job with scaled costs, which reads the file `shared` or a new file.
+
+    `preferred` lists, for each map, the nodes that should hold the new file's block.
+    """
     scale = inputs.scenario.scale
     maps = _scaled_all(made.maps, scale)
     filler = shared
@@ -135,10 +141,10 @@ def plan_synthetic(
 
 
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
-    """Create a file for each path that several jobs read; return its block-store path by the trace's path.
+    """Create a file for each input path that several jobs read; return block-store paths by trace path.
 
-    A file is as long as its largest reader needs. If all readers read the same bytes, each map has a block; else the
-    readers cut the file again.
+    A file is as long as its largest reader needs. If all jobs read the same amounts, there is one block per
+    map; otherwise the blocks have `block_bytes` (scaled), and each job divides the file into its own splits.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
@@ -158,7 +164,10 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
 
 
 def _scaled_all(costs: Sequence[Cost], scale: float) -> tuple[Cost, ...]:
-    """Return scaled costs. Equal tasks share one, as they do in the trace: there may be millions."""
+    """Return the costs multiplied by `scale`.
+
+    Tasks that share a cost object share the new one, to save memory.
+    """
     made: dict[int, Cost] = {}
     found: list[Cost] = []
     for cost in costs:
@@ -182,7 +191,7 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return the traced location of each map's input; None for a trace (or job) without locations."""
+    """Return the nodes that should hold each map's input, from the traced hosts; None if there are none."""
     if not any(made.hosts):
         return None
     nodes = [node.node for node in inputs.cluster.nodes]

@@ -1,4 +1,7 @@
-"""YAML as plain values with the line of each key, and `--set` overrides; independent of the keys' meaning."""
+"""YAML parsing that keeps the line of each key, and `--set` overrides.
+
+The meaning of keys is not known here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ import yaml
 from schedbed.tasks.errors import BadInput
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands, such as `("workload", "jobs", 1, "map", "cpu")`."""
+"""The path of a value in a document, such as `("workload", "jobs", 1, "map", "cpu")`."""
 
 _VALUES_MAX = 200_000
 _BYTES_MAX = 8 << 20
@@ -29,12 +32,12 @@ _PLAIN = {
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's core scalars: `off` and `no` stay text, `10:30` is no number, dates are text."""
+    """A YAML loader with the core scalars of YAML 1.2: `off`, `no`, `10:30` and dates are text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:
-        """Refuse deep nesting early: PyYAML's time for it grows with the square of the depth."""
+        """Refuse deep nesting early, since PyYAML's time grows with the square of the depth."""
         if self.flow_level >= _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=self.get_mark())
         super().fetch_flow_collection_start(TokenClass)
@@ -46,21 +49,21 @@ for _kind, _pattern in _PLAIN.items():
 
 @dataclass(slots=True)
 class Document:
-    """Values as the user gave them, and the origin of each."""
+    """The values of a scenario file, with the line or the command option that each value comes from."""
 
     value: Any
     name: str
     lines: dict[KeyPath, int] = field(default_factory=dict)
-    sets: dict[KeyPath, str] = field(default_factory=dict)  # what set it: an option of the command
+    sets: dict[KeyPath, str] = field(default_factory=dict)  # the command option that set a value
 
     def line(self, path: KeyPath) -> int:
-        """Return the line of the nearest key in the file at or above the path; 0 if there is none."""
+        """Return the line number of the nearest key at or above the path; 0 if the file has no such key."""
         return next(
             (self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 0
         )
 
     def where(self, path: KeyPath) -> str:
-        """Return `FILE:LINE` or `--set KEY=VALUE` of the nearest key written at or above the path."""
+        """Return the origin of the nearest key at or above the path, as `FILE:LINE` or `--set KEY=VALUE`."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.sets:
                 return self.sets[path[:end]]
@@ -69,14 +72,17 @@ class Document:
         return self.name
 
     def mark(self, path: KeyPath, option: str) -> None:
-        """Note that an option of the command, not the file, sets the value at this path."""
+        """Record that a command option, not the file, sets the value at this path."""
         for line in [line for line in self.lines if line[: len(path)] == path]:
             del self.lines[line]
         self.sets[path] = option
 
 
 def load_file(path: Path) -> Document:
-    """Return the document of a file. Raises BadInput if it is missing, not text or not YAML."""
+    """Return the document of a scenario file.
+
+    Raises BadInput if the file is missing, too large or not YAML.
+    """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise BadInput(f"{path}: cannot read this scenario: not a regular file")
@@ -93,7 +99,10 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Return the document of a text. Raises BadInput with the line of invalid YAML and of duplicate keys."""
+    """Return the document of a YAML text.
+
+    Raises BadInput, with the line, for invalid YAML and for duplicate keys.
+    """
     document = Document(value=None, name=name)
     try:
         node = yaml.compose(text, Loader=_Loader)
@@ -106,12 +115,15 @@ def load_text(text: str, name: str) -> Document:
 
 
 def from_values(value: Mapping[str, Any], name: str = "scenario") -> Document:
-    """Return a document of values made by a program; they have no lines."""
+    """Return a document for values made by a program, without line numbers."""
     return Document(value=deepcopy(dict(value)), name=name)
 
 
 def apply_set(document: Document, setting: str) -> None:
-    """Apply one `--set KEY=VALUE`: KEY is dotted with list indexes, VALUE is YAML."""
+    """Apply one `--set KEY=VALUE` override to the document. Raises BadInput if the key cannot be set.
+
+    KEY is a dotted path with list indexes, VALUE is YAML.
+    """
     key, equals, text = setting.partition("=")
     if not equals or not key.strip():
         raise BadInput(f"--set {setting}: expected KEY=VALUE, such as cluster.node.core_speed=0.2")
@@ -125,7 +137,7 @@ def apply_set(document: Document, setting: str) -> None:
 
 
 def show_path(path: KeyPath) -> str:
-    """Return a path as text, such as `workload.jobs[1].map.cpu`."""
+    """Return a key path as text, such as `workload.jobs[1].map.cpu`."""
     text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
     return text.removeprefix(".")
 
@@ -169,7 +181,10 @@ def _no_place(value: Any, key: str | int) -> str:
 
 
 class _Builder:
-    """Turns YAML nodes into values, notes lines, and refuses duplicate keys and runaway aliases."""
+    """A converter of YAML nodes to plain values.
+
+    It records lines, and refuses duplicate keys and too many values.
+    """
 
     def __init__(self, document: Document) -> None:
         self._document = document

@@ -1,1 +1,1 @@
-"""The listeners of a run and their access control, tested from a stranger's side."""
+"""Access control of a run's listeners, tested by clients without a token ("strangers")."""

@@ -1,5 +1,4 @@
-"""`schedbed doctor --security`: starts a small cluster and shows the answer of each of its listeners to a
-stranger."""
+"""`schedbed doctor --security`: starts a small cluster and tests its listeners without a token."""
 
 from __future__ import annotations
 
@@ -46,9 +45,10 @@ _OURS = {"HTTP": "WebHDFS", "frames": "calls to it"}
 
 @dataclass(frozen=True, slots=True)
 class TriedListener:
-    """A listener, and its answers to this user's process without a token, and to another user's (None: not tried).
+    """A listener with its answers to clients without a token.
 
-    `modes` are those of a unix socket and of the folder that protects it.
+    `own` is the answer to a process of this user, `other` the answer to a process of another user (None: not
+    tried). `modes` are the file modes of a unix socket and of the folder that protects it.
     """
 
     listener: Listener
@@ -58,12 +58,12 @@ class TriedListener:
 
     @property
     def is_right(self) -> bool:
-        """Return whether the listener refused all strangers."""
+        """Return whether the listener refused all clients without a token."""
         return self.own.is_right and (self.other is None or self.other.is_right)
 
     @property
     def what(self) -> str:
-        """Return the listener's purpose."""
+        """Return the purpose of the listener as a short text."""
         process = self.listener.process
         if process.startswith("agent "):
             return "blocks, map outputs and control of a node"
@@ -78,7 +78,7 @@ class TriedListener:
 
     @property
     def protection(self) -> str:
-        """Return the listener's protection from strangers."""
+        """Return a short text about what protects the listener: a token, file modes, TLS."""
         if self.listener.is_unix:
             return f"unix socket {self.modes}"
         is_rays = self.own.way == "gRPC" or self.listener.process in _RAYS
@@ -88,7 +88,7 @@ class TriedListener:
         return f"{token}; not on loopback, {'TLS' if self.own.way == TLS else 'in clear'}"
 
     def row(self) -> tuple[str, ...]:
-        """Return the cells of the table."""
+        """Return the cells of the listener's row in the printed table."""
         listener = self.listener
         where = Path(listener.address).name if listener.is_unix else listener.where
         process = f"{listener.process} ({listener.pid})" if listener.pid else listener.process
@@ -97,7 +97,7 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return the modes on the way to a unix socket that keep other users out."""
+    """Return text with the modes of a unix socket and of the closest folder that keeps other users out."""
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""
@@ -105,25 +105,28 @@ def _modes(path: Path) -> str:
 
 
 class _TriedRuns(LiveRuns):
-    """A cluster that is taken down as soon as its listeners have been tried."""
+    """A live run whose cluster is shut down as soon as its listeners have been tested."""
 
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the API as well, without users and a service: a stranger who gets past the token causes an error,
-        which shows."""
+        """Serve the API, without users and without a service behind it, and test all listeners.
+
+        A client that passes the token check causes an error in the API, which shows in the answer.
+        """
         nothing = SimpleNamespace(book=UserBook())
         with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):
             self.tried = try_listeners(session.agents)
 
 
 def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
-    """Try all listeners of this process and its children, and the agents of nodes, known by their URLs."""
+    """Probe all listeners of this process and its children, and the agents, given by URL for each node."""
     found = listeners_of(os.getpid(), ports_of(agents))
     ports = {listener.port for listener in found}
     for node, url in agents.items():
         place = urlsplit(url)
-        if place.port and place.port not in ports:  # in a container, whose sockets this host does not list
+        # Agents in containers have sockets that this host does not list.
+        if place.port and place.port not in ports:
             found.append(Listener(place.hostname or "", place.port, f"agent {node}", 0))
     own = try_all(found)
     other = try_all(found, NOBODY) if os.getuid() == 0 else [None] * len(found)
@@ -132,10 +135,10 @@ def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
 
 
 def examine_security(console: Console, machines: str = "process") -> None:
-    """Print the listeners of a live cluster on this host and their answers to strangers.
+    """Print the listeners of a live cluster on this host with their answers to clients without a token.
 
-    The cluster is started for this and removed after. Raises RunFailed if a stranger got in, BadInput if the cluster
-    cannot be started.
+    The cluster is started for the test and removed afterwards. Raises RunFailed if such a client gets an
+    answer, and BadInput if the cluster cannot be started.
     """
     tried = _try_a_cluster(machines)
     columns = ("listener", "process", "what", "protected by", "without token", "another user")
@@ -161,9 +164,7 @@ def _summary(tried: Sequence[TriedListener]) -> str:
 def _try_a_cluster(machines: str) -> Sequence[TriedListener]:
     scenario = resolve(Path(SCENARIO), nodes=NODES, policies=["fifo"], idle=True)
     with tempfile.TemporaryDirectory(prefix=owned("doctor-")) as folder:
-        options = RunOptions(
-            out=Path(folder) / "out", machines=machines, live=False, check=False, plots=False, webhdfs=0
-        )
+        options = RunOptions(out=Path(folder) / "out", machines=machines, live=False, check=False, webhdfs=0)
         runs = _TriedRuns(scenario, options)
         with contextlib.redirect_stdout(io.StringIO()):
             run_scenario(scenario, options, lambda *_: runs)

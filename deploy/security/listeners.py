@@ -1,4 +1,4 @@
-"""The sockets that listen in a process and its children, as the kernel lists them."""
+"""Listening sockets of a process and its children, as listed by the kernel in /proc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ UNIX_LISTENS = 0x10000  # __SO_ACCEPTCON
 
 @dataclass(frozen=True, slots=True, order=True)
 class Listener:
-    """A TCP socket at `address`, or a unix socket at that path with port 0; `process` has a name and an id."""
+    """A listening socket: TCP, or a unix socket with its path as `address` and with port 0.
+
+    `process` and `pid` are the name and the id of the process that owns the socket.
+    """
 
     address: str
     port: int
@@ -32,12 +35,12 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether no other host can reach the listener."""
+        """Return whether only processes on this host can reach the listener."""
         return self.is_unix or ip_address(self.address).is_loopback
 
     @property
     def where(self) -> str:
-        """Return the address in the usual notation."""
+        """Return the address as text: `host:port`, or the path of a unix socket."""
         if self.is_unix:
             return self.address
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
@@ -47,9 +50,10 @@ class Listener:
 
 
 def listeners_of(root: int, known: Mapping[int, str] | None = None) -> list[Listener]:
-    """Return the listeners of the process `root` and its children.
+    """Return the listeners of the process `root` and all its descendants.
 
-    An agent hides its descriptors from other processes of its user; `known` are the names of agents by TCP port.
+    Agents hide their file descriptors from other processes. Their listeners are recognized by TCP port:
+    `known` has the names of agents by port.
     """
     listening = dict(_listening())
     found: set[Listener] = set()
@@ -71,7 +75,7 @@ def _family(root: int) -> list[psutil.Process]:
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """Return the inodes of a process's sockets. Raises OSError if they are hidden."""
+    """Return the inodes of a process's sockets. Raises OSError if its file descriptors cannot be read."""
     inodes: set[str] = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -82,7 +86,7 @@ def _sockets_of(pid: int) -> set[str]:
 
 
 def _listening() -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield inode, address and port of each socket that listens on this host."""
+    """Yield the inode, and the pair of address and port, of each listening socket on this host."""
     for name in ("tcp", "tcp6"):
         for fields in _rows(name):
             if fields[3] == TCP_LISTENS:
@@ -93,13 +97,13 @@ def _listening() -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def _rows(name: str) -> Iterator[list[str]]:
-    with suppress(FileNotFoundError):  # a kernel without IPv6
+    with suppress(FileNotFoundError):  # The kernel may lack IPv6.
         for line in Path(f"/proc/net/{name}").read_text(errors="replace").splitlines()[1:]:
             yield line.split(maxsplit=7 if name == "unix" else -1)
 
 
 def _tcp_address(written: str) -> tuple[str, int]:
-    """Return address and port of text such as `0100007F:1F90`: words in the host's byte order."""
+    """Return the address and port of an entry in /proc/net/tcp, such as `0100007F:1F90` (host byte order)."""
     words, _, port = written.partition(":")
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     address = ip_address(packed)
@@ -108,7 +112,7 @@ def _tcp_address(written: str) -> tuple[str, int]:
 
 
 def addresses_of(name: str) -> set[str]:
-    """Return the IP addresses of a host's name or address."""
+    """Return the IP addresses of a host name; the name itself if it cannot be resolved."""
     with suppress(OSError):
         return {str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     return {name}

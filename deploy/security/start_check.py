@@ -1,4 +1,4 @@
-"""Checks, as a run starts, that each listener is at a requested address and that Ray asks for a token."""
+"""Checks at the start of a run: each listener has a requested address, and Ray requires a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.deploy.security.strange_calls import REFUSES, ray_refuses
 
 
 def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
-    """Raise RunFailed, naming the listener, if one is neither on loopback nor on a requested address."""
+    """Raise RunFailed for a listener that is neither on loopback nor on an address in `asked_for`."""
     addresses = {address for name in asked_for for address in addresses_of(name)}
     for listener in found:
         if not listener.is_loopback and listener.address not in addresses:
@@ -20,15 +20,16 @@ def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) 
 
 
 def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
-    """Return the listeners of this host except Ray's that refuse calls without a token.
+    """Return the listeners to check: all except Ray's that refuse calls without a token.
 
     Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
+    Listeners on loopback are always returned.
     """
     return [listener for listener in found if listener.is_loopback or not _is_guarded_ray(listener)]
 
 
 def check_ray(gcs: str) -> None:
-    """Raise RunFailed if the Ray with its GCS at that address accepts calls without a token."""
+    """Raise RunFailed if the Ray server (GCS) at the address does not refuse calls without a token."""
     host, _, port = gcs.rpartition(":")
     listener = Listener(host.strip("[]"), int(port), "Ray's GCS", 0)
     try:
@@ -42,7 +43,7 @@ def check_ray(gcs: str) -> None:
 
 
 def ports_of(agents: Mapping[str, str]) -> dict[int, str]:
-    """Return the agents of nodes, known by their URLs, by port."""
+    """Return the name of each agent by TCP port; `agents` has the agents' URLs by node."""
     return {urlsplit(url).port or 0: f"agent {node}" for node, url in agents.items()}
 
 

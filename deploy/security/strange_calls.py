@@ -1,4 +1,4 @@
-"""Calls to a listener without its token, in each protocol that a run's listeners speak."""
+"""Calls to a listener without a valid token, in each protocol that a run's listeners use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from schedbed.deploy.security.listeners import Listener
 
 ANSWER_S = 8.0
-"""How long a listener may take: our own end a connection without token after some seconds."""
+"""The longest wait for an answer: schedbed's listeners close a connection without a token after some seconds."""
 ANSWER_BYTES = 8192
 
 ANY_IPV4, ANY_IPV6 = "0.0.0.0", "::"
@@ -35,13 +35,14 @@ RAY_METHODS = (
     "CoreWorkerService/GetCoreWorkerStats",
     "ObjectManagerService/Pull",
 )
-"""A call of each of Ray's servers: of GCS, raylet, worker and object manager."""
+"""One method of each Ray server: GCS, raylet, worker and object manager."""
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:
-    """Return the status of Ray's server for a call without token and content; None if it does not speak gRPC.
+    """Return a Ray server's gRPC status for a call without a token; None if the server does not speak gRPC.
 
-    The call is plain HTTP/2, without a library: the whole conversation is three frames. Raises OSError.
+    The call is sent as three frames of plain HTTP/2, without a gRPC library. Raises OSError if the connection
+    fails.
     """
     named = ((":method", "POST"), (":scheme", "http"), (":path", f"/ray.rpc.{method}"), (":authority", "ray"))
     fields = (*named, ("content-type", "application/grpc"), ("te", "trailers"))
@@ -53,8 +54,10 @@ def grpc_status(listener: Listener, method: str) -> int | None:
 
 
 def ray_refuses(listener: Listener) -> str:
-    """Return the answer of a Ray server to a call without a token (`REFUSES`, `OPEN` or `UNKNOWN`). Raises
-    OSError."""
+    """Return whether a Ray server refuses calls without a token: `REFUSES`, `OPEN` or `UNKNOWN`.
+
+    Raises OSError if the connection fails.
+    """
     answers = set[int | None]()
     for method in RAY_METHODS:
         answers.add(grpc_status(listener, method))
@@ -66,7 +69,10 @@ def ray_refuses(listener: Listener) -> str:
 
 
 def http_refuses(listener: Listener) -> str:
-    """Return the answer of an HTTP server to a wrong token: 401, or 403 from Ray, is a refusal. Raises OSError."""
+    """Return whether an HTTP server refuses a wrong token: `REFUSES`, `OPEN` or `UNKNOWN`.
+
+    Status 401, or 403 from Ray, is a refusal. Raises OSError if the connection fails.
+    """
     heard, _ = _heard(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if HTTP_REFUSAL.match(heard):
         return REFUSES
@@ -74,7 +80,11 @@ def http_refuses(listener: Listener) -> str:
 
 
 def frames_refuse(listener: Listener) -> str:
-    """Return the answer of a frame server: it refuses if it closes the connection without a word. Raises OSError."""
+    """Return whether a server of length-prefixed frames refuses a wrong token.
+
+    The value is `REFUSES`, `OPEN` or `UNKNOWN`. Closing the connection without an answer is a refusal. Raises
+    OSError if the connection fails.
+    """
     heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
     if heard:
         return OPEN
@@ -82,9 +92,10 @@ def frames_refuse(listener: Listener) -> str:
 
 
 def tls_refuses(listener: Listener) -> str:
-    """Return the answer of a TLS server to HTTP with a wrong token and to a frame with one. Raises OSError.
+    """Return whether a TLS server refuses a wrong token, sent by HTTP and then in a length-prefixed frame.
 
-    The certificate is not checked: a stranger does not know the run's authority.
+    The certificate is not checked, since a client without a token does not know the run's certificate
+    authority. Raises OSError if the connection fails.
     """
     heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if heard:
@@ -94,7 +105,10 @@ def tls_refuses(listener: Listener) -> str:
 
 
 def connect(listener: Listener) -> socket.socket:
-    """Return a connection to a listener. Raises OSError, PermissionError if the file system keeps strangers out."""
+    """Return a connection to a listener.
+
+    Raises OSError if the connection fails, PermissionError if file modes forbid the use of a unix socket.
+    """
     if listener.is_unix:
         line = socket.socket(socket.AF_UNIX)
         try:
@@ -105,23 +119,25 @@ def connect(listener: Listener) -> socket.socket:
             raise
         return line
     if listener.address == ANY_IPV6:
-        with suppress(OSError):  # where it takes IPv4 only
+        with suppress(OSError):  # The listener may accept IPv4 only.
             return socket.create_connection(("::1", listener.port), ANSWER_S)
     address = "127.0.0.1" if listener.address in (ANY_IPV4, ANY_IPV6) else listener.address
     return socket.create_connection((address, listener.port), ANSWER_S)
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send bytes; return the answer until it matches `enough` or time is up, and whether the peer closed the
-    connection."""
+    """Send bytes; return the answer received, and whether the peer closed the connection.
+
+    Reading ends when the answer matches `enough`, or after a timeout.
+    """
     with connect(listener) as line:
-        with suppress(ConnectionError):  # the server may have answered and closed already
+        with suppress(ConnectionError):  # The server may have answered and closed already.
             line.sendall(said)
         return _heard_on(line, enough)
 
 
 def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send bytes after a TLS handshake, as `_heard`; return no bytes and False from a server without TLS."""
+    """Send bytes over TLS; return the values of `_heard`, or no bytes and False without TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with connect(listener) as line:
@@ -150,10 +166,10 @@ def _heard_on(line: socket.socket, enough: re.Pattern[bytes]) -> tuple[bytes, bo
 
 
 def _literal(name: str, value: str) -> bytes:
-    """Return a header field in HPACK: a literal that is not indexed."""
+    """Return a header field encoded in HPACK (HTTP/2) as a literal without indexing."""
     return b"\0" + b"".join(bytes([len(part)]) + part.encode() for part in (name, value))
 
 
 def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
-    """Return an HTTP/2 frame."""
+    """Return the bytes of an HTTP/2 frame with this type, these flags, this stream id and this body."""
     return struct.pack("!I", len(body))[1:] + bytes((kind, flags)) + struct.pack("!I", stream) + body

@@ -1,7 +1,7 @@
-"""A process that tries listeners as a user who knows no token; with a uid, as that user.
+"""A process that calls listeners without a token, as this user or, with a uid, as another user.
 
-`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners, and prints a list of their
-answers.
+`python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners from standard input and
+prints a JSON list of their answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from schedbed.deploy.security.strange_calls import (
 NOBODY = 65534
 UNREACHABLE = "cannot be reached"
 SAME_USER = "same user only"
-"""The answer of a unix socket of Ray to the user whose it is."""
+"""The answer of a unix socket of Ray to its owner."""
 FRAMES = "frames"
 TLS = "TLS"
 CALLS: Mapping[str, Callable[[Listener], str]] = {
@@ -44,20 +44,22 @@ CALLS: Mapping[str, Callable[[Listener], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class StrangerAnswer:
-    """The answer of a listener to a stranger; `way` is the protocol that it understood, "" for none."""
+    """The answer of a listener to a client without a token; `way` is the protocol used, or ""."""
 
     way: str
     answer: str
 
     @property
     def is_right(self) -> bool:
-        """Return whether the listener refused the stranger."""
+        """Return whether the listener refused the client."""
         return self.answer in (REFUSES, UNREACHABLE, SAME_USER)
 
 
 def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[StrangerAnswer]:
-    """Return the answer of each listener to a process without a token; `uid` needs root. Raises RunFailed if they
-    cannot be tried."""
+    """Return the answers of the listeners to a new process without a token.
+
+    With `uid`, which needs root, the process runs as that user. Raises RunFailed if the process fails.
+    """
     environment = {name: value for name, value in module_environment().items() if "RAY_" not in name}
     told = subprocess.run(
         [*module_command(__name__), *([] if uid is None else [str(uid)])],
@@ -74,7 +76,7 @@ def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[Stran
 
 
 def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
-    """Return the answer of one listener to this process. `is_owner`: the listener belongs to this user."""
+    """Return the answer of one listener to this process; `is_owner` means this user owns the listener."""
     try:
         if not listener.is_unix:
             return _answer(listener)
@@ -96,7 +98,7 @@ def _answer(listener: Listener) -> StrangerAnswer:
 
 
 def main() -> int:
-    """Try the listeners on standard input, print the answers as JSON, and return the exit code."""
+    """Read listeners from standard input, print their answers as JSON, and return the exit code."""
     listeners = [Listener(**each) for each in json.loads(sys.stdin.read())]
     is_owner = len(sys.argv) < 2
     if not is_owner:

@@ -1,1 +1,1 @@
-"""Simulated runs and what tasks cost in them."""
+"""Simulated runs, and the cost models of tasks in the simulator."""

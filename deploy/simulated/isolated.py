@@ -1,4 +1,4 @@
-"""The duration of each job alone on the scenario's cluster, simulated: the denominator of a slowdown."""
+"""The simulated duration of each job alone on the scenario's cluster, the basis of slowdowns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from schedbed.tasks.appkit.app_catalogue import app_of
 from schedbed.tasks.workloads.planned import PlannedJob
 
 TASKS_MAX = 20_000
-"""Tasks of all jobs that differ: with more nothing is simulated, since a mean over the first ones would mislead."""
+"""The most tasks of all different jobs. With more, no job is simulated: a mean over some would be misleading."""
 ALONE = PolicyChoice(spec="fifo", given="fifo")
 
 
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
     """Return the seconds from submission to end of each job alone, without faults, under FIFO.
 
-    Jobs with an application of unknown costs are left out, as are all jobs if they are too large together.
+    Jobs whose application has unknown costs are left out. The result is empty if the jobs have too many
+    tasks.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0
@@ -43,7 +44,7 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
-    """Return the properties of a job that determine its duration alone."""
+    """Return the properties that determine a job's duration alone; equal jobs are simulated only once."""
     plain = (job.app, job.priority, job.input, job.maps, job.reduces, repr(dict(job.params)))
     return (*plain, job.map_demand, job.reduce_demand, job.map_costs, job.reduce_costs)
 

@@ -1,4 +1,4 @@
-"""A sink that keeps only the times of job ends, for simulations with tables that no view reads."""
+"""A sink that keeps only the end times of jobs, for simulations whose tables are not needed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from schedbed.scheduler.core.rows import JobRow
 
 
 class JobEnds(NoSink):
-    """The end time of each job that succeeded, in seconds since the run's start."""
+    """A sink that keeps the end time of each job that succeeded, in seconds since the run's start."""
 
     def __init__(self) -> None:
         self.finish_s: dict[str, float] = {}
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink`: note the end of a job that succeeded."""
+        """Implement `Sink.job`: record the end time of a job that succeeded."""
         if row.state == "succeeded":
             self.finish_s[row.job] = row.finish
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Rows.heartbeat`: ignore the row."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Rows.block`: ignore the row."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Rows.fault`: ignore the row."""

@@ -1,7 +1,8 @@
-"""Measures an application's costs on this host: its own map and reduce code, in this process, on a sample.
+"""Measurement of an application's costs on this host: its code runs in this process on a sample.
 
 The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts. `python -m
-schedbed.deploy.simulated.measure_apps SCENARIO` prints each job's costs as an application declares them.
+schedbed.deploy.simulated.measure_apps SCENARIO` prints the costs of each job in the form in which
+applications declare them.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from schedbed.tasks.own.program import FILES
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
-SAMPLE_BYTES = 8 * 2**20  # at most, of a job's input
-PIECES = 4  # maps that the sample is cut into for the reduce
-TRIES = 3  # of each measurement, of which the fastest counts
+SAMPLE_BYTES = 8 * 2**20  # the most that is sampled of a job's input
+PIECES = 4  # number of maps of the sample for the reduce
+TRIES = 3  # repetitions of a measurement; the fastest counts
 PIECE_BYTES = 256 * 1024
 MEMORY_BYTES = 2**30
 
 
 def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
-    """Return the laws of a job's application on the first bytes of its input, with its parameters.
+    """Return the cost laws of a job's application, measured on the first bytes of its input.
 
     Raises BadInput if the application fails on the sample.
     """
@@ -47,8 +48,10 @@ def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCost
 
 
 def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str, bytes]) -> AppCosts:
-    """Return the laws as `measure` does, on this sample; `programs` are the files of a user's own application by
-    path."""
+    """Return the cost laws of a job's application, measured on the given sample.
+
+    `programs` are the files of a user's own application by path. Raises BadInput if the application fails.
+    """
     with tempfile.TemporaryDirectory(prefix=owned("measure-")) as folder:
         bench = _Bench(job, sample, seed, Path(folder), programs)
         whole, piece = bench.map(1), bench.map(PIECES)
@@ -58,7 +61,7 @@ def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str,
 
 
 def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
-    """Return the first block of an input, cut to whole records and to the bytes that are measured."""
+    """Return the start of an input: at most `most_bytes` of its first block, in whole records."""
     size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
@@ -74,9 +77,13 @@ def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """An attempt: CPU until all input was read (a reduce: merged), and from there to the end."""
+    """The measured costs of one attempt.
 
-    work: float  # a reduce: bytes fetched
+    `first_s` is the CPU time until all input is read (maps) or merged (reduces), `then_s` the CPU time after
+    that.
+    """
+
+    work: float  # for a reduce, the bytes fetched
     first_s: float
     then_s: float
     output_bytes: int
@@ -84,7 +91,7 @@ class _Measured:
 
 
 class _Bench:
-    """Runs attempts of one job over pieces of the sample; map outputs stay for the reduces."""
+    """A bench that runs attempts of one job on pieces of a sample, and keeps map outputs for reduces."""
 
     def __init__(
         self, job: PlannedJob, sample: bytes, seed: int, root: Path, programs: Mapping[str, bytes]
@@ -99,14 +106,16 @@ class _Bench:
         self._params = params
 
     def map(self, parts: int) -> _Measured:
-        """Run a map over one of `parts` equal parts of the sample (of the work, if there is no input); return its
-        costs."""
+        """Run a map on one of `parts` equal parts of the sample; return the fastest try.
+
+        A job without input has its work divided into parts instead.
+        """
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
         )
 
     def reduce(self, parts: int) -> _Measured:
-        """Run a reduce that fetches from `parts` maps of one part of the sample each; return its costs."""
+        """Run a reduce that fetches from `parts` maps of one sample piece each; return the fastest try."""
         outputs = []
         for index in range(parts):
             self._map(PIECES, index)
@@ -120,7 +129,7 @@ class _Bench:
         app = app_of(self._job)
         if app.work is not None and not app.work.shared:
             params[app.work.parameter] = max(1, app.work_of(params, 0, parts) // parts)
-        # Without a known amount of work one of the job's own maps is measured, whatever the part.
+        # If the amount of work is unknown, one of the job's own maps is measured for any part.
         maps = parts if self._sample or app.work is not None else self._job.maps
         spec = self._spec(f"map-{parts}-{index}", TaskKind.MAP, index % maps, maps, params)
         spec |= {"file": "sample", "offset": index * length, "length": length}
@@ -128,7 +137,7 @@ class _Bench:
         node = _MemoryNode(self._root, self._sample, [], self._programs)
         report, total_s = self._run(AttemptSpec(**spec), node)
         work = app.work_of(params, length, parts)
-        # A command computes on after it has been fed, and its CPU time is known when it has ended.
+        # A command goes on computing after its input ends, and its CPU time is known only at its end.
         apart = node.read_until_s is None or FILES in self._params
         first_s = total_s if apart else node.read_until_s or 0.0
         counters = report["counters"]
@@ -158,7 +167,10 @@ class _Bench:
         }
 
     def _run(self, spec: AttemptSpec, node: _MemoryNode) -> tuple[dict[str, Any], float]:
-        """Return the attempt's report and its CPU seconds."""
+        """Run the attempt and return its report and its CPU time in s.
+
+        Raises BadInput if the attempt fails.
+        """
         scratch, output = self._root / "attempts" / spec.attempt, self._root / "mapout" / spec.attempt
         for old in (output / "data", output / "index.json"):
             old.unlink(missing_ok=True)
@@ -175,7 +187,7 @@ class _Bench:
 
 
 class _CpuMeter(Meter):
-    """Notes the CPU time at which the merge was done."""
+    """A meter that records the CPU time at which the merge of a reduce ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +205,7 @@ class _CpuMeter(Meter):
 
 
 class _MemoryNode:
-    """A node whose files are in memory and whose disk is free."""
+    """A replacement for a node in measurements: files are in memory, and the disk takes no time."""
 
     def __init__(
         self, root: Path, data: bytes, outputs: list[MapOutputAt], programs: Mapping[str, bytes]
@@ -205,12 +217,12 @@ class _MemoryNode:
         self._root, self._data, self._outputs = root, data, outputs
 
     def spent_s(self) -> float:
-        """Return the CPU seconds so far."""
+        """Return the CPU seconds used since the attempt started."""
         return self._cpu.spent_s()
 
     @property
     def merged_s(self) -> float | None:
-        """Return the CPU seconds until the first merged byte."""
+        """Return the CPU seconds used until the merge ended, or None before that."""
         return self._cpu.merged_s
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
@@ -245,7 +257,7 @@ class _MemoryNode:
 
 
 class _Sunk:
-    """An output file that only counts bytes."""
+    """An output file that discards the data and counts the bytes."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -258,8 +270,11 @@ class _Sunk:
 
 
 def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
-    """Return the laws through these points: `whole` is a map of the sample, `piece` one of a quarter; `few` is a
-    reduce of one piece, `all_` of all pieces."""
+    """Return the cost laws that fit these measurements.
+
+    `whole` is a map of the whole sample, `piece` a map of a quarter of it. `few` is a reduce of one piece,
+    `all_` a reduce of all pieces; both are None for a job without reduces.
+    """
     start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
     output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0
     exponent = 1.0
@@ -270,7 +285,7 @@ def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Meas
         grown = _law(PIECES, all_.output_bytes, 1, few.output_bytes)
         exponent = grown.exponent
         fetched = max(1.0, few.work)
-        # A part is the same share of all output as its fetched bytes are of what the map wrote.
+        # One reduce's share of all output equals its share of the bytes that maps wrote.
         output = few.output_bytes * (piece.output_bytes / fetched) / max(1.0, piece.work) ** exponent
     else:
         output, exponent = map_output.factor, map_output.exponent
@@ -288,7 +303,7 @@ def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Meas
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> tuple[float, float]:
-    """Return start and slope of the line through two points, neither below 0."""
+    """Return the intercept and the slope of the line through two points, neither below 0."""
     if x1 <= 0:
         return y1, 0.0
     slope = (y1 - y2) / (x1 - x2) if x1 > x2 else y1 / max(1.0, x1)
@@ -306,7 +321,7 @@ def _law(x1: float, y1: float, x2: float, y2: float) -> Law:
 
 
 def show(scenario: str) -> None:
-    """Measure the jobs of a scenario and print their costs."""
+    """Measure the applications of all jobs in a scenario, and print their costs."""
     resolved = resolve(scenario)
     for job in resolved.jobs:
         if job.app != "synthetic":
@@ -315,7 +330,7 @@ def show(scenario: str) -> None:
 
 
 def declared(costs: AppCosts) -> str:
-    """Return costs as Python code, numbers to four digits."""
+    """Return the costs as Python code, with numbers to four significant digits."""
 
     def shown(value: Any) -> str:
         if isinstance(value, Law):

@@ -1,4 +1,4 @@
-"""The costs of a live run's applications as laws: CPU as used in that run, amounts as measured."""
+"""Cost laws of a live run's applications: measured CPU time, and declared or sampled amounts of data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
-    """Return the law of each job that is not synthetic, by job; its CPU is the mean of all useful attempts.
+    """Return the cost law of each job that is not synthetic, with the mean CPU time of its useful attempts.
 
-    An emulated core costs a process more CPU than the same work in one go (cold caches, a busy sibling of the host's
-    core), so the numbers of `deploy.simulated.measure_apps` are too low.
+    The values of `deploy.simulated.measure_apps` are too low for live runs, because a process on an emulated
+    core needs more CPU time for the same work (cold caches, a busy sibling of the host's core).
     """
     import pandas as pd
 
@@ -40,11 +40,11 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
 ) -> CpuFactors:
-    """Return, for each run, the CPU that each attempt used over that of its law; the mean over all runs is about 1.
+    """Return each attempt's CPU time divided by that of its job's law, by job and task kind, for each run.
 
-    Equal maps end together and free their slots together: on each node two tasks would read, then both compute. Live
-    tasks differ by about a tenth, which separates them. All tasks of a run differ from those of the next by as much,
-    since the host's speed varies.
+    The mean over all runs is about 1. With equal costs, the maps of a node would all read at the same time
+    and then all compute at the same time. Live tasks differ by about a tenth, which prevents this. Runs also
+    differ from each other by about a tenth, since the host's speed varies.
     """
     found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
     for run in runs:
@@ -65,7 +65,10 @@ def cpu_factors_of(
 def _said_and_used_s(
     job: PlannedJob, law: AppCosts, attempts: pd.DataFrame
 ) -> Iterator[tuple[TaskKind, list[float], list[float]]]:
-    """Yield core-seconds of the host by the law and as used: of a run's maps, then of its reduces after fetching."""
+    """Yield the task kind, and core-seconds of each attempt by the law and as used: maps, then reduces.
+
+    The time in which reduces fetch their input is not included.
+    """
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     yield TaskKind.MAP, _said_s(law, _work(job, maps)), (maps["cpu_s"] - HANDLING.attempt_s).tolist()
     count, fetched = maps["task"].nunique(), reduces["shuffle_bytes"].tolist()
@@ -77,13 +80,13 @@ def _said_and_used_s(
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
-    """Return the work of each of a job's maps."""
+    """Return the amount of work of each map, in the unit of the application's cost law."""
     count = maps["task"].nunique()
     return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
 
 
 def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
-    """Return the core-seconds of the host that the law gives for maps of that much work."""
+    """Return the core-seconds of the host that the law gives for maps, one number per amount of work."""
     return [
         law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
     ]
@@ -111,9 +114,10 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
 
 
 def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
-    """Return the core-seconds of the host used for the merge and after it, divided as in `law`.
+    """Return the mean core-seconds of the host that reduces used for the merge, and after the merge.
 
-    The duration of the merge is no measure: other tasks of the node computed at the same time.
+    The total is divided in the proportion that `law` gives. The measured duration of the merge cannot be
+    used, since other tasks of the node computed at the same time.
     """
     if not len(reduces):
         return 0.0, 0.0
@@ -127,5 +131,5 @@ def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -
 
 def _amounts(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
     known = app_of(job).costs
-    own = FILES in job.params  # measured or declared with these very parameters
+    own = FILES in job.params  # costs measured or declared with the same parameters
     return known if known is not None and (own or not job.params) else measured_law(scenario, job)

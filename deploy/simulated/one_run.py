@@ -1,6 +1,6 @@
-"""One simulated run: the transfer of its rows to the history, its record and its display.
+"""One simulated run: its rows are passed to the history, and its record and display are updated.
 
-The simulation may be in another process.
+The simulation itself may run in another process.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 if TYPE_CHECKING:
     import pandas as pd
 
-PART_ROWS = 100_000  # of a table are held in memory before they are written
+PART_ROWS = 100_000  # rows of a table held in memory before a part file is written
 SHOW_S = 0.2
 BATCH_ROWS = 2_000
-"""Rows are handed to the history in batches of this size: a call for each row would cost more than the row."""
+"""The number of rows passed to the history at a time, since one call per row would be slow."""
 
 
 class RowTarget(Protocol):
-    """The destination of rows: the history, or the process that has it."""
+    """A receiver of table rows: the history, or the process that writes the history."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Take rows of a table."""
+        """Append rows to the table with this name."""
         ...
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Take many rows of a table."""
+        """Append all rows of a data frame to the table with this name."""
         ...
 
 
 class SentRows:
-    """Sends rows and progress to the process that started this one."""
+    """A `RowTarget` that sends rows and progress to the parent process."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self._last_s = 0.0
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Implement `RowTarget`: send the rows."""
+        """Implement `RowTarget.append`: send the rows."""
         self._send(("rows", table, rows))
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Implement `RowTarget`: send the frame's rows."""
+        """Implement `RowTarget.append_frame`: send the data frame as a list of rows."""
         self.append(
             table, list(data.astype(object).where(data.notna(), None).itertuples(index=False, name=None))
         )
 
     def show(self, now_s: float, ends: int) -> None:
-        """Send the simulation's progress, a few times per second."""
+        """Send the virtual time and the number of ended attempts, at most a few times per second."""
         if time.monotonic() - self._last_s > SHOW_S:
             self._last_s = time.monotonic()
             self._send(("show", now_s, ends))
@@ -66,7 +66,7 @@ class SentRows:
 
 @dataclass(slots=True)
 class HowItEnded:
-    """The end of a simulation, with the fields of `RunRecord`."""
+    """The end of a simulation: fields of `RunRecord`, and the number of ended attempts (`ends`)."""
 
     state: str = "interrupted"
     note: str = ""
@@ -77,7 +77,7 @@ class HowItEnded:
 
 
 class HistoryRows:
-    """The rows of a simulation on their way to the history."""
+    """A sink that passes the rows of a simulation to the history in batches."""
 
     def __init__(self, history: RowTarget) -> None:
         self._history = history
@@ -92,39 +92,39 @@ class HistoryRows:
             rows.clear()
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.decision`: queue the row for the history."""
         self._take("decisions", row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.attempt`: queue the row for the history."""
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink`; note jobs that did not succeed."""
+        """Implement `Sink.job`: queue the row for the history, and record a job that did not succeed."""
         if row.state != "succeeded":
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.heartbeat`: queue the row for the history."""
         self._take("heartbeats", row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.block`: queue the row for the history."""
         self._take("blocks", row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.fault`: queue the row for the history."""
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Append many rows of a table at once, after the waiting ones."""
+        """Append the rows of a data frame to a table at once, after the table's queued rows."""
         self._history.append(table, self._waiting[table])
         self._waiting[table].clear()
         self._history.append_frame(table, data)
 
     def flush(self) -> None:
-        """Append the rows that are left."""
+        """Append all queued rows to the history."""
         for table, rows in self._waiting.items():
             self._history.append(table, rows)
             rows.clear()
@@ -132,9 +132,9 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """The record, the history and the display of one policy in one repeat, in the process that writes them.
+    """One run of a policy in one repeat: its record, history and display, in the process that writes them.
 
-    `place` is the results' folder, the record of all runs, and the display of all runs.
+    `place` has the folder of the results, the record of all runs, and the display of all runs.
     """
 
     choice: PolicyChoice
@@ -148,15 +148,18 @@ class OneRun:
 
     @property
     def is_of_file(self) -> bool:
-        """Return whether the policy is from a user's file, and must be kept out of this process."""
+        """Return whether the policy is from a user's file, which must not run in this process."""
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
     def new_history(self) -> History:
-        """Return a new history of this run."""
+        """Return a new history for the tables of this run."""
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
 
     def begin(self) -> None:
-        """Begin the record and the display; a second time, after the first was taken back, all from the start."""
+        """Begin the record and the display.
+
+        When a run is begun again, delete its earlier rows and start over.
+        """
         folder, record, progress = self.place
         self.ended = HowItEnded()
         self.history = self.new_history()
@@ -168,7 +171,7 @@ class OneRun:
         record.runs.append(self._record)
 
     def take(self, message: Any) -> None:
-        """Take a message of the run's process."""
+        """Handle a message from the process that simulates the run. Raises CutOff for an unknown message."""
         try:
             match message:
                 case ["rows", table, rows]:
@@ -179,16 +182,16 @@ class OneRun:
                     self.ended = HowItEnded(**said)
                 case _:
                     raise ValueError("unknown")
-        except (KeyError, TypeError, ValueError) as error:  # A user's code has written to the pipe.
+        except (KeyError, TypeError, ValueError) as error:  # A user's code may have written to the pipe.
             raise CutOff(f"the policy's process sent what is no message: {error}") from None
 
     def show(self, now_s: float, ends: int) -> None:
-        """Show how far the run is."""
+        """Show the run's progress: the virtual time in s and the number of ended attempts."""
         self.ended.duration_s, self.ended.ends = now_s, ends
         self._shown.show(now_s, ends)
 
     def end(self, end: WorkEnd) -> None:
-        """Note the end of the run's process."""
+        """Record how the process that simulated the run ended, and close the run."""
         if end.kind == STOPPED:
             self.ended.state, self.ended.note = "interrupted", end.value
         elif end.kind != RESULT:
@@ -196,7 +199,7 @@ class OneRun:
         self.close()
 
     def close(self) -> None:
-        """Write what is left of the rows, and the record."""
+        """Write the remaining rows and the record of the run."""
         folder, record, _ = self.place
         assert self._record is not None
         ended, kept = self.ended, self._record

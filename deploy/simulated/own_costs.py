@@ -1,8 +1,8 @@
-"""The costs of a user's own application: measured once on a sample of its input, then read from the profile store.
+"""Costs of a user's own application: measured once on a sample of its input, then kept in the profile store.
 
-The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`). The costs are
-kept under the digest of all that they depend on, so that the same application on the same input costs the same in
-every later simulation.
+The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`). The
+costs are stored under a digest of everything they depend on, so the same application on the same input has
+the same costs in every later simulation.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 KIND = "app-costs"
 """The kind under which the profile store keeps the costs."""
-SAMPLE_BYTES = 2 * 2**20  # at most, of a job's input
+SAMPLE_BYTES = 2 * 2**20  # the most that is sampled of a job's input
 LIMIT_S = 180.0
-_known: dict[str, AppCosts] = {}  # of this process, for jobs that run the same on the same input
+_known: dict[str, AppCosts] = {}  # costs by digest, shared by equal jobs
 
 
 def law_of_own(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the costs of a job's application; measure them if the profile store does not have them.
+    """Return the cost law of a job's application, measured if the profile store does not have it yet.
 
-    Raises BadInput if the application fails on the sample, or takes too long for it.
+    Raises BadInput if the application fails on the sample or takes too long.
     """
     file = scenario.input(job.input) if job.input else None
     sample = b"" if file is None else sample_of(file, SAMPLE_BYTES)
@@ -84,9 +84,8 @@ def _measured(scenario: ResolvedScenario, job: PlannedJob, sample: bytes, name: 
     kept = "not kept (profiles.store: none)" if store == "none" else f"kept in {named_store(store)}"
     print(f"{job.app}: costs measured on {size} of its input in {took}, {kept}")
     if store != "none":
-        with contextlib.suppress(
-            OSError
-        ):  # of a user without a folder to write in: measured again the next time
+        # Without a folder to write in, costs are measured again the next time.
+        with contextlib.suppress(OSError):
             ProfileStore(named_store(store)).save(KIND, name, values)
     return _law_of(values)
 

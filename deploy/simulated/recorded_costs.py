@@ -1,4 +1,4 @@
-"""The costs of the tasks of a recorded run, from its attempts table: the cost model of `whatif`."""
+"""Task costs from the attempts table of a recorded run: the cost model of the command `whatif`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 
 class RecordedCosts:
-    """Costs of each task by its last successful attempt; the mean of its stage for a task that never succeeded.
+    """The costs of each task in a recorded run, from the task's last successful attempt.
 
-    `extra_s` is CPU time on an emulated core that a task takes beyond what it used, negative if it takes less; see
-    `fit`.
+    A task that never succeeded has the mean costs of the other tasks of its stage. `extra_s` is CPU time in s
+    on an emulated core that is added to a task's recorded CPU time; it may be negative (see `fit`).
     """
 
     def __init__(self, run: RunTables) -> None:
@@ -44,7 +44,10 @@ class RecordedCosts:
         self._shares: dict[tuple[str, int], tuple[int, ...]] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`; divide the output among the reduces in proportion to their total fetched bytes."""
+        """Implement `CostModel.map_cost`: return the recorded cost of a map.
+
+        The output is divided among the reduces in proportion to the total bytes that each reduce fetched.
+        """
         row = self._row(job, TaskKind.MAP, index)
         output = round(row["output_bytes"])
         return TaskCost(
@@ -56,8 +59,11 @@ class RecordedCosts:
         )
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`; assign the CPU to the shuffle first, then to the merge as far as it fits, then to
-        the rest."""
+        """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
+
+        The recorded CPU time is assigned to the shuffle first, then to the merge (at most the merge's
+        duration); the remaining CPU time goes to the reduce function.
+        """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
         left_s = max(0.0, row["cpu"] - fetching_s)
@@ -71,9 +77,9 @@ class RecordedCosts:
         return fetching(cost, self._core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
-        """Let each task run as long as recorded: add the difference to the replay's attempts to `extra_s`.
+        """Change `extra_s` so that the tasks of a replay (`replayed`: its attempts) run as long as recorded.
 
-        Live tasks wait for more than the model has (above all a busy host), on any node.
+        Live tasks also wait for things outside the model, above all for a busy host, on any node.
         """
         lasted_s = worked_s(replayed)
         for task, recorded_s in self._worked_s.items():
@@ -98,8 +104,10 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Return the seconds that each task's last successful attempt (or its parts) ran; of a reduce after its
-    shuffle."""
+    """Return the run time in s of each task's last successful attempt; parts of a split map are added up.
+
+    For a reduce, only the time after its shuffle counts.
+    """
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
     worked = (done["end"] - began).astype(float).groupby(_whole(done)).sum()
@@ -113,11 +121,11 @@ def launch_s(run: RunTables) -> float:
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return latencies with launches as long as those of the runs: each attempt draws one of them.
+    """Return latencies in which each attempt's launch takes a random one of the launch times in the runs.
 
-    Two maps of one split that start together on a node read together and compute together, and leave the disk idle in
-    between; differing launches separate them. All other latencies are the default. Raises ValueError without a
-    launch.
+    With equal launch times, two maps that start together on a node would first both read and then both
+    compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no attempt
+    was launched.
     """
     waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
     if not len(waits_s):
@@ -127,7 +135,7 @@ def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
 
 
 def launches_after(wait_s: float) -> Latencies:
-    """Return latencies with launches of `wait_s` from an attempt's assignment to its first line of code."""
+    """Return latencies with `wait_s` seconds from an attempt's assignment to its first line of code."""
     timing = Timing()
     return Latencies(launch_s=max(0.0, wait_s - timing.decision_s - timing.reply_s), launch_cpu_s=0.0)
 
@@ -138,7 +146,7 @@ def _launches_s(run: RunTables) -> pd.Series:
 
 
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
-    """Return the attempts with `cpu` and `sort` in seconds on one emulated core, and `read` in bytes."""
+    """Return the attempts with new columns: `cpu` and `sort` (s on one emulated core), and `read` (bytes)."""
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
     return attempts.assign(
@@ -149,19 +157,19 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task of each attempt; for parts of a map, the task that was split."""
+    """Return the task id of each attempt; for a part of a split map, the id of the original map."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Merge the parts of a split map into one row with their sum."""
+    """Merge the rows of a split map's parts into one row with the sums."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 
 
 def _shared(total: int, weights: list[int]) -> tuple[int, ...]:
-    """Return `total` divided in proportion to the weights, in whole units."""
+    """Return `total` divided into whole numbers in proportion to the weights."""
     all_, done, edge = sum(weights), 0, 0
     parts: list[int] = []
     for weight in weights:

@@ -1,5 +1,4 @@
-"""All simulated runs of one command: each policy in each repeat in virtual time, with its rows streamed to
-Parquet."""
+"""All simulated runs of one command: each policy and repeat in virtual time, with rows written to Parquet."""
 
 from __future__ import annotations
 
@@ -31,11 +30,11 @@ from schedbed.tasks.chance import chance
 
 BAD_JOBS_SHOWN = 20
 LIVE_TIMING = Timing(begin_s=0.012)
-"""As measured of live runs: all nodes' first heartbeats are answered some 16 ms after the clock's start."""
+"""The timing measured in live runs: first heartbeats are answered about 16 ms after the clock starts."""
 COMPILED_TASKS = 100_000
-"""From this number of tasks on, the compiled loop is asked whether it can play them: it takes seconds to load."""
+"""The least number of tasks for which the compiled loop is tried, since it takes seconds to load."""
 NEEDS_BYTES, NEEDS_A_TASK_BYTES = 150 << 20, 3 << 10
-"""Memory that a simulation is expected to use until one has shown it."""
+"""The expected memory of a simulation (fixed, and per task) until one has been measured."""
 Show = Callable[[float, int], None]
 """Takes the virtual time and the number of attempts that have ended."""
 
@@ -50,10 +49,10 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """Return the setup for the simulation of a policy in a repeat.
+    """Return the setup for the simulation of a policy in one repeat.
 
-    Repeats differ in the placement of blocks and in other chance; with `as_live` only in the times of heartbeats, as
-    repeats of live runs do.
+    Repeats differ in block placement and in all other random draws. With `as_live` they differ only in the
+    times of heartbeats, like repeats of live runs.
     """
     again = repeat > 0 and not as_live
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
@@ -83,8 +82,11 @@ def setup_of(
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Turn off the garbage collector: a simulation makes few cycles but many objects, and the searches would cost a
-    third."""
+    """Turn off the garbage collector during a simulation.
+
+    A simulation makes few reference cycles but many objects; searching them would take a third of the run
+    time.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -94,7 +96,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _where(error: Exception) -> str:
-    """Return an error and where it was raised in one line, such as `ValueError: no such pool (mine.py, line 7)`."""
+    """Return an error and its place in one line, such as `ValueError: no such pool (mine.py, line 7)`."""
     if isinstance(error, PolicyFailed):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -103,7 +105,10 @@ def _where(error: Exception) -> str:
 
 
 class SimRuns:
-    """All runs of one command. The cost model is made once: every policy has the same tasks."""
+    """All simulated runs of one command.
+
+    They share one cost model, so that all policies have the same tasks.
+    """
 
     SUBMITS: ClassVar[bool] = False
 
@@ -123,10 +128,10 @@ class SimRuns:
         self._cpu_factors, self._as_live = cpu_factors, as_live
 
     def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
-        """Simulate every policy in every repeat; continue after a run that failed.
+        """Simulate every policy in every repeat, and continue after a run that failed.
 
-        As many at a time as the options say, each in a process of its own; one alone in this process. The same bytes
-        are written in any case.
+        If the options allow several runs at a time, each is simulated in a separate process, otherwise in
+        this process (except policies from a user's file). The files written are the same in both cases.
         """
         scenario = self._scenario
         order = order_of_play(len(scenario.policies), scenario.repeats)
@@ -166,8 +171,11 @@ class SimRuns:
             run.close()
 
     def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
-        """Return the work of a process of its own. Rows of a user's policy come to this process, since they must
-        outlive a crash; others go to files at once."""
+        """Return the work that simulates a run in a separate process.
+
+        The rows of a policy from a user's file are sent to this process, so that they are kept if the other
+        one crashes; other rows are written by the separate process.
+        """
 
         def simulate(send: Send) -> None:
             found, sent = HowItEnded(), SentRows(send)
@@ -215,7 +223,7 @@ class SimRuns:
         except Exception as error:
             if not (choice.make or is_policy_file(choice.spec)):
                 raise
-            ended.state, ended.note = "failed", _where(error)  # most likely the user's policy's own fault
+            ended.state, ended.note = "failed", _where(error)  # most likely an error in the user's policy
             line_of = getattr(None if simulation is None else simulation.master.policy, "line_of", None)
             if line_of is not None and not isinstance(error, PolicyFailed):
                 ended.note += f", under the policy of {line_of('decide')}"
@@ -232,7 +240,7 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """Run in the compiled loop if it can simulate this run, else with objects: the rows are the same."""
+        """Run in the compiled loop if it supports this run, else with Python objects, with equal rows."""
 
         def show(played: Simulation) -> None:
             show_counts(played.now_s, played.statistics.ends)

@@ -1,5 +1,4 @@
-"""The costs of tasks in the simulator: as their jobs declare, as a trace timed them, or as applications were
-measured."""
+"""Costs of tasks in the simulator: as jobs declare them, as traces record them, or as measured."""
 
 from __future__ import annotations
 
@@ -20,31 +19,34 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """The live costs of moving data and of an attempt, in core-seconds of the host.
+    """Live costs of moving data and of starting an attempt, in core-seconds of the host.
 
-    Measured with synthetic tasks that compute nothing at 0.1 host cores per emulated core
-    (`tests/bench/handling.py`). A synthetic task's CPU counts from its process's start (`tasks.apps.synthetic`):
-    these costs are part of it, not extra.
+    Measured with synthetic tasks that compute nothing, at 0.1 host cores per emulated core
+    (`tests/bench/handling.py`). The CPU time of a synthetic task is counted from the start of its process
+    (`tasks.apps.synthetic`), so it includes these costs.
     """
 
-    attempt_s: float = 0.0033  # from the fork to the first line
+    attempt_s: float = 0.0033  # from the fork to the first line of code
     read_byte_s: float = 1.0e-9
-    written_byte_s: float = 0.7e-9  # of a file
-    spilled_byte_s: float = 3.3e-9  # of a map's output for reduces
-    fetch_s: float = 0.001  # a map's output, and the waiting for it
+    written_byte_s: float = 0.7e-9  # of an output file
+    spilled_byte_s: float = 3.3e-9  # of a map output that reduces fetch
+    fetch_s: float = 0.001  # per map output, including the wait for it
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the cost of a map that only moves data."""
+        """Return the cost of a map that only moves data, in core-seconds.
+
+        `spills`: the output is for reduces, which costs more than writing a file.
+        """
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
 
     def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the cost of a reduce until it has all its input."""
+        """Return the cost of a reduce until all its input is fetched, in core-seconds."""
         return self.attempt_s + self.fetching_s(maps, fetched_bytes)
 
     def fetching_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the cost of only fetching the outputs of that number of maps."""
+        """Return the cost of fetching the outputs of `maps` maps, in core-seconds."""
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
@@ -52,7 +54,10 @@ HANDLING = Handling()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return the cost of a reduce with that share of the fetching costs; unchanged if its duration is known."""
+    """Return the cost of a reduce with the given share of the fetching costs added.
+
+    A cost with a known duration is returned unchanged.
+    """
     if cost.duration_s is not None:
         return cost
     return replace(
@@ -63,11 +68,11 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 
 
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
-    """Return the cost model that `simulate.costs` names; `measured` are laws by job that come before all others.
+    """Return the cost model that `simulate.costs` selects; laws in `measured`, by job, take precedence.
 
-    `profile` measures the applications on this host, which takes seconds, as does an application that declares no
-    costs, unless it was measured before (`own_costs`). Raises BadInput if an application fails on a sample of its
-    input.
+    With `profile`, all applications are measured on this host, which takes seconds. An application that
+    declares no costs is always measured, unless the profile store has its costs (`own_costs`). Raises
+    BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -90,7 +95,10 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
 
 
 def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the costs of a job's application on a sample of its input, on this host. Raises BadInput."""
+    """Return the cost law of a job's application, measured on this host on a sample of the job's input.
+
+    Raises BadInput if the application fails on the sample.
+    """
     if FILES in job.params:
         from schedbed.deploy.simulated.own_costs import law_of_own
 
@@ -101,11 +109,12 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 
 
 class ScenarioCosts:
-    """The costs of synthetic jobs as declared (`timed`: the traced durations), of other jobs by `apps`.
+    """The cost model of a scenario: declared costs for synthetic jobs, cost laws for other jobs.
 
-    With `shuffles` timed reduces also shuffle for the traced time. `apps` are the laws by job; their host CPU becomes
-    time on an emulated core of `core_speed`, and on other cores more or less (`TaskCost.on_core`). Equal tasks share
-    one TaskCost.
+    `apps` are the laws by job. With `timed`, tasks have their traced durations instead of declared costs;
+    with `shuffles`, timed reduces also shuffle for the traced time. A law's host CPU time is converted to
+    time on an emulated core of `core_speed`; other cores take more or less time (`TaskCost.on_core`). Equal
+    tasks share one TaskCost.
     """
 
     def __init__(
@@ -114,14 +123,14 @@ class ScenarioCosts:
         self._apps, self._core_speed, self._timed = apps, core_speed, timed
         self._shuffles = shuffles
         self._specified: dict[tuple[Cost, int, int], TaskCost] = {}
-        # The same by identity, which is faster to look up. The costs are kept, so that no other gets their identity.
+        # The same costs by `id`, which is a faster key. The objects are kept, so that no `id` is used again.
         self._seen: dict[tuple[int, int, int], tuple[Cost, TaskCost]] = {}
         self._maps: dict[tuple[str, int], TaskCost] = {}
         self._shuffled: dict[str, int] = {}
         self._reduces: dict[str, TaskCost] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`."""
+        """Implement `CostModel.map_cost` with a map's declared costs, or with the job's cost law."""
         if job.map_costs:
             cost, spills = job.map_costs[index], job.reduces > 0
             seen = self._seen.get((id(cost), 0, spills))
@@ -135,7 +144,7 @@ class ScenarioCosts:
         return found
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel`."""
+        """Implement `CostModel.reduce_cost` with a reduce's declared costs, or with the job's cost law."""
         if job.reduce_costs:
             cost, fetched = job.reduce_costs[index], self._fetched(job)
             seen = self._seen.get((id(cost), job.maps, fetched))
@@ -181,7 +190,7 @@ class ScenarioCosts:
         )
 
     def _fetched(self, job: JobSpec) -> int:
-        """Return the bytes that each reduce of a synthetic job fetches."""
+        """Return the number of bytes that each reduce of a synthetic job fetches."""
         known = self._shuffled.get(job.job)
         if known is None:
             known = sum(cost.write_bytes for cost in job.map_costs) // job.reduces
@@ -195,7 +204,8 @@ class ScenarioCosts:
         work, rate = app_of(job).work_of(job.params, length, job.maps), self._core_speed
         output = law.map_output.of(work)
         buffer = buffer_bytes(job.params.get("sort_buffer", SORT_BUFFER_BYTES), job.map_demand.memory_bytes)
-        spills = 2 if job.reduces and output > buffer else 1  # spilled, then merged into the map's output
+        # Output beyond the buffer is written twice: as spills, and as the merged output.
+        spills = 2 if job.reduces and output > buffer else 1
         return TaskCost(
             cpu_s=(law.map_start_s + law.map_cpu_s * work) / rate,
             sort_cpu_s=law.map_sort_s * output / rate,
@@ -221,4 +231,4 @@ class ScenarioCosts:
 
 
 FREE = TaskCost()
-"""Of a synthetic job that says nothing about its tasks."""
+"""The cost of the tasks of a synthetic job that declares none."""

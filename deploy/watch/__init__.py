@@ -1,1 +1,1 @@
-"""The live page: a running run, in a browser on this host."""
+"""The live page: a run in progress, shown in a browser on this host."""

@@ -1,4 +1,4 @@
-"""Serves the live page on the loopback interface to clients that know its address, which holds a token."""
+"""The server of the live page on the loopback interface. The page's address contains a token."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from schedbed.tasks.errors import BadInput
 
 LOOK_ONLY = {"submits": False, "read_only": True}
 QUEUE_MOST = 64
-"""Events that wait for a page; one that is further behind gets a snapshot instead."""
-ALIVE_S = 15.0  # a comment line, so that a closed page is noticed
-LINGER_S = 10.0  # how long pages that are open have to fetch the report
+"""Most queued events of a page; a page that is further behind gets a snapshot instead."""
+ALIVE_S = 15.0  # Interval of comment lines, by which closed pages are noticed.
+LINGER_S = 10.0  # Longest wait for open pages to fetch the report.
 BODY_BYTES = 64 << 10
 FILES = {"watch.js": "text/javascript", "swimlane.js": "text/javascript", "watch.css": "text/css"}
 OWN = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -43,14 +43,16 @@ BUTTON_FAULTS = [
     for kind in KINDS.values()
     if kind.target == "nodes" and not kind.parameters and {kind.name: ""} in kind.spellings
 ]
-"""The faults that need a node and nothing else."""
+"""The kinds of faults that need only a node, and so can have a button."""
 
 Json = dict[str, Any]
 
 
 class Controls(Protocol):
-    """The operations behind the page's buttons, callable from any thread. Methods raise BadInput, RunFailed or
-    MasterGone."""
+    """The operations behind the page's buttons, callable from any thread.
+
+    All methods raise BadInput, RunFailed or MasterGone.
+    """
 
     def kill(self, job: str) -> None: ...
     def fault(self, fault: Any) -> Json: ...
@@ -58,9 +60,10 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """The queue of events for one open page. A page that is too slow loses them and gets a snapshot.
+    """The queue of events for one open page.
 
-    A page with `looks_only` shows no buttons.
+    If a page is too slow, its queued events are dropped and it gets a snapshot instead. A page with
+    `looks_only` shows no buttons.
     """
 
     def __init__(self, most: int = QUEUE_MOST, *, looks_only: bool = False) -> None:
@@ -71,7 +74,7 @@ class PageClient:
         self.wake = asyncio.Event()
 
     def put(self, event: bytes) -> None:
-        """Queue an event, or note that the page is behind; never block."""
+        """Queue an event. If the queue is full, drop all events and mark the page as behind. Never blocks."""
         if len(self._events) >= self._most:
             self._events.clear()
             self.is_behind = True
@@ -80,7 +83,7 @@ class PageClient:
         self.wake.set()
 
     def take(self) -> list[bytes]:
-        """Return the waiting events, and clear the queue."""
+        """Return the queued events, and clear the queue."""
         found = list(self._events)
         self._events.clear()
         self.wake.clear()
@@ -88,13 +91,16 @@ class PageClient:
 
 
 class LivePage:
-    """The link between the driver, which reports the run and never blocks, and the pages, which a thread serves."""
+    """The link between the driver and the open pages.
+
+    The driver reports the run and never blocks. A separate thread serves the pages.
+    """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
         self.read_only = read_only
         self.controls: Controls | None = None
         self._may_look: Callable[[bytes], bool] = lambda _: False
-        self.url = ""  # with the token, once it is served
+        self.url = ""  # With the token; "" until the page is served.
         self.report: Path | None = None
         self._feed = RunFeed(submits=submits, read_only=read_only)
         self._lock = threading.Lock()
@@ -102,36 +108,42 @@ class LivePage:
         self._clients: set[PageClient] = set()
         self._fetched = 0
 
-    # For the driver
+    # Called by the driver.
 
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
-        """Begin a run and send its event to pages; see `RunFeed.begin`."""
+        """Begin a run and send its first event to the pages (see `RunFeed.begin`)."""
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
 
     def show_to(self, may_look: Callable[[bytes], bool]) -> None:
-        """Show the page, without buttons, also to clients whose token `may_look` accepts: users of a cluster."""
+        """Open the page, without buttons, also to users of the cluster: clients whose token `may_look`
+        accepts.
+        """
         self._may_look = may_look
 
     def take_rows(self, table: str, rows: Any) -> None:
-        """Take new rows; see `RunFeed.take_rows`."""
+        """Add new rows of a table to the data for the pages (see `RunFeed.take_rows`)."""
         with self._lock:
             self._feed.take_rows(table, rows)
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Take a status and send its step to pages; see `RunFeed.take_status`."""
+        """Send the changes since the last status to the pages (see `RunFeed.take_status`)."""
         with self._lock:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run and send its results to pages; see `RunFeed.finish`. Controls are off until the next run
-        begins."""
+        """End the run and send its results to the pages (see `RunFeed.finish`).
+
+        The page's buttons have no effect until the next run begins.
+        """
         self.controls = None
         with self._lock:
             self._tell(self._feed.finish(state, note))
 
     def over(self, report: Path) -> None:
-        """Send open pages to the report, and give them some time to fetch it."""
+        """Redirect the open pages to the report, and wait up to LINGER_S seconds until all have fetched
+        it.
+        """
         self.report = report if report.is_file() else None
         with self._lock:
             waiting = len(self._clients)
@@ -141,10 +153,10 @@ class LivePage:
             time.sleep(0.1)
 
     def _tell(self, event: Json) -> None:
-        if self._clients and self._loop is not None:  # without open pages, no event is written
+        if self._clients and self._loop is not None:  # Events are encoded only for open pages.
             self._loop.call_soon_threadsafe(self._publish, event)
 
-    # For the server's thread
+    # Called in the server's thread.
 
     def _publish(self, event: Json) -> None:
         text = written(event["event"], event["data"])
@@ -152,7 +164,7 @@ class LivePage:
             client.put(text)
 
     def joined(self, client: PageClient) -> bytes:
-        """Add a page; return the snapshot that it begins with."""
+        """Add a page to the open ones. Return the snapshot event that the page begins with."""
         with self._lock:
             self._loop = asyncio.get_running_loop()
             self._clients.add(client)
@@ -163,28 +175,28 @@ class LivePage:
         return written("all", found)
 
     def may_look(self, token: bytes) -> bool:
-        """Return whether a token that is not the page's own opens the page."""
+        """Return whether a token other than the page's own may open the page."""
         return self._may_look(token)
 
     def left(self, client: PageClient) -> None:
-        """Forget a page."""
+        """Remove a page from the open ones."""
         self._clients.discard(client)
 
     def fetched(self) -> None:
-        """Note that a page has its report."""
+        """Count a page that has fetched the report."""
         self._fetched += 1
 
 
 def written(event: str, data: Json) -> bytes:
-    """Return a server-sent event; JSON has no line ends."""
+    """Return a server-sent event as bytes, with the data as JSON on one line."""
     return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 @contextmanager
 def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
-    """Serve the page within the block, if a port is given (0 for any); open pages get the report at its end.
+    """Serve the live page within the block if `port` is not None (0: any free port).
 
-    Raises RunFailed if the port is taken.
+    At the end, open pages get the report. Raises RunFailed if the port is in use.
     """
     if port is None:
         yield None
@@ -200,7 +212,7 @@ def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) 
 
 
 def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
-    """Return the page's server at that port, 0 for any, as a context."""
+    """Return a context manager that serves the page at the port, 0 for any free port."""
     refusal = Refusal("text/plain", b"no valid token")
     gate = HttpGate(token, refusal, parameter="token", others=watch.may_look)
     app = web.Application(
@@ -218,16 +230,16 @@ def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
 
 
 class _Guard:
-    """Checks every request that has the token: a loopback Host, and for changes the token in a header.
+    """Checks requests that have the token: Host must be loopback, and changes need the token in a header.
 
-    Answers errors in one line, and sets headers that forbid other sites to use the page.
+    Errors become one-line answers. All answers get headers that forbid other sites to use the page.
     """
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
 
     def middleware(self) -> Any:
-        """Return the checks as the application's second middleware."""
+        """Return the aiohttp middleware that makes these checks, to run after the token check."""
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -262,7 +274,7 @@ SAFE = {
 
 
 class _PageHandlers:
-    """The methods that answer the routes."""
+    """The request handlers of the page's routes."""
 
     def __init__(self, watch: LivePage, gate: HttpGate) -> None:
         self._watch, self._gate = watch, gate
@@ -329,7 +341,10 @@ class _PageHandlers:
         return web.json_response({"said": f"submitted {', '.join(jobs)}"})
 
     def _controls(self) -> Controls:
-        """Return the controls of the run. Raises HTTPForbidden for a read-only page, RunFailed between two runs."""
+        """Return the controls of the current run.
+
+        Raises HTTPForbidden for a read-only page, RunFailed between two runs.
+        """
         if self._watch.read_only:
             raise web.HTTPForbidden(reason="--read-only: this page changes nothing")
         controls = self._watch.controls

@@ -1,4 +1,4 @@
-"""Makes the live page's events from the rows and the status that the driver reads anyway. Pure."""
+"""Creates the events of the live page from the rows and the status that the driver reads anyway. No I/O."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ JOB_STATE, SUBMIT, FINISH = places_of("jobs", "state", "submit", "finish")
 
 
 class RunFeed:
-    """Takes the rows and the status of a command's runs, one after the other; for one thread at a time.
+    """Turns the rows and status of a command's runs, one run after another, into events for pages.
 
-    Each status makes a step: the changes since the last one. A page that joins later takes `snapshot` first, which is
-    bounded, and skips steps up to its `seq`.
+    Not thread-safe.
+
+    Each status yields a step event: the changes since the last status. A page that joins later first takes
+    `snapshot`, which has a bounded size, and skips steps up to the snapshot's `seq`.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -53,12 +55,17 @@ class RunFeed:
         self._new: dict[str, list[list[Any]]] = {"ended": [], "decisions": [], "faults": []}
 
     def begin(self, nodes: Iterable[NodeSpec], about: Mapping[str, Any]) -> Json:
-        """Begin a run on these nodes, and return its event; `about` names the run: policy, repeat, of_policies."""
+        """Begin a run on these nodes, and return its first event.
+
+        `about` describes the run: policy, repeat, of_policies.
+        """
         self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
         return self._told("all", self.snapshot())
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Take new rows of a table, with the columns of `history.COLUMNS`; the next step reports them."""
+        """Add new rows of a table, with the columns of `history.COLUMNS`. The next step event includes
+        them.
+        """
         if table == "attempts":
             for row in rows:
                 self._tally.count_attempt(row)
@@ -78,11 +85,11 @@ class RunFeed:
         kept.append(row)
         new = self._new[name]
         new.append(row)
-        if len(new) > 2 * ATTEMPTS_KEPT:  # no status comes while the JobTracker is away
+        if len(new) > 2 * ATTEMPTS_KEPT:  # No status takes the rows while the JobTracker is down.
             del new[:ATTEMPTS_KEPT]
 
     def take_status(self, status: Mapping[str, Any]) -> Json:
-        """Take the JobTracker's newest status, see `scheduler.core.status`; return the step."""
+        """Process the JobTracker's newest status (see `scheduler.core.status`), and return the step event."""
         self._now_s = float(status.get("now_s", self._now_s))
         assigned = {row[3]: row[0] for row in self._new["decisions"] if row[1] in LAUNCHED}
         running = {a: assigned.get(_task_of(a)) for node in status["nodes"] for a in node["running"]}
@@ -98,7 +105,7 @@ class RunFeed:
             "nodes": [row for node, row in nodes.items() if row != self._nodes.get(node)],
             **self._new,
         }
-        # Jobs that the core has forgotten go from the page, too, so that a cluster can be up for weeks.
+        # Jobs that the core has dropped are dropped here, too: a cluster may run for weeks.
         self._jobs, self._nodes = jobs, nodes
         self._new = {name: [] for name in self._new}
         return self._told("step", step)
@@ -107,18 +114,20 @@ class RunFeed:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
     def finish(self, state: str, note: str) -> Json:
-        """End the run, and return an event with its figures beside those of earlier runs."""
+        """End the run, and return an event with the metrics of this and all earlier runs."""
         about = {key: self._about.get(key) for key in ("policy", "repeat")}
         self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """End the command, and return the event that sends pages to its report."""
+        """End the command, and return the event that redirects pages to the report."""
         self._report = has_report
         return self._told("over", {"report": has_report})
 
     def snapshot(self) -> Json:
-        """Return all data that a page needs to show the current run; none of it changes later."""
+        """Return all data that a page needs to show the current run. Later events do not modify the
+        snapshot.
+        """
         return {
             "seq": self._seq,
             "page": self._page,
@@ -139,7 +148,7 @@ class RunFeed:
 
 
 class RunTally:
-    """Counts the rows of a run's jobs and attempts for its figures."""
+    """Counters over a run's ended jobs and attempts, from which its metrics are computed."""
 
     def __init__(self) -> None:
         self._states: dict[str, int] = {}
@@ -147,7 +156,7 @@ class RunTally:
         self._maps = self._local = self._attempts = 0
 
     def count_job(self, row: Sequence[Any]) -> None:
-        """Count a job that has ended."""
+        """Count an ended job, given its row of the table `jobs`."""
         state, submit_s, finish_s = str(row[JOB_STATE]), row[SUBMIT], row[FINISH]
         self._states[state] = self._states.get(state, 0) + 1
         self._first_s = submit_s if self._first_s is None else min(self._first_s, submit_s)
@@ -158,15 +167,18 @@ class RunTally:
                 self._finished += 1
 
     def count_attempt(self, row: Sequence[Any]) -> None:
-        """Count an attempt that has ended."""
+        """Count an ended attempt, given its row of the table `attempts`."""
         self._attempts += 1
         if row[KIND] == "map" and str(row[STATE]) == "succeeded":
             self._maps += 1
             self._local += row[WHERE] == "node"
 
     def figures(self) -> Json:
-        """Return makespan and mean completion time [s], the share of local maps, and counts; None for unknown
-        ones."""
+        """Return the metrics of the run, None where unknown.
+
+        These are makespan and mean completion time in seconds, the share of node-local maps, and counts of
+        attempts and of jobs by state.
+        """
         first_s = self._first_s
         return {
             "makespan_s": None if first_s is None or not self._last_s else self._last_s - first_s,

@@ -1,10 +1,11 @@
-"""The longest line for each first letter: mapper, combiner and reducer of a streaming job in one script."""
+"""A streaming job that finds the longest line for each first letter: mapper, combiner and reducer in one
+script."""
 
 import sys
 
 
 def mapper(lines):
-    """Print the first letter of each line, and the line's length."""
+    """Print the first letter and the length of each line that is not empty."""
     for line in lines:
         text = line.rstrip("\n")
         if text:
@@ -12,7 +13,7 @@ def mapper(lines):
 
 
 def reducer(lines):
-    """Print the greatest value of each key; its lines come together."""
+    """Print the greatest value of each key. The lines of a key must be adjacent."""
     last, longest = None, 0
     for line in lines:
         key, _, value = line.rstrip("\n").partition("\t")

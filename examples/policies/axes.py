@@ -1,4 +1,4 @@
-"""A policy of three axes: an order of one's own, with the delay scheduling and the slots that are shipped."""
+"""A policy made of three axes: a new order of jobs, and the shipped delay scheduling and slot admission."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,10 @@ class PoorestUser:
 
 
 class PoorestFirst(Composed):
-    """`wait_s`: for this long a job lets a node pass that has none of its data."""
+    """A policy with `PoorestUser` as its order.
+
+    `wait_s`: seconds that a job waits for a node with its data before it accepts a node farther away.
+    """
 
     def __init__(self, *, wait_s: float = 3.0) -> None:
         locality = shipped_axis("locality", "delay", node_wait_s=wait_s, rack_wait_s=wait_s)

@@ -1,13 +1,16 @@
-"""A random job each time, and a random task of that job: chance comes from the view, so that runs can be repeated."""
+"""A policy that picks a random job and a random task of that job.
+
+Random numbers come from the view, so that a run with the same seed gives the same result.
+"""
 
 from schedbed.policy import NodeView, Proposal, TaskKind, View
 
 
 class ByChance:
-    """The measure that any policy should beat."""
+    """A random choice of job and task: a baseline that any other policy should outperform."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return an unstarted task, drawn from a job that is drawn."""
+        """Return a random unstarted task of a random ready job; None if no job is ready."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

@@ -1,4 +1,4 @@
-"""Earliest deadline first: jobs without a deadline come last, by submission."""
+"""Earliest deadline first. Jobs without a deadline come last, in the order of submission."""
 
 from math import inf
 
@@ -6,13 +6,16 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 
 
 class EarliestDeadline:
-    """`local_first`: whether a map with its data on the node goes before other maps of the same job."""
+    """A policy that prefers the job with the earliest deadline.
+
+    `local_first`: prefer a map with its data on the node over other maps of the same job.
+    """
 
     def __init__(self, *, local_first: bool = True) -> None:
         self._local_first = local_first
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the most urgent job."""
+        """Return a task of the ready job with the earliest deadline; None if there is none."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

@@ -1,18 +1,23 @@
-"""First in, first out, with speculation of one's own: the slowest running task is started once more elsewhere."""
+"""First in, first out, with a custom speculation: the slowest running task gets a second attempt on
+another node."""
 
 from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, View
 
 
 class Slowest:
-    """Copies an attempt that has run `factor` times as long as the mean of its stage's ended attempts."""
+    """A speculation that copies attempts slower than `factor` times the mean duration in their stage.
+
+    The mean is over the successful attempts. At most `most` copies run at a time.
+    """
 
     def __init__(self, factor: float, most: int) -> None:
         self._factor, self._most = factor, most
-        self._ended: dict[tuple[str, TaskKind], tuple[int, float]] = {}  # number and seconds of successes
-        self._copies = 0  # that live
+        self._ended: dict[tuple[str, TaskKind], tuple[int, float]] = {}  # Number and seconds of successes.
+        self._copies = 0  # Running copies.
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Learn how long an attempt of the stage takes."""
+        """Add the duration of a successful attempt to the mean of its stage, and update the number of
+        running copies."""
         if attempt.speculative:
             self._copies -= 1
         if attempt.state == "succeeded" and attempt.started_s is not None:
@@ -21,15 +26,19 @@ class Slowest:
             self._ended[key] = count + 1, total_s + attempt.end_s - attempt.started_s
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the job."""
+        """Forget the durations of an ended job."""
         for kind in TaskKind:
             self._ended.pop((job.job, kind), None)
 
     def tick(self, view: View) -> None:
-        """Do nothing: copies are looked for when there is a free slot."""
+        """Do nothing, since copies are chosen only when a slot is free."""
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a second attempt at the task that is furthest behind, when that runs on another node."""
+        """Return a second attempt of the slowest task, compared with the mean; None if no task is slow
+        enough.
+
+        The second attempt never runs on the node of the first.
+        """
         if self._copies >= self._most:
             return None
         behind = [
@@ -53,13 +62,14 @@ class Slowest:
 
 
 class OwnLate:
-    """`factor` and `most` are those of `Slowest`."""
+    """First in, first out with the speculation `Slowest`, to which `factor` and `most` are passed."""
 
     def __init__(self, *, factor: float = 1.5, most: int = 2) -> None:
         self.speculation = Slowest(factor, most)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the first job that has one."""
+        """Return a task of the first job that has an unstarted one, a node-local map if possible; None if
+        there is none."""
         for job in view.jobs.values():
             task = job.any_reduce() if kind is TaskKind.REDUCE else job.local_map(node.node) or job.any_map()
             if task is not None:

@@ -1,35 +1,38 @@
-"""Shortest remaining processing time: the job with the least work left goes first."""
+"""Shortest remaining processing time: the job with the least remaining work goes first."""
 
 from schedbed.policy import JobView, NodeView, Proposal, TaskKind, View
 
-FETCH_BPS = 50e6  # bytes of input that are taken for a second of work where the costs of tasks are not known
+FETCH_BPS = 50e6  # Bytes of input that count as a second of work if costs are unknown.
 
 
 def remaining_s(view: View, job: JobView) -> float:
-    """Return the seconds of work that are left in a job, as far as the scenario's sizes tell."""
+    """Return the seconds of work left in a job, from its declared costs, or from its input size if costs
+    are unknown."""
     open_tasks = [task for task in (*job.maps.tasks, *job.reduces.tasks) if task.state != "done"]
-    if view.sizes == "hidden" or not job.spec.map_costs:  # applications have no declared costs
+    if view.sizes == "hidden" or not job.spec.map_costs:  # Jobs of applications declare no costs.
         return sum(task.split.length for task in open_tasks) / FETCH_BPS
     costs = {TaskKind.MAP: job.spec.map_costs, TaskKind.REDUCE: job.spec.reduce_costs}
     return sum(costs[task.kind][task.index].cpu_s for task in open_tasks)
 
 
 class ShortestRemaining:
-    """Asks again whenever a job changes, and keeps the answer until then."""
+    """A policy that prefers the job with the least remaining work, which is computed whenever the job
+    changes."""
 
     def __init__(self) -> None:
         self._left_s: dict[str, float] = {}
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """A task of the job has started or ended."""
+        """Compute the remaining work of the job again, after one of its tasks started or ended."""
         self._left_s[job.job] = remaining_s(view, job)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the job."""
+        """Forget the remaining work of an ended job."""
         self._left_s.pop(job.job, None)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return the nearest task of the job with the least left."""
+        """Return a task of the ready job with the least remaining work, a node-local map if possible; None
+        if none is ready."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

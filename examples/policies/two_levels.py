@@ -1,4 +1,5 @@
-"""Two levels: one queue has slots reserved, and takes them back from other queues when it waits too long."""
+"""Two levels of queues: one queue has reserved slots, and kills tasks of other queues if it waits for them
+too long."""
 
 from collections.abc import Mapping
 
@@ -6,39 +7,42 @@ from schedbed.policy import AttemptView, JobView, Kill, NodeView, Proposal, Task
 
 
 class TwoLevels:
-    """Jobs of `queue` go first and may always have `reserved` of the slots; the others get what is left.
+    """A policy in which jobs of `queue` go first and are guaranteed the share `reserved` (0 to 1) of the
+    slots.
 
-    After `grace_s` of waiting below the reservation, the youngest tasks of other queues are killed.
+    Other queues get the slots that remain. If the queue waits `grace_s` seconds for its share, the youngest
+    tasks of other queues are killed.
     """
 
     def __init__(self, *, queue: str = "urgent", reserved: float = 0.5, grace_s: float = 10.0) -> None:
         self._queue, self._reserved, self._grace_s = queue, reserved, grace_s
-        self._waits_since_s: dict[TaskKind, float] = {}  # below the reservation, by kind of task
+        self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
-        """Return what the JobTracker's snapshot is to hold."""
+        """Return the state for the JobTracker's snapshot: since when the queue has waited, by kind of
+        task."""
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
-        """Go on from what `state` has returned."""
+        """Set the state that `state` returned before the JobTracker restarted."""
         self._waits_since_s = state
 
     def report(self) -> Mapping[str, object]:
-        """Return what summary.json shows of this policy."""
+        """Return the policy's entries for summary.json."""
         return {"queue": self._queue, "reserved": self._reserved}
 
     def _first(self, view: View) -> list[JobView]:
         return [job for job in view.jobs.values() if job.queue == self._queue]
 
     def _missing(self, view: View, kind: TaskKind) -> int:
-        """Return how many more slots the queue may have and could use now."""
+        """Return the number of further slots that the queue is entitled to and could use now."""
         stages = [job.stage(kind) for job in self._first(view)]
         wanted = sum(stage.unstarted for stage in stages if stage.ready)
         held = sum(stage.running for stage in stages)
         return min(wanted, int(self._reserved * view.slots(kind)) - held)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the first level, else one of the second that leaves the reservation alone."""
+        """Return a task of a job in the queue, else a task of any other job; None if no job has one."""
         levels = (self._first(view), [job for job in view.jobs.values() if job.queue != self._queue])
         for level, jobs in enumerate(levels, 1):
             for job in sorted(jobs, key=lambda job: (job.priority, job.serial)):
@@ -52,7 +56,8 @@ class TwoLevels:
         return None
 
     def tick(self, view: View) -> None:
-        """Note since when the queue has waited."""
+        """Record, for each kind of task, since when the queue has waited for its share; remove the record
+        if it has enough."""
         for kind in TaskKind:
             if self._missing(view, kind) > 0:
                 self._waits_since_s.setdefault(kind, view.now_s)
@@ -60,7 +65,8 @@ class TwoLevels:
                 self._waits_since_s.pop(kind, None)
 
     def preempt(self, view: View) -> list[Kill]:
-        """Return the youngest attempts of others, as many as the queue misses."""
+        """Return orders to kill the youngest attempts of other queues, one for each slot that the queue
+        misses."""
         kills: list[Kill] = []
         for kind, since_s in self._waits_since_s.items():
             if view.now_s - since_s < self._grace_s:

@@ -1,4 +1,4 @@
-"""What a word is; `word_pairs.py` imports this file, so it travels with it."""
+"""The definition of a word. `word_pairs.py` imports the file, so schedbed sends both files to the nodes."""
 
 
 def words_of(line):

@@ -1,9 +1,9 @@
-"""FGCS, the Finer Grained CPU Scheduler: a task asks for the share of a core that earlier tasks of its job name used
-(liu2015).
+"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand learned fractions of a core.
 
-The first job of a workload is its sample: its tasks ask for a whole core. When the sample has succeeded, the mean
-demand of its maps and of its reduces is what later jobs of that name ask for, until the log is cleared. The demand of
-a job is fixed when the job is submitted (section 2.2.1). Memory and stalled maps are handled as under containers.
+The first job of a workload (jobs of the same name) is the sample: each of its tasks demands a whole core.
+When the sample has succeeded, later jobs of the workload demand the mean CPU use of the sample's maps and of
+its reduces, until the log of demands is cleared. The demand of a job is fixed when the job is submitted
+(section 2.2.1). Memory and stalled maps are handled by `Containers`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 DEMAND, IO_RATES = "demand", "io_rates"
-"""Kinds of profiles: demands by workload; measured {disk_bps, hdfs_bps} by the declared rate of the disk."""
+"""Kinds of profiles: demands by workload; measured {disk_bps, hdfs_bps} by declared disk rate."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """A job whose tasks are analyzed while the job runs."""
+    """The mean CPU demands of a sample job's maps and reduces, updated while the job runs."""
 
     maps: DemandMean = field(default_factory=DemandMean)
     reduces: DemandMean = field(default_factory=DemandMean)
@@ -46,15 +46,16 @@ class Sample:
 
 
 class Fgcs(Containers):
-    """Admission axis.
+    """Admission axis: declared memory, and the share of a core that earlier tasks of the same workload used.
 
-    `disk_bps`, `hdfs_bps`: full speed of the local disk and of the block store, bytes/s; by default as measured
-    (`profiles`), else the declared disk rate of the node. `shortest_s`: tasks below this are not judged by.
+    `disk_bps`, `hdfs_bps`: full speed of the local disk and of the block store, bytes/s; the default is the
+    measured speed (in `profiles`), else the declared disk rate of the node. `shortest_s`: if the sample's
+    tasks run for less than this number of seconds on average, later tasks also demand a whole core.
     `profiles`: values of the profile store by kind and name.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     rests = Containers.rests
 
     def __init__(
@@ -80,7 +81,7 @@ class Fgcs(Containers):
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: take the job's demand from the log, or make the job a sample."""
+        """Implement `Hooks.submitted`: read the job's demand from the log, or make the job a sample."""
         known = self._log.get(workload_of(job.spec))
         if known is None or not _is_of(known, view):
             self._samples[job.job] = Sample()
@@ -88,22 +89,24 @@ class Fgcs(Containers):
             self._demands[job.job] = known
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: keep the ready jobs sorted by demand."""
+        """Implement `Hooks.changed`: keep the ready jobs sorted by demand."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, (self.asks(job, kind), job.serial))
         else:
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`: return whether the ready job with the least demand fits, so that a full node is not
-        offered to every job."""
+        """Implement `Admission.room`: return whether the ready job with the least CPU demand fits.
+
+        With this check, a full node is not offered to every job.
+        """
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
             return False
         return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: analyze a task of a sample that succeeded."""
+        """Implement `Hooks.ended`: add a succeeded task of a sample to the mean CPU demand."""
         sample = self._samples.get(attempt.task.job.job)
         if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
             return
@@ -115,16 +118,21 @@ class Fgcs(Containers):
         sample.hardware = sample.hardware or hardware_of(spec)
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
-        """Return the full speeds of the local disk and of the block store, bytes/s: as given, else as measured, else
-        as declared."""
+        """Return the full speeds of the local disk and of the block store of a node, bytes/s.
+
+        Speeds are the constructor's arguments, else measured speeds, else the declared disk rate.
+        """
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: log a sample that succeeded, unless another sample of that name was logged before."""
+        """Implement `Hooks.finished`: add the demand to the log if the job is a sample that succeeded.
+
+        Only the first sample of a workload in this run is added.
+        """
         if self._demands.pop(job.job, None) is not None:
-            self.rest_turn += 1  # an attempt that is still being killed asks for a whole core from now on
+            self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
         sample = self._samples.pop(job.job, None)
         workload = workload_of(job.spec)
         if sample is None or job.state != "succeeded" or workload in self._learnt:
@@ -138,22 +146,22 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """Return the demands found in this run, for the profile store that later runs read."""
+        """Return the demands measured in this run, to be saved in the profile store for later runs."""
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Implement `Containers`: return the learned demand, multiplied by the number of vcores."""
+        """Implement `Containers.asks`: return the learned demand, in percent of a core, times the vcores."""
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Implement `Containers`."""
+        """Implement `Containers.free_cpu`: subtract the learned demands of the node's attempts."""
         used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
         return CORE * (node.spec.cores - self.reserved_cores) - used
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the text added to a launch's reason: the task's demand and the node's free CPU."""
+        """Return the text added to the reason of a launch: the task's CPU demand and the node's free CPU."""
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
 
     def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
@@ -161,17 +169,17 @@ class Fgcs(Containers):
 
 
 def hardware_of(spec: NodeSpec) -> Hardware:
-    """Return the hardware of a node, as far as demands depend on it."""
+    """Return the hardware properties of a node that affect CPU demands: core speed and disk rate."""
     return Hardware(spec.core_speed, spec.disk_bps)
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """Return the name under which the profile store keeps the measured rates of a node's disk."""
+    """Return the name of the profile with the measured rates of the node's type of disk."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 
 def _is_of(demands: Demands, view: View) -> bool:
-    """Return whether the demands were found on hardware that the cluster has."""
+    """Return whether the demands were measured on hardware that a node of the cluster has."""
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
 

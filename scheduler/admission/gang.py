@@ -1,7 +1,7 @@
-"""Gang start: a job's maps begin only when there is a free map slot for each, and keep these until all have ended.
+"""Gang start: a job's maps start only when each has a free map slot, and keep the slots until all have ended.
 
-Under `order=fifo` a later job that fits passes one that does not fit yet, without a reservation; the policy `easy` is
-FIFO with reservations. Reduces take any free slot.
+With `order=fifo`, a later job that fits overtakes an earlier job that does not fit yet; no slots are reserved
+for the earlier job. The policy `easy` is FIFO with reservations. Reduces use any free slot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAP = TaskKind.MAP
 
 
 class Gang:
-    """Admission axis: typed slots, all maps of a job together. A job that has been admitted keeps its slots."""
+    """Admission axis: typed slots, with all maps of a job started together. A started job keeps its slots."""
 
     limits = Limits(slots=True)
 
@@ -25,24 +25,27 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: keep the view, in which `refuses` counts free slots."""
+        """Implement `Hooks.submitted`: store the view, in which `refuses` counts free slots."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: release the slots of a gang whose maps have all ended."""
         if kind is MAP:
             self._gangs.changed(job)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: release the job's slots."""
         self._gangs.finished(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`."""
+        """Implement `Admission.room`: return whether the node has a free slot of the kind."""
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission`."""
+        """Implement `Admission.refuses`: refuse maps of a job that needs more slots at once than are free.
+
+        A job with enough free slots starts as a gang, and its later maps are accepted.
+        """
         if kind is not MAP or self._view is None or job.job in self._gangs.started:
             return None
         size, free = gang_size(self._view, job), self._gangs.free(self._view)

@@ -1,7 +1,7 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes whose CPU will be busy, IO-heavy tasks avoid busy disks.
+"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes with a busy CPU, IO-heavy tasks busy disks.
 
-A job's tag comes from its first finished maps, a node's tag from a regression on its heartbeats. All other limits of
-the node are left to another admission: slots, or containers as in the paper's YARN.
+A job's tag is computed from its first finished maps. A node's tag is a prediction by regression on its
+heartbeats. Another admission enforces the node's other limits: slots, or containers as in the paper's YARN.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class LoadTags:
     """Admission axis. All shares are from 0 to 1.
 
-    `sample_maps`: number of maps by which a job is tagged. `cpu_share`: share of a core above which a job is
-    CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are 0.05 of
-    a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above which the node is tagged busy. `window`:
-    number of heartbeats from which a node's load is predicted. `room`: the other admission, slots or containers.
-    `host_disk`: count a node as being as busy as its host's disk while the node uses that disk, as `iostat` shows the
-    disk of a virtual machine. Without it only the node's own bytes count, which are a quarter of the disk's rate
-    where four nodes write.
+    `sample_maps`: number of finished maps from which a job's tag is computed. `cpu_share`: share of a core
+    above which a job is CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy
+    (the paper's 5 MB/s are 0.05 of a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above
+    which the node is tagged busy. `window`: number of heartbeats from which a node's load is predicted.
+    `room`: the admission for all other limits, slots or containers. `host_disk`: while a node uses a disk
+    that it shares with other nodes of its host, use the disk's total load as the node's load, as `iostat`
+    shows for the disk of a virtual machine. Without `host_disk`, only the node's own bytes count; with four
+    writing nodes these are a quarter of the disk's rate.
     """
 
     def __init__(
@@ -49,20 +50,19 @@ class LoadTags:
         self._errors = {"cpu": Errors(), "io": Errors()}
         self._loads: dict[NodeId, tuple[Predictor, Predictor]] = {}
         self._samples: dict[str, TaskSample] = {}
-        self._tags: dict[str, int] = {}  # by job, of those that have been judged
-        self.skipped: JobView | None = (
-            None  # the first job that only its tag has kept out of the current offer
-        )
-        self.lenient = False  # tags exclude no job
+        self._tags: dict[str, int] = {}  # By job, for jobs whose sample is complete.
+        # The first job that was refused only because of its tag in the current offer.
+        self.skipped: JobView | None = None
+        self.lenient = False  # If true, tags refuse no job.
 
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return the tag of the job's tasks: none, CPU-heavy or IO-heavy."""
+        """Return the job's tag: bits for CPU-heavy and IO-heavy; UNKNOWN before enough maps have ended."""
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """Return the tag of the node: the resource that will be busy, if any."""
+        """Return the tag of the node as bits for the resources predicted to be busy: CPU, IO; 0 for none."""
         load = self._loads.get(node.node)
         if load is None:
             return 0
@@ -70,7 +70,7 @@ class LoadTags:
         return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks`: add the heartbeat to the history of the node's load."""
+        """Implement `Hooks.beat`: add the node's CPU and disk use to the history of its load."""
         load = self._loads.get(node.node)
         if load is None:
             errors = self._errors
@@ -89,7 +89,7 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: use one of the first maps of a job to tag the job."""
+        """Implement `Hooks.ended`: add a succeeded map to its job's sample. A full sample gives the tag."""
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -108,7 +108,7 @@ class LoadTags:
             self._tags[name] = sample.tag(self._cpu_share, self._io_share)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job's tag and sample."""
         self._samples.pop(job.job, None)
         self._tags.pop(job.job, None)
         if self.skipped is job:
@@ -117,11 +117,15 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`."""
+        """Implement `Admission.room`: return the answer of the other admission."""
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission`."""
+        """Implement `Admission.refuses`: refuse a job if the other admission does or if the tags conflict.
+
+        A job's tag conflicts with a node's tag if the same resource is in both tags. With `lenient`, tags are
+        ignored.
+        """
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
             return refusal
@@ -136,13 +140,13 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks`."""
+        """Implement `Hooks.preempt`: return the kills of the other admission, if it is `Containers`."""
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the tags of job and node, to be added to the reason of a launch."""
+        """Return the text added to the reason of a launch: the tags of the job and of the node."""
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Implement `Hooks`: return the errors of the predicted node loads (Table 3)."""
+        """Return the errors of the predicted node loads (Table 3) for the run's report."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

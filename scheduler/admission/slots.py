@@ -1,5 +1,7 @@
-"""Typed slots, as in Hadoop MRv1: a map needs a map slot, a reduce a reduce slot, regardless of declared
-resources."""
+"""Typed slots, as in Hadoop MRv1: a map needs a free map slot, a reduce needs a free reduce slot.
+
+Declared memory and vcores are ignored.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ class Slots:
 
     limits = Limits(slots=True)
     takes_any = True
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "slots"
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`."""
+        """Implement `Admission.room`: return whether the node has a free slot of the kind."""
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission`: never refuse, because a free slot takes any task."""
+        """Implement `Admission.refuses`: return None, because a free slot can hold any task of its kind."""
         return None
 
 

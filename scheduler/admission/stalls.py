@@ -1,7 +1,7 @@
-"""Stops reduces that hold the room that their own job's maps need.
+"""Preemption of reduces that occupy the room needed by their own job's maps.
 
-Reduces that wait for maps could hold all the room that those maps need, for example after a node is lost. A job whose
-maps find no room therefore gives up its youngest reduce, as YARN's RMContainerAllocator does.
+Reduces wait for map outputs, so they can occupy all the room that the maps need, for example after a node is
+lost. A job whose maps find no room therefore loses its youngest reduce, as in YARN's RMContainerAllocator.
 """
 
 from __future__ import annotations
@@ -17,24 +17,28 @@ TakesMap = Callable[[NodeView, JobView], bool]
 
 
 PATIENCE = 3
-"""Timeouts after which a reduce goes for maps that do not start although there is room: the order keeps them back."""
+"""The number of timeouts after which a reduce is stopped for maps that do not start despite room."""
 
 
 class Stalls:
-    """Waiting times of maps that wait while reduces of the same job run.
+    """The waiting times of jobs whose maps wait while only reduces of the job run.
 
-    After `timeout_s` seconds without room for the maps, one reduce is stopped. After `patience` timeouts one is
-    stopped even if there is room; None for never.
+    After `timeout_s` seconds without room for the maps, one reduce of the job is stopped. After `patience`
+    timeouts, one reduce is stopped even if there is room for maps. If `patience` is None, the second rule is
+    off.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:
         self.timeout_s = timeout_s
         self.patience_s = math.inf if patience is None else patience * timeout_s
-        self._waits_s: dict[str, float] = {}  # since when, by job
-        self._stalls_s: dict[str, float] = {}
+        self._waits_s: dict[str, float] = {}  # Time at which the wait began, by job.
+        self._stalls_s: dict[str, float] = {}  # Time since which no node has room for a map, by job.
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """Return the reduces to stop now. `takes_map(job)` returns whether any node has room for a map of the job."""
+        """Return kills of the reduces to stop now, at most one per job.
+
+        `takes_map(node, job)` returns whether the node has room for a map of the job.
+        """
         kills: list[Kill] = []
         now_s, waits_s, stalls_s = view.now_s, self._waits_s, self._stalls_s
         self._waits_s, self._stalls_s = {}, {}
@@ -58,7 +62,7 @@ class Stalls:
 
 
 def _waits(job: JobView) -> bool:
-    """Return whether the job has unstarted maps while only its reduces run."""
+    """Return whether the job has unstarted maps, no running maps, and running reduces."""
     maps = job.maps
     return maps.unstarted > 0 and not maps.running and job.reduces.running > 0
 

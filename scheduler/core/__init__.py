@@ -1,1 +1,1 @@
-"""The scheduler as a pure state machine: `core.Core` and its books."""
+"""The scheduler as a pure state machine: `core.Core`, and its state in `ledger.Ledger`."""

@@ -1,4 +1,4 @@
-"""Checks of the invariants of the core's books. The checks change nothing."""
+"""Consistency checks of the core's state. The checks change nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from schedbed.tasks.specs import TaskKind
 
 
 def check_books(ledger: Ledger) -> None:
-    """Raise AssertionError if the books are inconsistent: held + free = capacity, counters, indices, states."""
+    """Raise AssertionError if the core's state is inconsistent.
+
+    Checked are the resources of nodes (held + free = capacity), counters, indices, and states.
+    """
     for node in ledger.nodes.values():
         _check_node(ledger, node)
     for job in ledger.jobs.values():
@@ -71,7 +74,7 @@ def _check_stage(stage: Stage) -> None:
 
 
 def _check_parts(stage: Stage) -> None:
-    """Assert that each split of the job belongs to one task, or to two tasks that are its parts."""
+    """Assert that each split of the job belongs to one whole task or to two tasks that are its parts."""
     splits, tasks = stage.job.spec.splits, stage.tasks
     rests: dict[int, Task] = {}
     for task in tasks[len(splits) :]:
@@ -91,7 +94,7 @@ def _check_parts(stage: Stage) -> None:
 def _check_task(task: Task) -> None:
     state = task.state
     if state is TaskState.DONE and task.winner is not None and not task.attempts:
-        return  # most tasks of a job: all that follows holds
+        return  # Most tasks of a job: the assertions below hold.
     won = state in (TaskState.DONE, TaskState.COMMITTING)
     assert won == (task.winner is not None), task.task
     assert all(attempt.task is task for attempt in task.attempts), task.task

@@ -1,5 +1,4 @@
-"""The nodes that one job avoids, with the reason: a full disk, too many failures, or a failed task that waits to run
-again."""
+"""The nodes that one job avoids, because of a full disk, many failures, or a failed task."""
 
 from __future__ import annotations
 
@@ -7,10 +6,11 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Avoidance:
-    """The nodes that one job avoids. `excluded` holds each node that is avoided for at least one kind of task.
+    """The nodes that one job avoids, with the reasons.
 
-    Reasons, strongest first: the node's disk is full and an attempt failed for that reason; `often` attempts of the
-    job failed there; a task of the kind in question failed there and waits to run again.
+    Reasons to avoid a node, strongest first: the node's disk is full and an attempt failed for that reason;
+    at least `often` attempts of the job failed on the node; a task of the kind in question failed on the node
+    and waits to run again. `excluded` holds the nodes that are avoided for at least one kind of task.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -23,7 +23,7 @@ class Avoidance:
         self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
 
     def strength(self, node: NodeId, kind: TaskKind) -> int:
-        """Return the strength of the reason to avoid the node for tasks of that kind, from 0 (none) to 3."""
+        """Return the strength of the reason to avoid the node for tasks of the kind, from 0 (none) to 3."""
         if node not in self.excluded:
             return 0
         if node in self._full:
@@ -33,31 +33,31 @@ class Avoidance:
         return int((node, kind) in self._waiting)
 
     def failed(self, node: NodeId, *, disk_full: bool) -> None:
-        """Count a failure there; `disk_full` when the node's full disk is the cause."""
+        """Count a failure on the node; `disk_full` is true if the node's full disk caused the failure."""
         self._failures[node] = self._failures.get(node, 0) + 1
         if disk_full:
             self._full[node] = None
         self._settle(node)
 
     def freed(self, node: NodeId) -> None:
-        """Forget that the node's disk was full."""
+        """Remove the reason that the node's disk was full."""
         self._full.pop(node, None)
         self._settle(node)
 
     def waits(self, node: NodeId, kind: TaskKind) -> None:
-        """Note that a task of that kind failed on the node and waits to run again."""
+        """Count a task of the kind that failed on the node and waits to run again."""
         self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
         self._settle(node)
 
     def started(self, node: NodeId, kind: TaskKind) -> None:
-        """Note that a task of that kind that had failed on the node has started again."""
+        """Count down the waiting tasks of the kind: a task that had failed on the node has started again."""
         self._waiting[node, kind] -= 1
         if not self._waiting[node, kind]:
             del self._waiting[node, kind]
         self._settle(node)
 
     def _settle(self, node: NodeId) -> None:
-        """Add the node to `excluded` or remove it, according to the reasons that are left."""
+        """Add the node to `excluded` or remove it, according to the remaining reasons."""
         self.excluded[node] = None
         if not any(self.strength(node, kind) for kind in TaskKind):
             del self.excluded[node]

@@ -1,4 +1,4 @@
-"""The base of the core's books: their attributes, the view for policies, and the steps that all other modules use."""
+"""The base class of the core's state: attributes, queries for policies, and common state changes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ STATE = (
     "effects",
     "recent",
 )
-"""The attributes that events change: what a snapshot holds."""
+"""The attributes that events can change, which are the content of a snapshot."""
 
 
 class Books:
-    """All state of the core. Implements the `View` that policies read."""
+    """The state of the core: nodes, jobs, counters and pending effects. Implements `View` for policies."""
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
@@ -74,50 +74,53 @@ class Books:
         self.launches = 0
         self.submissions = 0
         self.live_attempts = 0
-        self._possible: policies.Proposal | None = None  # was checked, and nothing has changed since
+        self._possible: policies.Proposal | None = None  # Checked; no event followed.
         self.nodes: dict[NodeId, Node] = {}
         self.jobs: dict[str, Job] = {}
-        self.avoiding: dict[Job, None] = {}  # jobs that avoid a node
-        self.ended: dict[str, Job] = {}  # the most recent ones, for the live display
-        self.used_ids: set[str] = set()  # of all jobs that ever were
-        self.moved: dict[str, tuple[NodeId, ...]] = {}  # new replica nodes of blocks with changed replicas
-        self.committing: dict[str, Task] = {}  # by the attempt that commits its output
+        self.avoiding: dict[Job, None] = {}  # Jobs that avoid a node.
+        self.ended: dict[str, Job] = {}  # Recently ended jobs, for the live display.
+        self.used_ids: set[str] = set()  # Ids of all jobs ever submitted.
+        self.moved: dict[str, tuple[NodeId, ...]] = {}  # Nodes by block, if replicas moved.
+        self.committing: dict[str, Task] = {}  # By the committing attempt.
         self.rack_by_node: dict[NodeId, str] = {}
         self.users: dict[tuple[str, TaskKind], Tally] = {}
         self.queues: dict[tuple[str, TaskKind], Tally] = {}
         self.map_slots = 0
         self.reduce_slots = 0
-        self.ready_maps = 0  # jobs with a map that could start
+        self.ready_maps = 0  # Number of jobs with a map that could start.
         self.ready_reduces = 0
         self.effects: list[Effect] = []
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
     def state(self) -> dict[str, Any]:
-        """Return the attributes that events change, for a snapshot. Nothing is copied."""
+        """Return the attributes that events can change, for a snapshot. Nothing is copied."""
         held = vars(self)
         return {name: held[name] for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the attributes that `state` returned before the JobTracker restarted."""
+        """Set the attributes that the method `state` returned before the JobTracker restarted."""
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return one function that calls the hook of the policy and of the speculation, or None if neither has the
-        hook."""
+        """Return one function that calls the policy's and the speculation's hook; None if neither exists."""
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return policies.together(hooks, answers=False) if hooks else None
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View`."""
+        """Implement `View.slots`: return the total number of slots of the kind on all live nodes."""
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def is_ready(self, kind: TaskKind) -> bool:
-        """Return whether any job has a task of that kind that may start."""
+        """Return whether any job has a task of the kind that may start."""
         return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `View`."""
+        """Implement `View.avoids`: return whether the job has a reason to avoid the node.
+
+        The reason counts only if another live node, with a weaker reason or none, could run a task of the
+        kind.
+        """
         if node.node not in job.excluded:
             return False
         assert isinstance(job, Job)
@@ -129,18 +132,18 @@ class Books:
         )
 
     def _avoids_now(self, job: Job) -> None:
-        """Update `avoiding` after a change of the nodes that the job avoids."""
+        """Add the job to `avoiding` or remove it, after a change of the nodes that the job avoids."""
         if job.excluded and job.active:
             self.avoiding[job] = None
         else:
             self.avoiding.pop(job, None)
 
     def fits(self, node: NodeView, stage: StageView) -> bool:
-        """Implement `View`."""
+        """Implement `View.fits`: return whether the node has room for another task of the stage."""
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return which resource of the node is too small for another task of the stage; None if a task fits."""
+        """Return which resource the node lacks for another task of the stage; None if a task fits."""
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -160,7 +163,7 @@ class Books:
         )
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Implement `View`."""
+        """Implement `View.skip`: record that the job was offered the node and declined."""
         if not self.records_skips:
             return
         label = "map" if kind is MAP else "reduce"
@@ -168,7 +171,7 @@ class Books:
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
-        """Record that an answer of the policy cannot be carried out."""
+        """Record that an answer of the policy cannot be carried out, with the reason."""
         job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
         row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
         self._sink.decision(row)
@@ -193,20 +196,21 @@ class Books:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Report all pending changes of stages to the policy. Several changes of one stage are reported by one
-        call."""
+        """Report all pending changes of stages to the policy: one call of the hook `changed` per stage."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Set `observer`, which is called with the node of each attempt that is ordered to stop, also if it was
-        ordered before."""
+        """Set a function to call with the node of each attempt that is ordered to stop.
+
+        The function is also called when an attempt is ordered to stop again.
+        """
         self._on_kill = observer
 
     def kill(self, attempt: Attempt, reason: str) -> None:
-        """Order the node to stop the attempt. The attempt holds its slot until the node reports its end."""
+        """Order the node to stop the attempt. The attempt keeps its slot until the node reports its end."""
         if self._on_kill is not None:
             self._on_kill(attempt.node.node)
         if attempt.state is KILLING:
@@ -220,13 +224,13 @@ class Books:
         self._changed(stage)
 
     def _release(self, attempt: Attempt, state: AttemptState) -> None:
-        """Free the resources of the attempt and set its new state."""
+        """Release the resources of a live attempt and set its new state."""
         task, node = attempt.task, attempt.node
         stage = task.stage
         job = stage.job
         if attempt.state is KILLING:
             count_killing(stage, -1)
-        attempt.state = state  # what a node holds is live, and from there each of these may follow
+        attempt.state = state  # The attempt is live, and each final state may follow a live state.
         if len(task.attempts) == 1:
             task.attempts = ()
         else:
@@ -279,7 +283,7 @@ class Books:
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Add to the counts of running attempts and unstarted tasks of a stage, its user and its queue."""
+    """Add to the numbers of running attempts and unstarted tasks of a stage, its user and its queue."""
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue
@@ -290,7 +294,7 @@ def count(stage: Stage, running: int, unstarted: int) -> None:
 
 
 def count_killing(stage: Stage, change: int) -> None:
-    """Add to the counts of attempts ordered to stop of a stage, its user and its queue."""
+    """Add to the number of attempts being killed of a stage, its user and its queue."""
     stage.killing += change
     stage.user.killing += change
     stage.queue.killing += change

@@ -1,7 +1,8 @@
-"""The scheduler as a state machine without I/O. Events with their time go in; replies, rows and effects come out.
+"""The scheduler as a state machine without I/O: from events with a time to replies, rows and effects.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat gets the same reply, an unknown incarnation
-is told to register again, and what a reply launches is held from then on. The books are in `scheduler.core.ledger`.
+Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat receives the same reply, a node
+with an unknown incarnation is ordered to register again, and attempts in a reply occupy their slots from then
+on. The state is in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "Nod
 
 
 class Core:
-    """The decisions of one JobTracker. All times are seconds since the run's start and never decrease."""
+    """The scheduler of one JobTracker. Each event has a time `now_s`, in seconds since the run's start.
+
+    Times never decrease from one event to the next.
+    """
 
     def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
         self.config = config
@@ -43,7 +47,7 @@ class Core:
         self._heartbeat_s = config.heartbeat_s
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
-        self._heard_s = 0.0  # no living node was last heard before that
+        self._heard_s = 0.0  # No live node's last heartbeat was earlier.
         self._on_beat = getattr(policy, "beat", None)
         self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
@@ -52,7 +56,7 @@ class Core:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the books, to be read by drivers and checks."""
+        """Return the ledger (the core's state), to be read by drivers and checks."""
         return self._ledger
 
     # Nodes
@@ -60,7 +64,8 @@ class Core:
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
         """Register a new or restarted node.
 
-        A higher incarnation loses all attempts and outputs of the old one; a lower incarnation is ignored.
+        With a higher incarnation than before, all attempts and map outputs of the old incarnation are lost. A
+        lower incarnation is ignored.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -74,7 +79,10 @@ class Core:
         ledger.add_node(node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Mark the node as lost, with its attempts and map outputs. Does nothing if the node is already lost."""
+        """Mark the node as lost, with its attempts and map outputs.
+
+        A node that is already lost is ignored.
+        """
         self._ledger.now_s = now_s
         known = self._ledger.nodes.get(node)
         if known is not None and known.alive:
@@ -85,15 +93,20 @@ class Core:
         self._ledger.effects.append(NodeLost(node.node))
 
     def recovered(self, now_s: float) -> None:
-        """Count every live tracker as heard now, because no heartbeat could arrive while the JobTracker was down."""
+        """Set the time of the last heartbeat of every live tracker to now, after a restart of the JobTracker.
+
+        No heartbeat could arrive while the JobTracker was down.
+        """
         self._ledger.now_s = now_s
         for node in self._ledger.nodes.values():
             if node.alive:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark silent trackers as lost and ask the policy for attempts to preempt. Called about once a heartbeat
-        interval."""
+        """Mark silent trackers as lost, and carry out the policy's preemptions.
+
+        Called about once per heartbeat interval.
+        """
         ledger = self._ledger
         ledger.now_s = now_s
         self._expire(now_s - self._silence_s)
@@ -108,8 +121,10 @@ class Core:
                 ledger.preempt(proposal)
 
     def _expire(self, latest_s: float) -> None:
-        """Mark trackers as lost that were last heard before `latest_s`. All trackers are searched only if one can be
-        found."""
+        """Mark live trackers as lost whose last heartbeat was before `latest_s`.
+
+        Trackers are searched only if the oldest known heartbeat time is before `latest_s`.
+        """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
                 if node.heard_s < latest_s and node.alive:
@@ -118,33 +133,36 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Note that a block's replicas are now on those nodes. Unstarted maps that read the block prefer them."""
+        """Record that the block's replicas are now on the given nodes. Unstarted maps prefer these nodes."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
     # Jobs
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job; ordering and tables use its `submit_s`. Raises ValueError if the id was used before."""
+        """Submit a job.
+
+        Orders and tables use the job's `submit_s`. Raises ValueError if the job id is not new.
+        """
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """End the job and stop its attempts. Does nothing if the job has ended or is unknown."""
+        """End the job as killed and stop its attempts. Ended and unknown jobs are ignored."""
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
             self._ledger.end_job(known, JobState.KILLED, reason)
 
     def committed(self, now_s: float, attempt: str) -> None:
-        """Note that the driver has committed the attempt's output. A repeated call changes nothing."""
+        """Process the report that the attempt's output was committed. A repeated call changes nothing."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
             self._ledger.commit_succeeded(task)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """Note that the attempt's output is unusable: the attempt counts as failed and its task runs again."""
+        """Process the report that a commit failed. The attempt counts as failed, and its task runs again."""
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
@@ -164,14 +182,16 @@ class Core:
         return tasks[place] if 0 <= place < len(tasks) and tasks[place].task == name else None
 
     def _job_of(self, attempt: str) -> Job | None:
-        # From the right: the core does not mind what a job's id looks like.
+        # Split from the right, because a job's id may have any form.
         return self._ledger.jobs.get(attempt.rsplit("_", 3)[0])
 
     # Heartbeats
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """Process a tracker's heartbeat and return the reply. A sequence that was answered before gets the last reply
-        again."""
+        """Process a tracker's heartbeat and return the reply.
+
+        A heartbeat with a sequence number that was answered before receives the last reply again.
+        """
         ledger = self._ledger
         node = ledger.nodes.get(beat.node)
         sequence = beat.sequence
@@ -231,7 +251,7 @@ class Core:
             self._miss_attempts(node, beat)
 
     def _miss_attempts(self, node: Node, beat: Heartbeat) -> None:
-        """End attempts that the heartbeat should list and does not."""
+        """End attempts of the node that the heartbeat should list and does not list."""
         listed = {status.attempt for status in beat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
@@ -242,8 +262,11 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Discard the output of a report that the core did not expect: of an attempt given up earlier, or a repeated
-        report."""
+        """Discard the output of an attempt whose report is unexpected.
+
+        The report may be repeated, or the attempt was given up earlier. The output of the winning attempt
+        stays.
+        """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
             return
@@ -277,7 +300,7 @@ class Core:
             actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
-        """Offer the slots that the policy left free to the speculation, and launch the copies it proposes."""
+        """Offer slots left free by the policy to the speculation, and launch the copies it proposes."""
         ledger = self._ledger
         for kind in (MAP, REDUCE):
             while not ledger.limits.slots or node.free_slots(kind) > 0:
@@ -288,21 +311,21 @@ class Core:
                 task = attempt.task
                 actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
-    # What the driver asks for
+    # Queries of the driver
 
     def take_effects(self) -> list[Effect]:
-        """Return the effects to carry out, in order. Each is returned once."""
+        """Return the effects (actions for the driver) since the last call, in order."""
         effects = self._ledger.effects
         if effects:
             self._ledger.effects = []
         return effects
 
     def status(self) -> dict[str, Any]:
-        """Return jobs, nodes and recent decisions as JSON values for the live display."""
+        """Return the jobs, nodes and recent decisions as JSON values for the live display."""
         return status(self._ledger)
 
     def active_jobs(self) -> list[str]:
-        """Return the jobs that have not ended, in order of submission."""
+        """Return the ids of the jobs that have not ended, in order of submission."""
         return list(self._ledger.jobs)
 
     def all_ended(self) -> bool:
@@ -310,26 +333,28 @@ class Core:
         return not self._ledger.jobs and not self._ledger.live_attempts
 
     def state(self) -> dict[str, Any]:
-        """Return the state that events change, for a snapshot. Nothing is copied."""
+        """Return all state that events can change, for a snapshot. Nothing is copied."""
         return {**self._ledger.state(), "heard_s": self._heard_s}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the state that `state` returned before the JobTracker restarted."""
+        """Set the state that the method `state` returned before the JobTracker restarted."""
         self._heard_s = state["heard_s"]
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Forget the new location of a block that no known job reads."""
+        """Remove the recorded replicas of a moved block that no known job reads."""
         self._ledger.moved.pop(block, None)
 
     def check_books(self) -> None:
-        """Raise AssertionError if an invariant of the books does not hold. Takes time proportional to the cluster;
-        for tests."""
+        """Raise AssertionError if the core's state is inconsistent.
+
+        Takes time proportional to the cluster's size.
+        """
         check_books(self._ledger)
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Add actions that tell the node's reduces about new map outputs of their jobs."""
+    """Add actions that announce new map outputs to the reduces on the node."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

@@ -1,6 +1,6 @@
 """The objects of the core: nodes, jobs, stages, tasks, attempts, and sums by user and queue.
 
-Only `scheduler.core.ledger` changes them; policies read them through the protocols of `scheduler.view`.
+Only `scheduler.core.ledger` changes these objects; policies read them through `scheduler.view`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
 class Tally:
-    """Sums over the jobs of one user or queue, for one kind of task."""
+    """Sums of the task counters over the jobs of one user or queue, for one kind of task."""
 
     __slots__ = ("killing", "name", "running", "unstarted")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.running = 0
-        self.killing = 0  # of the running
+        self.killing = 0  # The running attempts that were ordered to stop.
         self.unstarted = 0
 
 
 class Task:
-    """A map or reduce of a job."""
+    """A map task or reduce task of a job."""
 
     __slots__ = (
         "_racks",
@@ -62,54 +62,54 @@ class Task:
         self.hosts: tuple[NodeId, ...] = split.hosts
         self._racks: tuple[str, ...] | None = None
         self.state = TASK_UNSTARTED
-        self.attempts: tuple[Attempt, ...] = ()  # live ones
-        self.tries = 0  # attempts made so far, which numbers the next
+        self.attempts: tuple[Attempt, ...] = ()  # Live attempts.
+        self.tries = 0  # Number of attempts so far, and the number of the next attempt.
         self.failures = 0
-        self.failed_on: tuple[NodeId, ...] = ()  # each once
-        self.fetch_failures = 0  # of the winner's output
+        self.failed_on: tuple[NodeId, ...] = ()  # Nodes with failed attempts, each once.
+        self.fetch_failures = 0  # Number of reports that the output cannot be fetched.
         self.winner: Attempt | None = None
 
     @property
     def job(self) -> Job:
-        """Return the job of the task."""
+        """Return the job that the task belongs to."""
         return self.stage.job
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the known racks of the hosts, computed at the first use."""
+        """Return the known racks of the task's hosts; computed at the first use."""
         racks = self._racks
         if racks is None:
             racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
         return racks
 
     def move(self, hosts: tuple[NodeId, ...]) -> None:
-        """Set the hosts of the task's input, or recompute their racks if only these changed."""
+        """Set the hosts of the task's input. Their racks are computed again at the next use."""
         self.hosts = hosts
         self._racks = None
 
     @property
     def kind(self) -> TaskKind:
-        """Return TaskKind.MAP or TaskKind.REDUCE."""
+        """Return the kind of the task, TaskKind.MAP or TaskKind.REDUCE."""
         return self.stage.kind
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records come before this part's; None unless the task is a later part."""
+        """Return the index of the map whose records precede this part's records; None for other tasks."""
         return self.part.after if self.part is not None else None
 
     @property
     def split_of(self) -> str:
-        """Return the id of the task that was split, for both parts; an empty text for a whole task."""
+        """Return the id of the task that was split, for both parts; an empty string for a whole task."""
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Make the task a part of its split."""
+        """Turn the task into the given part of its split."""
         self.part = part
         self.split = part.split(self.index)
 
 
 class Attempt:
-    """An execution of a task on a node."""
+    """One execution of a task on a node."""
 
     __slots__ = (
         "assigned_s",
@@ -134,11 +134,11 @@ class Attempt:
         self.task = task
         self.node = node
         self.assigned_s = assigned_s
-        self.serial = serial  # counts launches, so the largest is the most recent
+        self.serial = serial  # Number of the launch; the largest is the most recent.
         self.speculative = False
-        self.sequence = node.sequence  # of the heartbeat with the reply that launches it
-        self.status: AttemptStatus | None = None  # as it was last listed
-        self.killed = -1  # last heartbeat answered when it was ordered to stop
+        self.sequence = node.sequence  # Of the heartbeat whose reply launches it.
+        self.status: AttemptStatus | None = None  # From the last heartbeat that listed it.
+        self.killed = -1  # Last heartbeat answered before the order to stop.
         self.state = ASSIGNED
         self.locality = "off"
         self.started_s: float | None = None
@@ -148,17 +148,17 @@ class Attempt:
 
     @property
     def progress(self) -> float:
-        """Return the progress from 0 to 1, as last reported by the node."""
+        """Return the progress last reported by the node, from 0 to 1; 0 before the first report."""
         return self.status.progress if self.status is not None else 0.0
 
     @property
     def phase(self) -> str:
-        """Return the phase last reported by the node; empty before the first report."""
+        """Return the phase last reported by the node; an empty string before the first report."""
         return self.status.phase if self.status is not None else ""
 
 
 class Stage:
-    """All tasks of one kind of a job, with the counters that orders use."""
+    """All tasks of one kind (maps or reduces) of a job, with counters for orders of jobs."""
 
     __slots__ = (
         "demand",
@@ -186,12 +186,12 @@ class Stage:
         self.demand = demand
         self.total = total
         self.unstarted = 0
-        self.running = 0  # live attempts: promised, running and being killed
-        self.killing = 0  # of the running
+        self.running = 0  # Live attempts: assigned, running and being killed.
+        self.killing = 0  # The running attempts that were ordered to stop.
         self.done = 0
-        self.shuffled = kind is MAP and job.spec.reduces > 0  # its output goes to reduces, not into a file
-        self.open = kind is MAP  # reduces wait for slow-start
-        self.ready = False  # open, and something is unstarted
+        self.shuffled = kind is MAP and job.spec.reduces > 0  # Output goes to reduces, not to a file.
+        self.open = kind is MAP  # Reduces wait for slow-start.
+        self.ready = False  # Open, and a task is unstarted.
         self.tasks: list[Task] = []
         self.index: TaskIndex[Task] = TaskIndex()
         self.user: Tally
@@ -199,19 +199,19 @@ class Stage:
 
 
 class Feed:
-    """The map outputs of a job that were announced to a node that runs the job's reduces."""
+    """The progress of announcing a job's map outputs to a node that runs reduces of the job."""
 
     __slots__ = ("all_done", "cursor", "job", "reduces")
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.cursor = 0
-        self.all_done = False
-        self.reduces = 0
+        self.cursor = 0  # Number of outputs announced so far.
+        self.all_done = False  # The end of all maps was announced.
+        self.reduces = 0  # Number of the job's reduces on the node.
 
 
 class Job:
-    """A submitted job."""
+    """A submitted job, with its stages, attempts and map outputs."""
 
     __slots__ = (
         "any_map",
@@ -254,7 +254,7 @@ class Job:
         self.priority = spec.priority.rank
         self.submit_s = spec.submit_s
         self.deadline_s = spec.deadline_s
-        self.serial = serial  # counts submissions
+        self.serial = serial  # Number of the submission.
         self.state = JOB_RUNNING
         self.reason = ""
         self.start_s: float | None = None
@@ -263,20 +263,20 @@ class Job:
         self.maps = Stage(self, TaskKind.MAP, spec.maps, spec.map_demand)
         self.reduces = Stage(self, TaskKind.REDUCE, spec.reduces, spec.reduce_demand)
         self._look_into(self.maps.index)
-        self.attempts: dict[str, Attempt] = {}  # live ones
-        self.outputs: list[MapOutput] = []  # only grows; a later entry replaces one of the same index
-        self.nodes: dict[NodeId, None] = {}  # that ran attempts
+        self.attempts: dict[str, Attempt] = {}  # Live attempts.
+        self.outputs: list[MapOutput] = []  # A later entry of the same map index replaces an earlier one.
+        self.nodes: dict[NodeId, None] = {}  # Nodes that ran attempts of the job.
         self.avoidance = avoidance
         self.excluded = avoidance.excluded
-        self.blocks: dict[str, list[Task]] | None = None  # maps by block, made when first asked for
-        self.wholes: WholeIndex[Task] | None = None  # the same
+        self.blocks: dict[str, list[Task]] | None = None  # Maps by block; built at the first use.
+        self.wholes: WholeIndex[Task] | None = None  # Built at the first use.
 
     def stage(self, kind: TaskKind) -> Stage:
-        """Return `maps` or `reduces`."""
+        """Return `maps` for TaskKind.MAP, or `reduces` for TaskKind.REDUCE."""
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Replace the methods that look for unstarted maps by those of the index, to save a call."""
+        """Set the methods that find unstarted maps to the methods of the index, which saves a call each."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere
@@ -293,18 +293,17 @@ class Job:
         return self.maps.done == self.maps.total
 
     def whole_map(self, rack: str) -> Task | None:
-        """Return a map that may be split, in that rack if there is one."""
+        """Return a map that can be split, preferably with its input in the rack; None if there is none."""
         if self.wholes is None:
             self.wholes = WholeIndex(self.maps.tasks if self.maps.shuffled else ())
         return self.wholes.near(rack)
 
     def any_reduce(self) -> Task | None:
-        """Return an unstarted reduce; None also while slow-start holds reduces back."""
+        """Return an unstarted reduce; None if there is none or slow-start does not allow reduces yet."""
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
-        """Drop what only a running job needs, and break reference cycles, so that memory is freed without a garbage
-        collection."""
+        """Drop data and reference cycles that only a running job needs, so that memory is freed at once."""
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:
                 task.winner = None
@@ -317,7 +316,7 @@ class Job:
 
 
 class Node:
-    """An incarnation of a node, with its attempts and free resources."""
+    """One incarnation of a node, with its attempts and free resources."""
 
     __slots__ = (
         "alive",
@@ -346,12 +345,12 @@ class Node:
         self.incarnation = incarnation
         self.alive = True
         self.heard_s = heard_s
-        self.sequence = -1  # of the last answered heartbeat
+        self.sequence = -1  # Of the last answered heartbeat.
         self.reply: Reply | None = None
         self.usage = NO_USAGE
-        self.disk_full = False  # as it last said
-        self.attempts: dict[str, Attempt] = {}  # held: promised, running, being killed
-        self.feeds: dict[str, Feed] = {}  # by job
+        self.disk_full = False  # As last reported by the node.
+        self.attempts: dict[str, Attempt] = {}  # Assigned, running or being killed.
+        self.feeds: dict[str, Feed] = {}  # By job.
         self.outbox: list[Action] = []
         self.free_maps = spec.map_slots
         self.free_reduces = spec.reduce_slots
@@ -359,7 +358,7 @@ class Node:
         self.free_vcores = spec.cores
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Return the number of free slots of that kind."""
+        """Return the node's number of free slots of the kind."""
         return self.free_maps if kind is MAP else self.free_reduces
 
     @property
@@ -373,7 +372,7 @@ class Node:
         return self.spec.reduce_slots - self.free_reduces
 
     def hold(self, attempt: Attempt, stage: Stage) -> None:
-        """Take the slot, memory and vcores of an attempt of that stage."""
+        """Subtract the slot, memory and vcores of an attempt of the stage from the free resources."""
         self.attempts[attempt.attempt] = attempt
         if stage.kind is MAP:
             self.free_maps -= 1
@@ -384,7 +383,7 @@ class Node:
         self.free_vcores -= demand.vcores
 
     def free(self, attempt: Attempt, stage: Stage) -> None:
-        """Free the slot, memory and vcores of an attempt of that stage."""
+        """Free the slot, memory and vcores of an attempt of the stage."""
         del self.attempts[attempt.attempt]
         if stage.kind is MAP:
             self.free_maps += 1

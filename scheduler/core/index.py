@@ -1,4 +1,7 @@
-"""Unstarted maps of a job by replica host and rack: stacks with lazy deletion, so that a lookup costs O(1)."""
+"""Indices of a job's unstarted maps by replica host and by rack, with lookups in constant time.
+
+The indices are stacks from which started tasks are removed only when a lookup finds them (lazy deletion).
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,18 @@ UNSTARTED = TaskState.UNSTARTED
 
 
 class Placed(Protocol):
-    """The attributes of a task that the index uses."""
+    """The attributes of a task that `TaskIndex` uses: its state and the location of its input."""
 
     state: TaskState
 
     @property
     def hosts(self) -> tuple[NodeId, ...]:
-        """Return the nodes that hold the task's input."""
+        """Return the nodes that hold a replica of the task's input."""
         ...
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the racks of the hosts."""
+        """Return the racks of the nodes in `hosts`."""
         ...
 
 
@@ -32,10 +35,11 @@ T = TypeVar("T", bound=Placed)
 
 
 class TaskIndex(Generic[T]):
-    """Unstarted tasks of one job.
+    """The unstarted tasks of one job, in stacks by replica host and by rack.
 
-    A task that starts stays in the stacks until a lookup meets it there. At first the lowest index is on top; a task
-    that must run again goes on top. The racks' stacks are built at the first lookup, since many jobs never need them.
+    A task that starts stays in the stacks until a lookup finds and removes it. At first the task with the
+    lowest index is on top; a task that must run again is added on top. The stacks of racks are built at the
+    first lookup, because many jobs never need them.
     """
 
     __slots__ = ("_anywhere", "_by_host", "_by_rack", "_every")
@@ -49,7 +53,7 @@ class TaskIndex(Generic[T]):
             self.add(task)
 
     def fill(self, tasks: Sequence[T]) -> None:
-        """Add the tasks of a new job, last task first."""
+        """Add the tasks of a new job, the last task first."""
         by_host = self._by_host
         self._every = list(reversed(tasks))
         for task in self._every:
@@ -59,7 +63,7 @@ class TaskIndex(Generic[T]):
                 by_host[host].append(task)
 
     def add(self, task: T) -> None:
-        """Add a task that became unstarted, or whose hosts changed while it was unstarted."""
+        """Add a task that became unstarted, or an unstarted task whose hosts changed."""
         self._every.append(task)
         if not task.hosts:
             self._anywhere.append(task)
@@ -70,13 +74,13 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """Add the task to the stacks of its racks, after more of them became known."""
+        """Add the task to the stacks of its racks, after more of its racks became known."""
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)
 
     def _racks(self) -> defaultdict[str, list[T]]:
-        """Return the stacks by rack; build them from the unstarted tasks at the first call."""
+        """Return the stacks by rack. The first call builds them from the unstarted tasks."""
         by_rack = self._by_rack
         if by_rack is None:
             by_rack = self._by_rack = defaultdict(list)
@@ -87,7 +91,7 @@ class TaskIndex(Generic[T]):
         return by_rack
 
     def on_host(self, node: NodeId) -> T | None:
-        """Return the next unstarted task with a replica on that node."""
+        """Return the next unstarted task with a replica of its input on that node, or None."""
         stack = self._by_host.get(node)
         while stack:
             task = stack[-1]
@@ -97,7 +101,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def on_rack(self, rack: str) -> T | None:
-        """Return the next unstarted task with a replica in that rack."""
+        """Return the next unstarted task with a replica of its input in that rack, or None."""
         by_rack = self._by_rack
         stack = (self._racks() if by_rack is None else by_rack).get(rack)
         while stack:
@@ -108,7 +112,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def anywhere(self) -> T | None:
-        """Return the next unstarted task that has no hosts."""
+        """Return the next unstarted task without hosts, or None."""
         stack = self._anywhere
         while stack:
             task = stack[-1]
@@ -118,7 +122,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def first(self) -> T | None:
-        """Return the next unstarted task, wherever its input is."""
+        """Return the next unstarted task, wherever its input is; None if all tasks have started."""
         stack = self._every
         while stack:
             task = stack[-1]
@@ -128,7 +132,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def holds(self, task: T) -> bool:
-        """Return whether the task is in every stack it belongs to. For audits."""
+        """Return whether the task is in every stack it belongs to. Used by consistency checks."""
         stacks = [self._every]
         stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
         if self._by_rack is not None:
@@ -137,13 +141,13 @@ class TaskIndex(Generic[T]):
 
 
 class WholeTask(Placed, Protocol):
-    """The attributes of a task that the index of whole tasks uses."""
+    """The attributes of a task that `WholeIndex` uses."""
 
     tries: int
 
     @property
     def part(self) -> object | None:
-        """Return the part if the task is one, else None."""
+        """Return the part of a split that the task is; None for a whole task."""
         ...
 
 
@@ -151,7 +155,10 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """Unstarted whole maps with input that never ran, by rack. Rebuilt after input has moved."""
+    """The maps of a job that can be split, by rack: unstarted whole maps with input and no earlier attempt.
+
+    The index is rebuilt after replicas have moved.
+    """
 
     __slots__ = ("_by_rack", "_every")
 
@@ -163,7 +170,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next map in that rack, else the next of all."""
+        """Return the next map with input in the rack, else the next map in any rack, else None."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 

@@ -1,4 +1,4 @@
-"""The state of jobs: submission, when reduces may start, lost map outputs, and completion."""
+"""State changes of whole jobs: submission, start of reduces, lost map outputs, and completion."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import JobSpec, NodeId, TaskKind, task_id
 
 ENDED_KEPT = 1000
-"""Ended jobs that are kept for the live display."""
+"""The number of ended jobs kept for the live display."""
 
 
 class JobBooks(Books):
-    """The steps that concern whole jobs."""
+    """The state changes that concern whole jobs. `Ledger` adds the changes of nodes and attempts."""
 
     def add_job(self, spec: JobSpec) -> None:
-        """Add a job. Raises ValueError if the id was used before or the splits are misnumbered."""
+        """Add a submitted job with its tasks.
+
+        Raises ValueError if the job id is not new or the splits are misnumbered.
+        """
         if spec.job in self.used_ids:
             raise ValueError(f"job {spec.job} was submitted before")
         if any(split.index != place for place, split in enumerate(spec.splits)):
@@ -60,8 +63,10 @@ class JobBooks(Books):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Split a whole map into two tasks: itself with the first share of its bytes, and a new task with the rest.
-        Return the new task."""
+        """Split a whole map into two tasks and return the new one.
+
+        The given task keeps the first `share` of the bytes; the new task gets the remaining bytes.
+        """
         stage = task.stage
         job = stage.job
         parts = cut(task.split, share)
@@ -124,12 +129,12 @@ class JobBooks(Books):
         self.ended[job.job] = job
         while len(self.ended) > ENDED_KEPT:
             oldest = next(iter(self.ended))
-            if self.ended[oldest].attempts:  # still being killed, so still in the counters
+            if self.ended[oldest].attempts:  # Attempts being killed still count.
                 return
             del self.ended[oldest]
 
     def lose_output(self, task: Task) -> None:
-        """Note that the output of a finished map is lost: tell the reduces and run the map again."""
+        """Process the loss of a finished map's output: tell the reduces, and run the map again."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -141,7 +146,10 @@ class JobBooks(Books):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """Note that the rack of a host became known, so that maps with input on the host can be rack-local."""
+        """Update the rack index of maps with input on a host whose rack became known.
+
+        These maps can then be found as rack-local.
+        """
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None
@@ -151,7 +159,7 @@ class JobBooks(Books):
                 job.maps.index.add_racks(task)
 
     def move_block(self, block: str, hosts: tuple[NodeId, ...]) -> None:
-        """Change the hosts of all maps, also of later jobs, that read a block whose replicas moved."""
+        """Set the hosts of all maps that read a block whose replicas moved, including maps of later jobs."""
         self.moved[block] = hosts
         for job in self.jobs.values():
             if job.blocks is None:

@@ -1,6 +1,6 @@
-"""The core's books: every change of a node, job, task or attempt, with its counters and indices.
+"""The core's state (`Ledger`): every change of a node, job, task or attempt updates its counters and indices.
 
-Heartbeats are handled in `scheduler.core.core`, not here.
+Heartbeats are processed in `scheduler.core.core`, not here.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Ledger(JobBooks):
-    """The core's changes of state for nodes and attempts; `JobBooks` has those for jobs."""
+    """The state of the core, with the state changes of nodes and attempts.
+
+    `JobBooks` has the changes of jobs.
+    """
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
-        """Add a node that registered. The books must not hold another incarnation of the node."""
+        """Add a node that registered. An earlier incarnation of the node must have been removed before."""
         self.note_disk(spec.node, full=False)
         node = Node(spec, incarnation, self.now_s)
         self.nodes[spec.node] = node
@@ -50,7 +53,7 @@ class Ledger(JobBooks):
             self._index_racks(spec.node)
 
     def remove_node(self, node: Node, reason: str) -> None:
-        """Remove a node: its attempts and map outputs are lost."""
+        """Remove a node. Its attempts and the map outputs on it are lost."""
         node.alive = False
         self.map_slots -= node.spec.map_slots
         self.reduce_slots -= node.spec.reduce_slots
@@ -63,8 +66,7 @@ class Ledger(JobBooks):
         node.outbox = []
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
-        """Note whether the node's disk is full. Jobs stop avoiding the node for that reason when the disk is not
-        full."""
+        """Record whether the node's disk is full. If not, jobs no longer avoid the node for that reason."""
         known = self.nodes.get(node)
         if known is not None:
             known.disk_full = full
@@ -73,8 +75,10 @@ class Ledger(JobBooks):
             self._avoids_now(job)
 
     def launch(self, node: Node, kind: TaskKind, proposal: policies.Proposal) -> Attempt:
-        """Launch the proposed task on the node and return the attempt. Raises PolicyError if the proposal cannot be
-        carried out."""
+        """Launch the proposed task on the node and return the new attempt.
+
+        Raises PolicyError if the proposal cannot be carried out.
+        """
         task = proposal.task
         if not isinstance(task, Task) or task.stage.job.state is not JOB_RUNNING:
             raise policies.PolicyError(f"{task!r} is not a task of a running job")
@@ -93,7 +97,7 @@ class Ledger(JobBooks):
         self.live_attempts += 1
         task.tries += 1
         task.attempts += (attempt,)
-        task.state = TASK_RUNNING  # from UNSTARTED, as was checked
+        task.state = TASK_RUNNING  # From UNSTARTED, or RUNNING for a copy; checked above.
         job.attempts[attempt.attempt] = attempt
         if job.start_s is None:
             job.start_s = self.now_s
@@ -118,16 +122,16 @@ class Ledger(JobBooks):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """Note that a failed task has started again, so that nodes need not be avoided for its sake."""
+        """Remove the failures of a task, which has started again, from the reasons to avoid nodes."""
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why a task of a running job cannot be launched as proposed; None if it can be.
+        """Return why a task of a running job cannot be launched as proposed; None if the launch is possible.
 
-        A proposal that passed is not checked again if it is the next to be launched.
+        `launch` does not check the proposal again if the proposal passed here and is the next to be launched.
         """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
@@ -144,7 +148,7 @@ class Ledger(JobBooks):
 
     @staticmethod
     def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why the task cannot be split as proposed; None if it can be."""
+        """Return why the task cannot be split as proposed; None if it can be split."""
         share, split = proposal.split, task.split
         assert share is not None
         if not task.stage.shuffled or not task.hosts:
@@ -180,7 +184,7 @@ class Ledger(JobBooks):
         return None
 
     def preempt(self, proposal: policies.Kill) -> None:
-        """Kill the attempt of a policy's Kill. Raises PolicyError if the attempt is not live."""
+        """Kill the attempt named in a policy's `Kill`. Raises PolicyError if the attempt is not live."""
         attempt = proposal.attempt
         if not isinstance(attempt, Attempt) or attempt.state not in (
             ASSIGNED,
@@ -191,7 +195,7 @@ class Ledger(JobBooks):
         self.kill(attempt, proposal.reason)
 
     def reported(self, attempt: Attempt, report: AttemptReport) -> None:
-        """Process the node's report of how the attempt ended."""
+        """Process the node's report that the attempt ended, with its state, times and counters."""
         attempt.counters = report.counters
         attempt.started_s = report.start_s
         attempt.end_s = report.end_s
@@ -220,7 +224,7 @@ class Ledger(JobBooks):
         job = task.stage.job
         task.winner = attempt
         task.fetch_failures = 0
-        task.state = TASK_DONE  # from RUNNING, as `_succeeded` knows
+        task.state = TASK_DONE  # From RUNNING; checked in `_succeeded`.
         task.stage.done += 1
         output = MapOutput(task.index, attempt.attempt, node.node)
         if task.part is not None:
@@ -235,8 +239,10 @@ class Ledger(JobBooks):
 
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
-        """Tell the node again to forget an ended job, since a killed map may have written output after the first
-        order."""
+        """Order the node again to delete the map outputs of the attempt's job, if the job has ended.
+
+        A killed map may have written output after the first such order.
+        """
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))
@@ -268,7 +274,7 @@ class Ledger(JobBooks):
             self.kill(other, "superseded")
 
     def commit_succeeded(self, task: Task) -> None:
-        """Mark the task as done: its output is in place."""
+        """Mark the task as done after its output was put into place. The job may end."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -280,7 +286,7 @@ class Ledger(JobBooks):
         self._end_if_done(job)
 
     def commit_failed(self, task: Task, reason: str) -> None:
-        """Count the attempt as failed because its output is unusable, and run the task again."""
+        """Count the committing attempt as failed, because its output is unusable, and run the task again."""
         winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)
@@ -290,7 +296,10 @@ class Ledger(JobBooks):
             self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
-        """End an attempt that is no longer on its node. Its task runs again unless another attempt of it lives."""
+        """End an attempt that is no longer on its node.
+
+        Its task runs again unless another attempt of the task runs.
+        """
         task = attempt.task
         job = task.stage.job
         attempt.reason = reason

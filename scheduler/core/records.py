@@ -1,4 +1,4 @@
-"""The core's output: rows of the tables, and effects."""
+"""The output of the core: rows of the result tables, and effects (actions for the driver to carry out)."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from schedbed.tasks.values import value
 
 
 class Sink(Protocol):
-    """A receiver of rows in the order of events."""
+    """A receiver of the core's rows, which arrive in the order of events."""
 
     def decision(self, row: DecisionRow) -> None:
-        """Take the row of an offer and its answer."""
+        """Receive the row of an offer and its answer."""
 
     def attempt(self, row: AttemptRow) -> None:
-        """Take the row of an attempt that ended."""
+        """Receive the row of an attempt that ended."""
 
     def job(self, row: JobRow) -> None:
-        """Take the row of a job that ended."""
+        """Receive the row of a job that ended."""
 
 
 class NoSink:
-    """A sink that drops all rows, for replaying a journal whose rows are already written."""
+    """A sink that drops all rows, to replay a journal whose rows are already written."""
 
     def decision(self, row: DecisionRow) -> None:
-        """Drop the row."""
+        """Drop the row of a decision."""
 
     def attempt(self, row: AttemptRow) -> None:
-        """Drop the row."""
+        """Drop the row of an attempt."""
 
     def job(self, row: JobRow) -> None:
-        """Drop the row."""
+        """Drop the row of a job."""
 
 
 @value
 class Commit:
-    """Effect: put the attempt's output into place, then call `Core.committed` or `Core.commit_failed`."""
+    """Effect: move the attempt's output into place, then call `Core.committed` or `Core.commit_failed`."""
 
     job: str
     task: str
@@ -47,7 +47,7 @@ class Commit:
 
 @value
 class Discard:
-    """Effect: delete what the attempt wrote before the commit, if anything."""
+    """Effect: delete the files that the attempt wrote before its commit, if any."""
 
     job: str
     attempt: str
@@ -55,14 +55,17 @@ class Discard:
 
 @value
 class NodeLost:
-    """Effect: the node fell silent or was declared lost."""
+    """Effect: a node was lost, because its heartbeats stopped or because it was declared lost."""
 
     node: NodeId
 
 
 @value
 class JobEnded:
-    """Effect: the job ended; `state` is succeeded, failed or killed."""
+    """Effect: a job ended.
+
+    `state` is succeeded, failed or killed; `reason` is empty for a job that succeeded.
+    """
 
     job: str
     state: str

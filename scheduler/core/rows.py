@@ -1,7 +1,8 @@
-"""Rows of the tables that the core writes: their columns, and the functions that make rows from the core's objects.
+"""The rows that the core writes to the tables of jobs, attempts and decisions.
 
-A column is an attribute of a row's class and a value in the function below the class; `scheduler.history` takes its
-name and type from here. Files have the columns `policy, repeat` before them.
+Each row class defines the columns of a table, and the function below the class makes a row from the core's
+objects. `scheduler.history` reads column names and types from the classes. In files, the columns `policy` and
+`repeat` come first.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from schedbed.scheduler.core.entities import Attempt, Job, Task
 from schedbed.tasks.specs import NodeId
 
 make_row: Callable[..., Any] = vars(tuple)["__new__"]
-"""A named tuple of a class from all its values: what calling the class does, in a third of the time."""
+"""Return a named tuple of a class from all its values, in a third of the time of calling the class."""
 
 
 class AttemptRow(NamedTuple):
-    """An ended attempt.
+    """A row of the attempts table: an attempt that ended.
 
-    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce and for
-    a map without input. `split_of` is the id of the task that was split, in the rows of both parts; the first part
-    keeps that id.
+    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce
+    and for a map without input. `split_of` is the id of the task that was split, in the rows of both parts;
+    the first part keeps that id.
     """
 
     job: str  # id of the job, such as `job_0001`
@@ -35,19 +36,19 @@ class AttemptRow(NamedTuple):
     speculative: bool  # a copy of a task that ran elsewhere
     assigned: float  # when the JobTracker launched the attempt
     start: float | None  # first line of task code; missing when it never ran
-    end: float  # when the attempt ended, by its node
+    end: float  # when the attempt ended, as reported by its node
     state: str  # `succeeded`, `failed`, `killed` or `lost`
     reason: str  # why it failed or was killed; empty otherwise
     offset: int  # first byte of the map's input in its file
-    length: int  # bytes of the map's input
+    length: int  # length of the map's input in bytes
     cpu_s: float  # CPU time in core-seconds of the host
-    read_local_bytes: int  # input read from the node's own disk
-    read_remote_bytes: int  # input read from other nodes
-    shuffle_bytes: int  # map output that a reduce fetched
-    spill_bytes: int  # sorted runs written to the node's disk
+    read_local_bytes: int  # bytes of input read from the node's own disk
+    read_remote_bytes: int  # bytes of input read from other nodes
+    shuffle_bytes: int  # bytes of map output fetched by a reduce
+    spill_bytes: int  # bytes of sorted output written to the node's disk
     output_bytes: int  # bytes that the attempt wrote as its output
     shuffle_end: float | None  # when a reduce had fetched all map outputs; missing for maps
-    sort_end: float | None  # when a reduce had merged them; missing for maps
+    sort_end: float | None  # when a reduce had merged all map outputs; missing for maps
 
 
 def attempt_row(attempt: Attempt) -> AttemptRow:
@@ -84,7 +85,10 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 class DecisionRow(NamedTuple):
-    """An offer and its answer (launch, split, skip, reject, kill). `task` is empty if a whole job was skipped."""
+    """A row of the decisions table: an offer of a slot and its answer (launch, split, skip, reject or kill).
+
+    `task` is empty if a whole job was skipped.
+    """
 
     t: float  # when the slot was offered
     node: NodeId  # node whose slot was offered
@@ -92,32 +96,34 @@ class DecisionRow(NamedTuple):
     task: str  # id of the task; empty when a whole job was skipped
     kind: str  # `map` or `reduce`
     answer: str  # `launch`, `split`, `skip`, `reject` or `kill`
-    reason: str  # the reason that the policy or the core gives, for people
+    reason: str  # reason given by the policy or the core, as text
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """Return the row of a decision about a task."""
+    """Return the row of an answer that concerns a task."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 
 
 class JobRow(NamedTuple):
-    """An ended job. `start` is the time of its first launch, None without any; `maps` counts both parts of a split
-    map."""
+    """A row of the jobs table: a job that ended.
+
+    `start` is the time of the job's first launch, None without any. `maps` counts both parts of a split map.
+    """
 
     job: str  # id of the job, such as `job_0001`
-    name: str  # name that the scenario gives
+    name: str  # name given in the scenario
     user: str  # user who submitted the job
     queue: str  # queue that the job was submitted to
-    app: str  # application
+    app: str  # name of the application
     submit: float  # when the job was submitted
     start: float | None  # first launch of a task; missing when there was none
     finish: float  # when the job ended
     deadline: float | None  # when the job should have ended; missing without a deadline
-    maps: int  # maps, both parts of a split one counted
-    reduces: int  # reduces
-    input_bytes: int  # bytes of input
-    output_bytes: int  # bytes of committed output
+    maps: int  # number of maps, both parts of a split map included
+    reduces: int  # number of reduces
+    input_bytes: int  # size of the input in bytes
+    output_bytes: int  # size of the committed output in bytes
     state: str  # `succeeded`, `failed` or `killed`
 
 

@@ -1,4 +1,4 @@
-"""The settings of a JobTracker that apply under every policy."""
+"""The settings of a JobTracker that do not depend on the policy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreConfig:
-    """Settings of a JobTracker that apply under every policy.
+    """The settings of a JobTracker that do not depend on the policy.
 
-    `expiry_s`: seconds of silence after which a tracker is lost; by default ten heartbeats, at least 3 s.
-    `slowstart`: share of maps that must be done before reduces start. `fetch_failures_to_rerun`: number of reports
-    that a map's output cannot be fetched, after which the map runs again. `node_failures_to_exclude`: number of
-    failures of one job on one node after which the job avoids the node. `records_skips`: whether a row is written for
-    each job that was offered a node and did not take it. `maps_per_heartbeat`, `reduces_per_heartbeat`: most tasks
-    that one reply starts; 0 for as many as slots are free. `sizes`: which costs of tasks a user's policy can read;
-    shipped policies read none.
+    `heartbeat_s`: the interval between heartbeats. `expiry_s`: seconds without a heartbeat after which a
+    tracker is lost; the default is ten heartbeat intervals, at least 3 s. `max_attempts`: the number of
+    failures of a task at which its job fails. `slowstart`: share of maps that must be done before reduces
+    start. `fetch_failures_to_rerun`: number of reports that a map's output cannot be fetched, after which the
+    map runs again. `node_failures_to_exclude`: number of failures of a job on a node after which the job
+    avoids the node. `records_skips`: record a row for each job that was offered a node and did not take it.
+    `maps_per_heartbeat`, `reduces_per_heartbeat`: maximum number of tasks that one reply starts; 0 means that
+    only free slots limit the number. `sizes`: the task costs that a user's policy can read; shipped policies
+    read none.
     """
 
     heartbeat_s: float = 0.5
@@ -33,5 +35,5 @@ class CoreConfig:
 
     @property
     def silence_s(self) -> float:
-        """Return `expiry_s`, or its default."""
+        """Return `expiry_s`, or its default value if `expiry_s` is None."""
         return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s

@@ -1,8 +1,9 @@
-"""Snapshots: conversion of the state of a JobTracker to bytes and back.
+"""Snapshots: conversion of a JobTracker's state to bytes and back, with pickle.
 
-The core's objects refer to each other in cycles, deeper than pickle can follow. Where pickle meets an object first,
-the object is written empty; its attributes follow later, one object at a time. Snapshots are read only from the run's
-private folder, beside the journal: pickle must not read files of other users.
+The core's objects refer to each other in cycles that are deeper than pickle's recursion limit. An object is
+therefore pickled without its attributes where pickle first reaches it; the attributes follow later, one
+object at a time. Snapshots are read only from the run's private folder, next to the journal, because
+unpickling files of other users is unsafe.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from typing import Any
 from schedbed.scheduler.core.entities import Attempt, Feed, Job, Node, Stage, Tally, Task
 
 LINKED: tuple[type[Any], ...] = (Attempt, Feed, Job, Node, Stage, Tally, Task)
-"""The classes whose objects are written empty first."""
+"""The classes whose objects are first written without attributes."""
 _READ = {each: attrgetter(*each.__slots__) for each in LINKED}
 _WRITE = {each: [vars(each)[slot].__set__ for slot in each.__slots__] for each in LINKED}
 UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
-"""What `freeze` raises when something cannot be pickled."""
+"""The exceptions that `freeze` raises if an object cannot be pickled."""
 
 
 class Unkept(Exception):
-    """The state of the policy cannot be put into a snapshot. The message is one line."""
+    """The error raised if the policy's state cannot be put into a snapshot. The message is one line."""
 
 
 def freeze(state: Any) -> bytes:
-    """Return the state and all objects it refers to as bytes. Raises one of `UNPICKLABLE`."""
+    """Return the state and all objects it refers to as bytes. Raises one of `UNPICKLABLE` if that fails."""
     file = BytesIO()
     pickler = pickle.Pickler(file, protocol=5)
     waiting: list[Any] = []
@@ -51,7 +52,7 @@ def freeze(state: Any) -> bytes:
 
 
 def thaw(data: bytes) -> Any:
-    """Return the state that `freeze` wrote."""
+    """Return the state from the bytes that `freeze` returned."""
     unpickler = pickle.Unpickler(BytesIO(data))
     with _no_collection():
         state = unpickler.load()
@@ -64,7 +65,7 @@ def thaw(data: bytes) -> Any:
 
 @contextmanager
 def _no_collection() -> Generator[None]:
-    """Pause the garbage collector, which would otherwise search a million objects again and again."""
+    """Pause the garbage collector, which would otherwise scan up to a million new objects repeatedly."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The life cycles of jobs, tasks and attempts as tables of the allowed transitions."""
+"""The states of jobs, tasks and attempts, with tables of the allowed transitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 
 class JobState(StrEnum):
-    """The states of a job. The jobs table shows the final ones."""
+    """The states of a job. The jobs table contains only the final states: succeeded, failed, killed."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -16,7 +16,7 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states of a task. COMMITTING: the driver has not yet put the output into place."""
+    """The states of a task. COMMITTING: the task has succeeded, but its output file is not in place yet."""
 
     UNSTARTED = "unstarted"
     RUNNING = "running"
@@ -25,8 +25,12 @@ class TaskState(StrEnum):
 
 
 class AttemptState(StrEnum):
-    """The states of an attempt. ASSIGNED: launched in a reply, not yet reported by the node. KILLING: ordered to
-    stop."""
+    """The states of an attempt.
+
+    In ASSIGNED, the attempt was launched in a reply and the node has not reported it yet. In KILLING, the
+    node was ordered to stop the attempt. In COMMITTING, the attempt has succeeded, but its output file is not
+    in place yet. In LOST, the attempt's node was lost or no longer has the attempt.
+    """
 
     ASSIGNED = "assigned"
     RUNNING = "running"
@@ -38,7 +42,7 @@ class AttemptState(StrEnum):
     LOST = "lost"
 
 
-# As module constants, since a member's look-up through its class takes a simulation's time.
+# Module constants, because looking up members through their class would slow down simulations.
 JOB_RUNNING, JOB_SUCCEEDED = JobState.RUNNING, JobState.SUCCEEDED
 JOB_FAILED, JOB_KILLED = JobState.FAILED, JobState.KILLED
 TASK_UNSTARTED, TASK_RUNNING = TaskState.UNSTARTED, TaskState.RUNNING
@@ -55,20 +59,20 @@ JOBS: dict[JobState, frozenset[JobState]] = {
     JobState.FAILED: frozenset(),
     JobState.KILLED: frozenset(),
 }
-"""From each state of a job, those that may follow."""
+"""The states of a job that may follow each state."""
 
 TASKS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.UNSTARTED: frozenset({TaskState.RUNNING}),
     TaskState.RUNNING: frozenset({TaskState.UNSTARTED, TaskState.COMMITTING, TaskState.DONE}),
     TaskState.COMMITTING: frozenset({TaskState.UNSTARTED, TaskState.DONE}),
-    TaskState.DONE: frozenset({TaskState.UNSTARTED}),  # a map's output dies with its node
+    TaskState.DONE: frozenset({TaskState.UNSTARTED}),  # A map's output is lost with its node.
 }
-"""From each state of a task, those that may follow."""
+"""The states of a task that may follow each state."""
 
 ATTEMPTS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.ASSIGNED: _ENDS | {AttemptState.RUNNING, AttemptState.KILLING, AttemptState.COMMITTING},
     AttemptState.RUNNING: _ENDS | {AttemptState.KILLING, AttemptState.COMMITTING},
-    # It may succeed before the kill arrives; that is a success like any other.
+    # The attempt may succeed before the kill arrives, which counts as a normal success.
     AttemptState.KILLING: _ENDS | {AttemptState.COMMITTING},
     AttemptState.COMMITTING: frozenset({AttemptState.SUCCEEDED, AttemptState.FAILED, AttemptState.KILLED}),
     AttemptState.SUCCEEDED: frozenset(),
@@ -76,9 +80,9 @@ ATTEMPTS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.KILLED: frozenset(),
     AttemptState.LOST: frozenset(),
 }
-"""From each state of an attempt, those that may follow."""
+"""The states of an attempt that may follow each state."""
 
-# By class: members of different classes with one spelling are equal as dictionary keys.
+# One table per class, because equal strings of different classes are equal dictionary keys.
 _TABLES: dict[type[StrEnum], dict[Any, frozenset[Any]]] = {
     JobState: JOBS,
     TaskState: TASKS,
@@ -93,7 +97,10 @@ class BadTransition(Exception):
 
 
 def step(who: str, old: _State, new: _State) -> _State:
-    """Return `new` if it may follow `old`, else raise BadTransition. `who` is named in the message."""
+    """Return `new` if this state may follow the state `old`.
+
+    Raises BadTransition, whose message names `who`.
+    """
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")
     return new

@@ -1,4 +1,4 @@
-"""The core's state as JSON values for a live display."""
+"""The core's state as JSON values for the live display."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from schedbed.scheduler.core.ledger import Ledger
 
 
 def status(ledger: Ledger) -> dict[str, Any]:
-    """Return the jobs in order of submission (also recently ended ones), the nodes by name, and the last decisions
-    other than skips."""
+    """Return the jobs, the nodes and the last decisions other than skips.
+
+    Jobs are in order of submission and include recently ended jobs; nodes are sorted by name.
+    """
     jobs = sorted([*ledger.ended.values(), *ledger.jobs.values()], key=lambda job: job.serial)
     return {
         "jobs": [_job(job) for job in jobs],

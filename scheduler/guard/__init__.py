@@ -1,1 +1,1 @@
-"""The guard between the core and a user's policy: read-only faces, checked answers, bounded time."""
+"""The guard between the core and a user's policy: read-only proxies, checked answers, time limits."""

@@ -1,7 +1,7 @@
-"""The recorded answers of a user's policy, for the journal. A replay applies these answers even if the policy answers
-differently.
+"""The recorded answers of a user's policy, for the journal.
 
-The policy is also asked in a replay, so that its own state, including random draws, becomes what it was.
+A replay uses the recorded answers even if the policy answers differently. The policy is also asked in a
+replay, so that its own state, including random numbers, becomes the same as before.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from schedbed.scheduler.policy import Kill, Proposal
 from schedbed.tasks.values import value
 
 Answer = tuple[Any, ...]
-"""An answer in plain values: a launch as job, kind, index, reason, split and copy; kills as pairs; () for None."""
+"""An answer: (job, kind, index, reason, split, speculative), pairs (attempt, reason), or () for None."""
 
 
 @value
 class Replies:
-    """The answers of the policy to one event of the journal, in the order of the questions."""
+    """The policy's answers to all questions during one event of the journal, in order."""
 
     answers: tuple[Answer, ...]
 
 
 class Answers:
-    """Records the answers of a guarded policy, or replays recorded ones, one event at a time.
+    """A recorder of the answers of a guarded policy, which also replays recorded answers, event by event.
 
-    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are not
-    recorded: a replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are
+    not recorded, because a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -37,33 +37,40 @@ class Answers:
         self._given: list[Answer] = []
         self._known: list[Answer] | None = None
         self.difference = ""
-        """What the policy answered otherwise in a replay than before, one line; empty while nothing differs."""
+        """One line about the first answer in a replay that differs from the record; empty if none differs."""
 
     def take(self) -> Replies | None:
-        """Return the answers since the last call; None if the policy was asked nothing."""
+        """Return the answers recorded since the last call; None if the policy was not asked."""
         given, self._given = self._given, []
         return Replies(tuple(given)) if given else None
 
     def replay(self, replies: Replies | None) -> None:
-        """Use these answers for the next event. With None the policy's own answers count, since they were never sent
-        to a node."""
+        """Set the recorded answers for the next event.
+
+        With None, the policy's own answers are used, because no recorded answers were sent to a node.
+        """
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
-        """Record the method's proposal and return the effective one, which in a replay is the recorded one."""
+        """Record a proposal and return the proposal to use, which in a replay is the recorded one.
+
+        `method` is the name of the policy's method that proposed.
+        """
         now = _plain(proposal)
         answer = self._counts(view, now, method)
         return proposal if answer is now else _proposal(view, answer)
 
     def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
-        """Record the kills that `preempt` returned and return the effective ones, which in a replay are the recorded
-        ones."""
+        """Record the kills from `preempt` and return the kills to use: in a replay the recorded kills."""
         now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
         answer = self._counts(view, now, "preempt")
         return kills if answer is now else _kills(view, answer)
 
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the effective answer: in a replay the recorded one, else the new one."""
+        """Return the answer to use: in a replay the recorded answer, else the new answer.
+
+        If the two answers differ for the first time, a description is stored in `difference`.
+        """
         if not self._known:
             self._given.append(now)
             return now

@@ -1,4 +1,4 @@
-"""Finds the line of a user's policy that caused an error, an answer or a delay."""
+"""Lookup of the file and line in a user's policy that caused an error or a slow call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from schedbed.scheduler.guard.read_only import Face, label
 
 TEXT_MAX = 300
-"""Characters of an error's text that are told."""
+"""The maximum number of characters of an error's text in a message."""
 
 
 class Culprit:
-    """The code of one policy: its file and the folder beside it."""
+    """The source code of one policy: its file, and other files in the same folder that it may import."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -24,10 +24,10 @@ class Culprit:
 
     @staticmethod
     def of_class(made: type) -> Culprit:
-        """Return the code of a class that was passed by a Python program."""
+        """Return the source code of a policy class that a Python program passed."""
         try:
             return Culprit(inspect.getfile(made))
-        except (TypeError, OSError):  # such as a class that was typed in
+        except (TypeError, OSError):  # For example, a class defined in an interactive session.
             return Culprit(next((code.co_filename for code in _codes(made)), "<unknown>"))
 
     def _owns(self, frame: FrameType) -> bool:
@@ -39,8 +39,10 @@ class Culprit:
         return beside and not ours and not file.startswith(sys.prefix)
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
-        """Return the innermost line of the policy's own code in the traceback, such as `mine.py, line 7`; None if
-        there is none."""
+        """Return the innermost line of the policy's own code in the traceback, or None.
+
+        The line is a text such as `mine.py, line 7`.
+        """
         found = None
         while traceback is not None:
             if self._owns(traceback.tb_frame):
@@ -49,7 +51,7 @@ class Culprit:
         return found
 
     def line_of_thread(self, thread: int) -> str | None:
-        """Return the line of the policy's own code that the thread executes now; None if there is none."""
+        """Return the line of the policy's own code that the thread executes now, or None."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if self._owns(frame):
@@ -58,7 +60,10 @@ class Culprit:
         return None
 
     def line_of_method(self, made: type, name: str) -> str:
-        """Return the line where the policy's method begins; only the file if the method is defined elsewhere."""
+        """Return the line where the policy's method begins.
+
+        If the method is defined in another file, the first line of the class is returned.
+        """
         code = getattr(getattr(made, name, None), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == self.file:
             return _line(self.file, code.co_firstlineno)
@@ -69,13 +74,13 @@ class Culprit:
 
 
 def told(error: BaseException) -> str:
-    """Return an error as one line of bounded length, also if its class overrides `__str__`."""
+    """Return an error as one line of at most TEXT_MAX characters, also if its class overrides `__str__`."""
     text = " ".join(f"{type(error).__name__}: {_words(error)}".split()).removesuffix(":")
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def _words(error: BaseException) -> object:
-    """Return the error's message; an AttributeError of a face is rephrased for authors of policies."""
+    """Return the error's message. An AttributeError of a read-only proxy is rephrased for policy authors."""
     if type(error) is AttributeError and isinstance(error.obj, Face):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error

@@ -1,4 +1,4 @@
-"""A bound on what a policy writes to standard output and error in the JobTracker's process."""
+"""A limit on the output that a policy writes to standard output and error in the JobTracker's process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from schedbed.scheduler.guard.call_mark import CALL_MARK
 
 TEXT_MAX = 4_000_000
-"""Bytes that a policy may write to standard output and standard error together."""
+"""The number of characters that a policy may write to standard output and standard error together."""
 
 
 class OutputBound:
-    """Makes `write` of text streams raise PermissionError in calls of a policy that has written `most` characters.
+    """A limit of `most` characters on the output that a policy writes to text streams during its calls.
 
-    Output outside of the policy's calls is not counted.
+    A write above the limit raises PermissionError. Output outside of the policy's calls is not counted.
     """
 
     def __init__(self, most: int = TEXT_MAX) -> None:
@@ -24,8 +24,10 @@ class OutputBound:
         self._streams: list[Any] = []
 
     def begin(self, *streams: Any) -> None:
-        """Bound these streams and reset the count, since several policies may run in one process one after
-        another."""
+        """Limit these streams and reset the count.
+
+        The reset is needed because several policies may run in one process, one after the other.
+        """
         self._written = 0
         for stream in streams:
             if not any(stream is each for each in self._streams):
@@ -39,7 +41,7 @@ class OutputBound:
             if CALL_MARK.inside and get_ident() == CALL_MARK.thread:
                 self._written += len(text)
                 if self._written > self._most:
-                    raise PermissionError(f"the policy wrote more than {self._most:,} bytes of output")
+                    raise PermissionError(f"the policy wrote more than {self._most:,} characters of output")
             return write(text)
 
         stream.write = write_bounded
@@ -49,5 +51,5 @@ _OF_THIS_PROCESS = OutputBound()
 
 
 def bound_output() -> None:
-    """Bound the output of the policy that starts now in this process."""
+    """Limit the output of the policy that starts now in this process, and reset the count."""
     _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)

@@ -1,5 +1,7 @@
-"""A mark of the policy's current call, in memory that outlives the process, to find the call that ended or hangs
-it."""
+"""A record of the policy's current call ("call mark") in memory that is backed by a file.
+
+The record outlives the process. It shows in which call the policy ended the process or hangs.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +13,51 @@ from typing import NamedTuple
 
 TEXT_BYTES = 240
 TEXTS = 32
-"""Number of texts that the memory holds: a text for each method of a policy, the first one empty."""
+"""The number of texts in the memory: one for each method of a policy, and an empty first text."""
 ENDS = 2
-"""Processes in a row that must end in a call of the policy before the policy is blamed; a fault may end one."""
+"""The number of consecutive processes that must end in a call before the policy is blamed.
+
+One process may end because of an injected fault.
+"""
 SHORT_LIVES = 4
-"""Processes in a row that must end soon after their start, with a call, before the policy is blamed."""
+"""The number of consecutive processes with a call that must end early before the policy is blamed."""
 SIZE = 2 + TEXTS * TEXT_BYTES
-"""Bytes of a mark: the number of the last call's text, the last 8 bits of a count that is odd in a call, the texts."""
+"""The size of a call mark in bytes.
+
+A mark holds the number of the last call's text (1 byte), the low 8 bits of a counter that is odd during a
+call (1 byte), and the texts.
+"""
 PID_BYTES = 8
 _LIVES = SIZE + 1 + PID_BYTES
 _FILE_BYTES = _LIVES + 1
 LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
-"""In the folder of a live run: the mark of the JobTracker's process, and why that has ended itself."""
+"""Files in a live run's folder: the call mark, and the reason why the JobTracker's process ended itself."""
 
 
 class CallMark:
-    """The mark of this process. It costs nothing until `share` gives it memory.
+    """The call mark of this process: the policy's current or last call. Without `share` nothing is recorded.
 
-    `guarded_calls.Guard.wrap` repeats the steps of `enter` and `leave` inline for speed.
+    For speed, `guarded_calls.Guard.wrap` repeats the code of `enter` and `leave` inline.
     """
 
     def __init__(self) -> None:
         self.memory: mmap | None = None
-        self.count = 1  # odd, as it is in a call
+        self.count = 1  # Odd, as during a call.
         self.inside = False
         self.thread = 0
         self._texts = [""]
 
     def share(self, memory: mmap | None) -> None:
-        """Write the mark into this memory from now on."""
+        """Record calls in the given memory from now on."""
         self.memory = memory
         for number in range(len(self._texts)):
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return the number that stands for a call's text, such as `decide (mine.py, line 7)`, in `enter`."""
+        """Return a number for a call's text, such as `decide (mine.py, line 7)`, to be passed to `enter`.
+
+        The text is added to the memory. If the memory is full, the text replaces the last one.
+        """
         if text in self._texts:
             return self._texts.index(text)
         if len(self._texts) < TEXTS:
@@ -63,37 +75,38 @@ class CallMark:
             self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
 
     def enter(self, number: int) -> None:
-        """Note the start of the call with that number."""
+        """Record the start of the call with the given number."""
         if self.memory is not None:
             self.inside, self.thread = True, get_ident()
             self.memory[0] = number
             self.count = self.memory[1] = (self.count + 2) & 255
 
     def last(self) -> str:
-        """Return the last call as `in decide (mine.py, line 7)`."""
+        """Return the current or last call, as `in decide (mine.py, line 7)` or `after decide (...)`."""
         if self.memory is None:
             return ""
         inside, _, text = read_mark(self.memory)
         return f"{'in' if inside else 'after'} {text}"
 
     def leave(self) -> None:
-        """Note the end of the current call, if any."""
+        """Record the end of the current call, if any."""
         self.inside = False
         if self.memory is not None:
             self.memory[1] = self.count & 254
 
 
 def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
-    """Return whether a call is active, the low bits of the count of calls, and the last call as text."""
+    """Return whether a call is active, the low bits of the number of calls, and the text of the last call."""
     count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
     text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
     return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return memory that is backed by the file, and a text that blames the policy if it repeatedly ended the process.
+    """Return the memory of the call mark, backed by the file, and an error message about the policy.
 
-    The file also records the process that writes to it.
+    The message is empty unless the policy has repeatedly ended the JobTracker's process. The process id is
+    stored in the file.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))
@@ -113,12 +126,16 @@ def kept_mark(path: Path) -> tuple[mmap, str]:
 
 
 def no_short_life(memory: mmap) -> None:
-    """Note that the process has lived long enough not to count as ended by the policy."""
+    """Reset the count of processes that ended early, since this process has run long enough."""
     memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
-    """A mark read from its file by another process."""
+    """A call mark read from its file by another process.
+
+    `pid`: the process that writes the mark. `inside`: whether a call is active. `calls`: the low bits of the
+    number of calls. `text`: the last call.
+    """
 
     pid: int
     inside: bool
@@ -127,7 +144,7 @@ class KeptMark(NamedTuple):
 
 
 def read_kept_mark(path: Path) -> KeptMark | None:
-    """Return the mark that the file holds now; None if the file is missing or incomplete."""
+    """Return the call mark in the file; None if the file is missing or incomplete."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -138,4 +155,4 @@ def read_kept_mark(path: Path) -> KeptMark | None:
 
 
 CALL_MARK = CallMark()
-"""That of this process."""
+"""The call mark of this process."""

@@ -1,7 +1,7 @@
-"""Read-only faces of the core's objects, which a user's policy gets instead of the objects.
+"""Read-only proxies ("faces") of the core's objects, which a user's policy receives instead of the objects.
 
-A face has the attributes of the protocols in `scheduler.view` and nothing else. Constant attributes are stored in the
-face; the others are looked up in C.
+A face has only the attributes of a protocol in `scheduler.view`. Constant attributes are stored in the face;
+changing attributes are read from the core's object by properties implemented in C.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """The faces of the core's objects, one per object, so that `is` and dictionaries work.
+    """A dictionary from the core's objects to their faces (read-only proxies), created on demand.
 
-    `withheld` are jobs that avoid the offered node; they appear to have nothing to start. Their faces then have
-    another class.
+    `withheld` are jobs that avoid the offered node. While a job is withheld, its faces have another class and
+    show no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -47,14 +47,14 @@ class Faces(dict[Any, Any]):
         return face
 
     def withhold(self, job: Job) -> None:
-        """Withhold the job from offers until `offer_all`."""
+        """Withhold the job: its faces show no task to start, until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobFace)
         for stage in (job.maps, job.reduces):
             put(self[stage], "__class__", _WithheldStageFace)
 
     def offer_all(self) -> None:
-        """Offer all withheld jobs again."""
+        """Make the tasks of all withheld jobs visible again."""
         for job in self.withheld:
             put(self[job], "__class__", JobFace)
             for stage in (job.maps, job.reduces):
@@ -62,18 +62,18 @@ class Faces(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
-        """Return the core's object of that type behind a face; None if the face is foreign or outdated."""
+        """Return the core's object of type `kind` behind a face; None if the face is foreign or outdated."""
         if not isinstance(face, Face):
             return None
         raw = raw_of(face)
         return raw if type(raw) is kind and self.get(raw) is face else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return the job's specification with the costs that policies may read and with read-only parameters."""
+        """Return the job's specification with the costs that policies may read and read-only parameters."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the faces of a job that ends, except those needed for attempts that are still being killed."""
+        """Drop the faces of an ended job, except those that attempts still being killed refer to."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -84,7 +84,7 @@ class Faces(dict[Any, Any]):
 
 
 class JobsFace(MapFace):
-    """The jobs of the view. Withheld jobs are skipped by iteration but found by lookup."""
+    """A read-only proxy of the jobs by id. Iteration skips withheld jobs; lookup by id finds them."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -103,7 +103,7 @@ class JobsFace(MapFace):
         return len(self.__raw) - len(self.__faces.withheld)
 
     def values(self) -> Any:
-        """Return the faces, in the order of submission."""
+        """Return the faces of the jobs, in the order of submission."""
         faces = self.__faces
         withheld = faces.withheld
         if not withheld:
@@ -111,12 +111,12 @@ class JobsFace(MapFace):
         return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return the keys with the faces, in the order of submission."""
+        """Return the ids with the faces of the jobs, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
 class TallyFace(Face):
-    """Implements `TallyView`."""
+    """A read-only proxy of the sums of a user or queue. Implements `TallyView`."""
 
     __slots__ = ()
     name = live("name")
@@ -126,7 +126,7 @@ class TallyFace(Face):
 
 
 class TaskFace(Face):
-    """Implements `TaskView`."""
+    """A read-only proxy of a task. Implements `TaskView`."""
 
     __slots__ = ()
     task = live("task")
@@ -140,24 +140,24 @@ class TaskFace(Face):
 
     @property
     def job(self) -> Any:
-        """Implement `TaskView`."""
+        """Implement `TaskView.job`: return the face of the task's job."""
         return faces_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
-        """Implement `TaskView`."""
+        """Implement `TaskView.part`: return a read-only copy of the part; None for a whole map."""
         part: Part | None = raw_of(self).part
         return None if part is None else still(part)
 
     @property
     def attempts(self) -> tuple[Any, ...]:
-        """Implement `TaskView`."""
+        """Implement `TaskView.attempts`: return the faces of the task's live attempts."""
         faces = faces_of(self)
         return tuple([faces[attempt] for attempt in raw_of(self).attempts])
 
 
 class AttemptFace(Face):
-    """Implements `AttemptView`."""
+    """A read-only proxy of an attempt. Implements `AttemptView`."""
 
     __slots__ = ("node", "task")
 
@@ -180,12 +180,12 @@ class AttemptFace(Face):
 
     @property
     def counters(self) -> Counters:
-        """Implement `AttemptView`."""
+        """Implement `AttemptView.counters`: return a read-only copy of the counters."""
         return still(raw_of(self).counters)
 
 
 class StageFace(Face):
-    """Implements `StageView`."""
+    """A read-only proxy of a stage. Implements `StageView`."""
 
     __slots__ = ("_tasks", "demand", "kind", "queue", "user")
 
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """Implement `StageView`. Tasks are only added while a job runs, and all are removed at its end."""
+        """Implement `StageView.tasks`. The tuple is made again only if the number of tasks has changed."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -215,14 +215,14 @@ class StageFace(Face):
 
 
 class _WithheldStageFace(StageFace):
-    """The face of a stage of a withheld job: nothing is ready."""
+    """The proxy of a stage of a withheld job: the stage is never ready."""
 
     __slots__ = ()
     ready = property(lambda _: False)
 
 
 class JobFace(Face):
-    """Implements `JobView`."""
+    """A read-only proxy of a job. Implements `JobView`."""
 
     __slots__ = (
         "__faces",
@@ -243,7 +243,7 @@ class JobFace(Face):
 
     def __init__(self, faces: Faces, raw: Job) -> None:
         super().__init__(faces, raw)
-        put(self, "_JobFace__faces", faces)  # found sooner than those of `Face`
+        put(self, "_JobFace__faces", faces)  # Found faster than in `Face`.
         put(self, "_JobFace__raw", raw)
         put(self, "job", raw.job)
         put(self, "user", raw.user)
@@ -264,51 +264,51 @@ class JobFace(Face):
 
     @property
     def spec(self) -> JobSpec:
-        """Implement `JobView`: return a copy with read-only parameters."""
+        """Implement `JobView.spec`: return a copy with read-only parameters."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
             put(self, "_spec", (raw, faces_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
-        """Implement `JobView`."""
-        if kind is REDUCE:  # The comparison with a text takes longer.
+        """Implement `JobView.stage`: return the face of the maps or of the reduces."""
+        if kind is REDUCE:  # Comparing with a text is slower.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
     def local_map(self, node: NodeId) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.local_map`: return the face of a map with input on the node."""
         task = self.__raw.local_map(node)
         return None if task is None else self.__faces[task]
 
     def rack_map(self, rack: str) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.rack_map`: return the face of a map with input in the rack."""
         task = self.__raw.rack_map(rack)
         return None if task is None else self.__faces[task]
 
     def free_map(self) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.free_map`: return the face of a map whose input has no location."""
         task = self.__raw.free_map()
         return None if task is None else self.__faces[task]
 
     def any_map(self) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.any_map`: return the face of any unstarted map."""
         task = self.__raw.any_map()
         return None if task is None else self.__faces[task]
 
     def whole_map(self, rack: str) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.whole_map`: return the face of a map that can be split."""
         task = self.__raw.whole_map(rack)
         return None if task is None else self.__faces[task]
 
     def any_reduce(self) -> Any:
-        """Implement `JobView`."""
+        """Implement `JobView.any_reduce`: return the face of any unstarted reduce."""
         task = self.__raw.any_reduce()
         return None if task is None else self.__faces[task]
 
 
 class _WithheldJobFace(JobFace):
-    """The face of a withheld job: it has no task to start."""
+    """The proxy of a withheld job: all methods that find a task return None."""
 
     __slots__ = ()
 
@@ -317,7 +317,7 @@ class _WithheldJobFace(JobFace):
 
 
 class NodeFace(Face):
-    """Implements `NodeView`."""
+    """A read-only proxy of a node. Implements `NodeView`."""
 
     __slots__ = ("attempts", "node", "rack", "spec")
 
@@ -336,16 +336,16 @@ class NodeFace(Face):
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView`."""
+        """Implement `NodeView.usage`: return a read-only copy of the usage."""
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Implement `NodeView`."""
+        """Implement `NodeView.free_slots`; the kind may also be a plain string."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
 class ViewFace(Face):
-    """Implements `View`."""
+    """A read-only proxy of the ledger (the core's state). Implements `View`."""
 
     __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
@@ -362,26 +362,26 @@ class ViewFace(Face):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View`."""
+        """Implement `View.slots`; the kind may also be a plain string."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Implement `View`."""
+        """Implement `View.fits`. Raises TypeError if an argument is not of this view."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Implement `View`."""
+        """Implement `View.avoids`. Raises TypeError if an argument is not of this view."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
-        """Implement `View`."""
+        """Implement `View.skip`. Raises TypeError for a wrong argument; long reasons are cut."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))
 
 
 def _core(face: Any, kind: type) -> Any:
-    """Return the core's object behind a face that a policy passed to the view."""
+    """Return the core's object of type `kind` behind the face. Raises TypeError for other arguments."""
     raw = raw_of(face) if isinstance(face, Face) else None
     if type(raw) is not kind:
         raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")

@@ -1,5 +1,7 @@
-"""Calls of a user's policy: marked, bounded in time, with errors that name the policy's line, and ended at once when
-the policy reads what a simulation may have skipped."""
+"""Calls of a user's policy with a time limit, a call mark, and errors that name the policy's line.
+
+A call also ends when the policy reads a value that a simulation may have skipped (`BeatRead`).
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,17 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 class BeatRead(BaseException):
-    """A policy has read a value that a skipped heartbeat may have changed, so the simulation must begin again."""
+    """The exception raised when a policy reads a value that a skipped heartbeat may have changed.
+
+    The simulation then starts again without skipping heartbeats.
+    """
 
 
 class BeatWatch:
-    """The reads of one policy. `read`: the policy has read a value that heartbeats bring. `is_over`: the run ended."""
+    """A record of one policy's reads of values that heartbeats change.
+
+    `read`: the policy has read such a value. `is_over`: the run has ended.
+    """
 
     __slots__ = ("is_over", "read")
 
@@ -28,7 +36,10 @@ class BeatWatch:
         self.is_over = False
 
     def note(self) -> None:
-        """Note a read of a value that heartbeats bring. Raises BeatRead, or TypeError after the end of the run."""
+        """Record a read of a value that heartbeats change.
+
+        Raises BeatRead, or TypeError after the end of the run.
+        """
         if self.is_over:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
         self.read = True
@@ -36,7 +47,7 @@ class BeatWatch:
 
 
 class Guard:
-    """Calls the code of one policy."""
+    """A caller for one policy's code, with a time limit and errors that name the policy's line."""
 
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
@@ -45,11 +56,18 @@ class Guard:
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the policy's code. Raises PolicyFailed with the policy's line if the code fails or hangs."""
+        """Call a function of the policy and return its result.
+
+        Raises PolicyFailed with the policy's line if the function fails or takes too long. `what` names the
+        call.
+        """
         return self.wrap(what, function)(*arguments)
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of the function for repeated calls, see `call`. All steps are inline for speed."""
+        """Return a wrapper of the function that does the same as `call`, for repeated calls.
+
+        All code is inline for speed.
+        """
         bound, mark, now, watch = TIME_BOUND, CALL_MARK, (what, self._culprit), self.watch
         number = mark.number(f"{what} ({self.line_of(what)})")
 
@@ -57,7 +75,7 @@ class Guard:
             try:
                 memory = mark.memory
                 bound.thread = thread = get_ident()
-                if memory is not None:  # as in `CallMark.enter`
+                if memory is not None:  # Same as `CallMark.enter`.
                     mark.inside, mark.thread = True, thread
                     memory[0] = number
                     mark.count = memory[1] = (mark.count + 2) & 255
@@ -68,16 +86,16 @@ class Guard:
                 finally:
                     bound.now = None
                     mark.inside = False
-                    if memory is not None:  # as in `CallMark.leave`
+                    if memory is not None:  # Same as `CallMark.leave`.
                         memory[1] = mark.count & 254
                     if bound.interrupted:
                         bound.settle()
-                    if watch.read:  # also if the policy has caught the exception
+                    if watch.read:  # Also raise if the policy caught the exception.
                         raise BeatRead
             except BeatRead:
                 raise
             except BaseException as error:
-                mark.enter(number)  # the error's text may be code of the policy, too
+                mark.enter(number)  # Computing the error's text may run code of the policy.
                 try:
                     self._fail(what, error)
                 finally:
@@ -86,18 +104,21 @@ class Guard:
         return call
 
     def _fail(self, what: str, error: BaseException) -> NoReturn:
-        """Raise the exception that corresponds to an error of the policy's code."""
+        """Raise the exception that reports an error of the policy's code to the caller."""
         if isinstance(error, Overdue):
             TIME_BOUND.rest()
             raise PolicyFailed(TIME_BOUND.trouble) from None
         if isinstance(error, PolicyFailed):
             raise error
         if isinstance(error, KeyboardInterrupt) and not is_raised(error):
-            raise error  # Ctrl-C while the policy thinks
+            raise error  # Ctrl-C during the policy's call.
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
-        """Return the PolicyFailed for an error. The error's text may be computed by code of the policy that hangs."""
+        """Return the PolicyFailed for an error of the policy's code.
+
+        The error's text is computed with a time limit, because its class may be the policy's own.
+        """
         place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
             text = TIME_BOUND.call(what, self._culprit, told, (error,))
@@ -108,9 +129,9 @@ class Guard:
         return PolicyFailed(f"{text} ({place})")
 
     def failed(self, text: str, method: str) -> PolicyFailed:
-        """Return a PolicyFailed with this text and the line where the method begins."""
+        """Return a PolicyFailed with the text and the line where the policy's method begins."""
         return PolicyFailed(f"{text} ({self.line_of(method)})")
 
     def line_of(self, method: str) -> str:
-        """Return the file and line where that method of the policy begins."""
+        """Return the file and line where the method of the policy begins."""
         return self._culprit.line_of_method(self._made, method)

@@ -1,7 +1,6 @@
-"""A user's policy as seen by the core: the policy gets faces, its answers are checked, its time and errors are
-bounded.
+"""The wrapper of a user's policy: read-only proxies, checked answers, time limits, precise errors.
 
-The core calls shipped policies without this guard; tests prove that both ways give the same rows.
+The core calls shipped policies without this wrapper; tests check that both ways give the same rows.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Propos
 from schedbed.tasks.specs import TaskKind
 
 REJECTS = 100
-"""Number of wrong proposals in a row that end a run."""
+"""The number of consecutive impossible answers that ends a run."""
 
 
 class GuardedPolicy:
-    """A wrapper of a user's policy with the same hooks and attributes."""
+    """A wrapper of a user's policy with the same hooks and attributes, called by the core."""
 
     def __init__(self, make: Callable[[], Any], culprit: Culprit, made: type) -> None:
         self._guard = Guard(culprit, made)
@@ -56,15 +55,15 @@ class GuardedPolicy:
         self._own_finished: Callable[..., Any] | None = None
         self._ask: Callable[..., Any]
         self._propose: Callable[[Ledger, Node, TaskKind], Proposal | None]
-        self._last_reason: tuple[Any, str] = ("", "")  # as given, and as tables can hold it
+        self._last_reason: tuple[Any, str] = ("", "")  # As given, and as cleaned for tables.
         self._guard.call("__init__", self._take_over)
         self.decide = self._propose
-        """As in `Policy`: the policy's first proposal that can be; the others are recorded, and it is asked again."""
+        """See `Policy.decide`. Impossible proposals are recorded, and the policy is asked again."""
 
-    # ------------------------------------------------------------- what it says
+    # ------------------------------------------------------ hooks and attributes
 
     def _take_over(self) -> None:
-        """Read the hooks and attributes of the policy."""
+        """Read the hooks and attributes of the user's policy, and set the same hooks and attributes here."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -81,7 +80,7 @@ class GuardedPolicy:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
     def _take_faces(self, own: Any) -> None:
-        """Wrap the policy's methods so that the policy gets faces only."""
+        """Wrap the policy's methods so that the policy receives only read-only proxies."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
@@ -93,7 +92,7 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Wrap a policy of shipped axes so that these get the core's own objects."""
+        """Wrap a policy of shipped axes so that the axes receive the core's own objects."""
         core: Any = composed(own, self._guard, self._hook, self._faces_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -105,8 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Set the hook that the core calls. `ended` and `finished` are stored apart, since this class does more in
-        these hooks."""
+        """Set a hook of the wrapper. Methods of this class call the policy's own `ended` and `finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -133,7 +131,7 @@ class GuardedPolicy:
         )
 
     def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method wrapped for the core. Hooks that are called often have a shorter wrapper."""
+        """Return the method wrapped for calls by the core. Frequent hooks have a faster wrapper."""
         call = self._guard.wrap(name, method)
 
         def hook(*arguments: Any) -> Any:
@@ -165,30 +163,30 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
 
     def _met(self, ledger: Ledger) -> Faces:
-        """Return the faces for a ledger that this policy sees for the first time."""
+        """Create and return the proxies for a ledger that this policy has not seen before."""
         self._ledger = ledger
         self._faces = self._make_faces(ledger.size_view, ledger.seed)
         return self._faces
 
     def watch_beats(self) -> BeatWatch:
-        """Follow reads of what heartbeats bring, which raise BeatRead. Must precede the core's first event."""
+        """Return a watch on reads of values from heartbeats. Must be called before the core's first event."""
         self._make_faces = partial(WatchedFaces, self._guard.watch)
         return self._guard.watch
 
     def keep_answers(self) -> Answers:
-        """Record all answers for a journal. Must be called before the core first asks for `decide`."""
+        """Return a record of all answers from now on, for a journal. Must precede the first `decide`."""
         self._answers = Answers(self._guard.line_of)
         self.decide = self._decide_kept
         return self._answers
 
     def line_of(self, method: str) -> str:
-        """Return the file and line of a method of the user's policy."""
+        """Return the file and line of a method of the user's policy, such as `mine.py, line 7`."""
         return self._guard.line_of(method)
 
     def keep_state(self) -> Any:
-        """Return the policy's `state` and the state of this guard, for a snapshot.
+        """Return the result of the policy's `state` and this wrapper's own state, for a snapshot.
 
-        Raises Unkept if the policy has no such method or returns other than plain values.
+        Raises Unkept if the policy has no `state` and `restore`, or if its state is not made of plain values.
         """
         own = self.own
         if not (hasattr(own, "state") and hasattr(own, "restore")):
@@ -203,7 +201,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state that `keep_state` returned, by the policy's `restore`."""
+        """Restore the state that `keep_state` returned; the policy's `restore` receives the policy's part."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -212,7 +210,7 @@ class GuardedPolicy:
     # -------------------------------------------------------------------- hooks
 
     def ended(self, view: Ledger, attempt: Attempt) -> None:
-        """Implement `Hooks`, then forget the attempt."""
+        """Implement `Hooks.ended`: call the policy's hook, then drop the proxy of the attempt."""
         if attempt.state is SUCCEEDED:
             self._idle.succeeded()
         if self._own_ended is not None:
@@ -220,13 +218,13 @@ class GuardedPolicy:
         self._faces.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
-        """Implement `Hooks`, then forget the job's tasks."""
+        """Implement `Hooks.finished`: call the policy's hook, then drop the proxies of the job's tasks."""
         if self._own_finished is not None:
             self._own_finished(view, job)
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks`: return the policy's kills that can be carried out."""
+        """Implement `Hooks.preempt`: return the kills from the policy that can be carried out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -263,11 +261,11 @@ class GuardedPolicy:
     # ------------------------------------------------------------------- offers
 
     def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the effective answer: in a replay the recorded one, else the policy's."""
+        """Return the answer to use: in a replay the recorded answer, else the policy's answer."""
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first proposal of a user's speculation that can be carried out."""
+        """Return the first proposal of a user's speculation that can be carried out, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -333,8 +331,10 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the task, what is wrong with the proposal, and the proposal for the core; of the last two only one
-        is set."""
+        """Return the proposed task, an error message, and a proposal with the core's objects.
+
+        If the proposal cannot be carried out, the proposal is None; otherwise the error message is empty.
+        """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
         face: Any = answer.task
@@ -363,9 +363,9 @@ class GuardedPolicy:
 
 
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
-    """Return a guarded policy around the one that `make` returns, of the class `made` in a user's file.
+    """Return a guarded policy around the policy that `make` returns. `made` is the policy's class.
 
-    Raises PolicyFailed with one line if the policy cannot be made.
+    Raises PolicyFailed with a one-line message if the policy cannot be made.
     """
     culprit = Culprit(file) if file is not None else Culprit.of_class(made)
     policy: Any = GuardedPolicy(make, culprit, made)
@@ -380,7 +380,7 @@ def _limits(own: Any) -> Limits:
 
 
 def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
-    """Return the policy's report as plain values. Raises TypeError or ValueError if it is not plain."""
+    """Return the policy's report as JSON values. Raises TypeError or ValueError if that is impossible."""
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")

@@ -1,4 +1,4 @@
-"""Ends runs that would never end: a policy that leaves everything idle, or kills everything it starts."""
+"""Detection of runs that would never end: the policy leaves all nodes idle, or kills all tasks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.tasks.specs import TaskKind
 
 ROUNDS = 100
-"""Number of heartbeats of each node, with nothing running and none of them used, that end a run."""
+"""The number of heartbeats of each node without any launch or running attempt that ends a run."""
 KILLS_A_SLOT = 10
-"""Number of kills for each slot, and at least `ROUNDS` in all, without a task that succeeds, that end a run."""
+"""The number of kills per slot (in total at least `ROUNDS`) without a succeeded attempt that ends a run."""
 
 
 class IdleWatch:
-    """Counts a policy's answers since its last useful one.
+    """Counters of a policy's answers None and of its kills, to end a run without progress.
 
-    `patience_s`: seconds for which the policy may leave an idle cluster idle, if longer than the default.
+    `patience_s`: minimum number of seconds for which the policy may leave an idle cluster idle.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:
@@ -26,16 +26,18 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Note that a task started."""
+        """Reset the count of answers None, because a task started."""
         self._nones = 0
 
     def succeeded(self) -> None:
-        """Note that an attempt succeeded."""
+        """Reset the count of kills, because an attempt succeeded."""
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Note that the policy starts nothing although a slot is free. Return what is wrong with that; empty if
-        nothing."""
+        """Count an answer None. Return an error message if the policy has left the cluster idle for too long.
+
+        The message is empty while attempts run, no task could start, or the limits are not reached.
+        """
         if ledger.live_attempts:
             self._nones = 0
             return ""
@@ -57,7 +59,10 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Count a kill by the policy. Return an error if it kills too often without progress, else an empty text."""
+        """Count a kill by the policy. Return an error message if too many kills had no success in between.
+
+        Otherwise the message is empty.
+        """
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
         if self._kills < max(ROUNDS, KILLS_A_SLOT * slots):
@@ -66,7 +71,7 @@ class IdleWatch:
 
 
 def _startable(ledger: Ledger) -> tuple[int, int]:
-    """Return the number of tasks that could start on a live node, and the number of free slots for them."""
+    """Return the number of unstarted tasks that could start on a live node, and of free slots for them."""
     nodes = [node for node in ledger.nodes.values() if node.alive]
     stages = [stage for job in ledger.jobs.values() for stage in (job.maps, job.reduces)]
     found = [stage for stage in stages if stage.ready and any(_takes(ledger, node, stage) for node in nodes)]

@@ -1,6 +1,7 @@
-"""A shipped locality and admission around an order that may be a user's own. Only that order gets faces.
+"""A composition of a shipped locality and admission with an order that may be a user's own.
 
-Shipped axes get the core's own objects, as in shipped policies; tests prove that the rows are the same.
+Only a user's order receives read-only proxies. Shipped axes receive the core's own objects, as in shipped
+policies; tests check that the rows are the same.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from schedbed.tasks.specs import TaskKind
 AXES = tuple(f"schedbed.scheduler.{axis}." for axis in ("order", "locality", "admission"))
 HOOKS = ("submitted", "finished", "ended", "beat", "changed", "tick")
 MORE = 100
-"""Number of jobs that an order may give beyond those that there are: some twice, say."""
+"""The number of jobs that an order may return in addition to the number of jobs, for example duplicates."""
 
 MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def method_of(own: Any, name: str) -> Callable[..., Any]:
-    """Return the method of that name. Raises TypeError if it is not callable, AttributeError if it does not exist."""
+    """Return the method `name` of an object.
+
+    Raises AttributeError if it is absent, TypeError if not callable.
+    """
     method = getattr(own, name)
     if not callable(method):
         raise TypeError(f"{name} is a {type(method).__name__}, expected a method")
@@ -36,7 +40,7 @@ def method_of(own: Any, name: str) -> Callable[..., Any]:
 
 
 def is_shipped(axis: Any) -> bool:
-    """Return whether the axis is an object of a shipped class, with no method replaced by a function of the user."""
+    """Return whether the axis is an object of a shipped class without methods replaced by a user."""
     kind = type(axis)
     ours = kind.__module__.startswith(AXES) and getattr(
         sys.modules.get(kind.__module__), kind.__qualname__, None
@@ -51,16 +55,20 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 
 
 def takes_core(own: Any) -> bool:
-    """Return whether the locality and admission of the composition can get the core's own objects."""
+    """Return whether the policy's locality and admission can receive the core's own objects.
+
+    They must be shipped, in a plain `Composed`; a user's order must not have `preempt`.
+    """
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
     return is_shipped(own.order) or not hasattr(own.order, "preempt")
 
 
 def hears_each_beat(own: Any) -> bool:
-    """Return whether the policy may depend on heartbeats without news: it or an axis has `beat` or is not `elidable`.
+    """Return whether the policy may depend on heartbeats that report no change.
 
-    Reads of other values that heartbeats bring are noted by `scheduler.guard.watched_faces`.
+    This is so if the policy or an axis has the hook `beat` or is not `elidable`. Reads of other values that
+    heartbeats change are detected by `scheduler.guard.watched_faces`.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)
@@ -73,7 +81,7 @@ def _hears(part: Any, *, sees_core: bool) -> bool:
 
 
 class OwnOrder:
-    """A user's order as called by a composition of the core. It has the hooks of the user's order."""
+    """A wrapper of a user's order, called by a composition that the core calls. It has the order's hooks."""
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:
         self._met = met
@@ -85,7 +93,10 @@ class OwnOrder:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:
-        """Implement `Order`. Raises PolicyFailed for a value that is not a live job."""
+        """Implement `Order.jobs`: yield the core's jobs for the proxies that the user's order returns.
+
+        Raises PolicyFailed for a value that is not a running job.
+        """
         faces = self._met(view)
         answer = self._ask(faces[view], faces[node], kind)
         if type(answer) is not list and type(answer) is not tuple:
@@ -98,6 +109,6 @@ class OwnOrder:
 
 
 def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> Composed:
-    """Return the composition as called by the core; see `takes_core`."""
+    """Return a composition for calls by the core, with a user's order wrapped; see `takes_core`."""
     order: Any = own.order if is_shipped(own.order) else OwnOrder(own.order, guard, hook, met)
     return Composed(order, own.locality, own.admission)

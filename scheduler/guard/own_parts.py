@@ -1,4 +1,4 @@
-"""A user's admission and speculation as shipped parts and the core call them."""
+"""Wrappers of a user's admission and speculation, which shipped code and the core call."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedbed.scheduler.policy import Proposal
 
 
 class GuardedAdmission:
-    """A user's admission as called by the shipped speculation."""
+    """A wrapper of a user's admission, called by the shipped speculation."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))
@@ -18,13 +18,13 @@ class GuardedAdmission:
 
 
 class GuardedSpeculation:
-    """A wrapper of a user's speculation."""
+    """A wrapper of a user's speculation, called by the core. Absent hooks do nothing."""
 
     def __init__(self, own: Any, hook: MakeHook, copy: Callable[..., Proposal | None]) -> None:
-        self.copy = copy  # as in `Speculation`
+        self.copy = copy  # See `Speculation.copy`.
         for name in ("tick", "ended", "finished"):
             setattr(self, name, hook(name, getattr(own, name, _nothing)))
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing."""
+    """Do nothing, in place of an absent hook."""

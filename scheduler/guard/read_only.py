@@ -1,4 +1,4 @@
-"""The base of all faces: read-only objects, dictionaries and values."""
+"""The base classes of the read-only proxies ("faces") that a user's policy receives."""
 
 from __future__ import annotations
 
@@ -14,41 +14,44 @@ from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, TaskKind
 
 put = object.__setattr__
-"""Sets what a face keeps, past the face's own refusal."""
+"""Set an attribute of a proxy, bypassing the proxy's own `__setattr__`."""
 raw_of, faces_of = attrgetter("_Face__raw"), attrgetter("_Face__faces")
-"""The core's object behind a face, and where other faces come from."""
+"""Return the core's object behind a proxy, and the `Faces` with the proxies of other objects."""
 
 
 REASON_MAX = 1000
-"""Characters of a reason that are kept."""
+"""The maximum number of characters of a reason in a table."""
 
 
 def clean(reason: str) -> str:
-    """Return the text as tables can store it: of bounded length and valid Unicode."""
+    """Return the text as tables can store it: at most REASON_MAX characters of valid Unicode."""
     reason = reason[:REASON_MAX]
     return reason if reason.isascii() else reason.encode("utf-8", "replace").decode()
 
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
-    """Return a function that refuses to change an attribute."""
+    """Raise TypeError, because the attribute `name` of a proxy is read-only."""
     raise TypeError(f"{label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
 
 
 def label(of: object) -> str:
-    """Return the name of a face in messages, such as `job` for a `JobFace`."""
+    """Return the name of a proxy's type in error messages, such as `job` for a `JobFace`."""
     return re.sub("^_Withheld|^_Watched|Face$", "", type(of).__name__).lower()
 
 
 def live(name: str) -> property:
-    """Return a property that looks the attribute up in the core's object each time. For immutable values."""
+    """Return a property that reads the attribute from the core's object at each access.
+
+    Suitable for immutable values only.
+    """
     return property(attrgetter(f"_Face__raw.{name}"))
 
 
 class Face:
-    """The base class of faces. It refuses changes and copies.
+    """The base class of read-only proxies of the core's objects. Changes and copies raise TypeError.
 
-    It has no `__getattr__`, which would slow down every attribute; `blame.told` makes the message for a missing
-    attribute.
+    There is no `__getattr__`, because it would slow down every attribute; `blame.told` writes the error
+    message for a missing attribute.
     """
 
     __slots__ = ("__faces", "__raw")
@@ -68,7 +71,7 @@ class Face:
 
 
 class MapFace(Mapping[str, Any]):
-    """A read-only face of a dictionary of the core's objects."""
+    """A read-only proxy of a dictionary whose values are the core's objects. Its values are proxies."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -98,12 +101,12 @@ class MapFace(Mapping[str, Any]):
         return len(self.__raw)
 
     def values(self) -> Any:
-        """Return the faces, in the core's order."""
+        """Return the proxies of the values, in the dictionary's order."""
         faces = self.__faces
         return tuple(map(faces.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
-        """Return the keys with their faces, in the core's order."""
+        """Return the keys with the proxies of their values, in the dictionary's order."""
         faces = self.__faces
         return tuple([(key, faces[raw]) for key, raw in self.__raw.items()])
 
@@ -112,7 +115,7 @@ class MapFace(Mapping[str, Any]):
 
 
 def _read_only(cls: type) -> type:
-    """Return a subclass whose objects are read-only."""
+    """Return a subclass of `cls` whose objects refuse changes of attributes."""
     return type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__delattr__": _refuse})
 
 
@@ -121,7 +124,7 @@ _STILL = {cls: (_read_only(cls), names, attrgetter(*names)) for cls, names in _F
 
 
 def still(value: Any) -> Any:
-    """Return a read-only copy."""
+    """Return a read-only copy of a Usage, Counters or Part."""
     cls, names, values = _STILL[type(value)]
     copy = object.__new__(cls)
     for name, each in zip(names, values(value), strict=True):
@@ -130,15 +133,17 @@ def still(value: Any) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """Return JSON values as read-only objects."""
+    """Return a read-only version of JSON values: mappings become mapping proxies, lists become tuples."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(each) for key, each in value.items()})
     return tuple(frozen(each) for each in value) if isinstance(value, list) else value
 
 
 def is_plain(given: Any) -> bool:
-    """Return whether the value consists only of numbers, texts, kinds of tasks and None, in lists, tuples and
-    dictionaries."""
+    """Return whether the value consists only of numbers, strings, bytes, TaskKinds and None.
+
+    These may be nested in lists, tuples and dictionaries.
+    """
     kind = type(given)
     if kind is dict:
         return all(is_plain(key) and is_plain(each) for key, each in given.items())

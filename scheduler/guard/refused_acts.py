@@ -1,8 +1,7 @@
-"""Refuses acts that no policy has a reason for: deleting files, ending or starting processes, searching for the
-core's objects.
+"""Refusal of operations that no policy needs: deleting files, ending or starting processes, and others.
 
-An audit hook of the interpreter cannot be removed. It is therefore installed only in processes of a policy's own and
-in the JobTracker's process of a live run.
+An audit hook of the interpreter refuses them. The hook cannot be removed, so it is installed only in
+processes that run just one policy, and in the JobTracker's process of a live run.
 """
 
 from __future__ import annotations
@@ -24,18 +23,21 @@ REFUSED = {
     **dict.fromkeys(("os.posix_spawn", "os.spawn", "subprocess.Popen"), "starts no processes"),
     **dict.fromkeys(("gc.get_objects", "gc.get_referrers", "gc.get_referents"), "sees only its view"),
 }
-"""The acts that are refused, by audit event of the interpreter, with the end of the message."""
+"""The end of the error message for each refused operation, by the interpreter's audit event."""
 
 
 _installed: list[int] = []
 
 
 def refuse_harm() -> None:
-    """Refuse the acts of `REFUSED` from now on in any thread that executes a call of the policy."""
+    """Refuse the operations in `REFUSED` from now on, in any thread that executes a call of the policy.
+
+    A refused operation raises PermissionError.
+    """
     if os.getpid() in _installed:
         return
     _installed.append(os.getpid())
-    sys.dont_write_bytecode = True  # an import in a policy's call must not have to write files
+    sys.dont_write_bytecode = True  # Imports in a policy's call must not write files.
     sys.addaudithook(_hook())
 
 

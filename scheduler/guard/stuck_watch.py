@@ -1,7 +1,7 @@
-"""Detects, from another process of the host, that the JobTracker's process hangs in a call of the policy.
+"""Detection, from another process of the host, that the JobTracker's process hangs in a call of the policy.
 
-The JobTracker's own watch bounds each call, but cannot act while C code such as `3 ** 10 ** 9` holds the
-interpreter's lock.
+The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code such as the
+power `3**10**9`, which holds the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
-    """Watches the mark that the JobTracker keeps in a file.
+    """A watch on the call mark, the file in which the JobTracker records the policy's current call.
 
-    Looks are counted, so that a pause of the host does not count. A process that is stopped, or was killed in a call,
-    is not stuck.
+    The watch counts its checks instead of elapsed time, so that a pause of the host does not count. A process
+    that is stopped, or that was killed in a call, is not stuck.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
@@ -32,7 +32,10 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Look at the mark if `every_s` have passed. Return one line that says what is wrong; empty if nothing is."""
+        """Check the mark if `every_s` seconds have passed. Return an error message if the call hangs.
+
+        Otherwise the message is empty.
+        """
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""
         self._last_s = time.monotonic()

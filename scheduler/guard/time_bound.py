@@ -1,8 +1,9 @@
-"""A bound on the time of one call of a user's code.
+"""A limit on the time of one call of a user's code.
 
-A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. If the call
-runs in the main thread, a signal raises it, which also interrupts sleeping and waiting; else the interpreter raises
-it, which interrupts loops only. Code that ignores both ends the process with a last message.
+A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. In
+the main thread a signal raises `Overdue`, which also interrupts sleeping and waiting; in other threads the
+interpreter raises `Overdue`, which interrupts Python code only. If the code ignores `Overdue`, the process
+prints a message and ends.
 """
 
 from __future__ import annotations
@@ -21,21 +22,24 @@ from typing import Any, NoReturn
 from schedbed.scheduler.guard.blame import Culprit
 
 LIMIT_S = 3.0
-"""Seconds that one call of a policy may take."""
+"""The number of seconds that one call of a policy may take."""
 MAKING_S = {"its import": 5.0, "__init__": 5.0}
-"""Seconds that those calls may take."""
+"""The number of seconds that these calls may take: the import of the policy's file, and its constructor."""
 GRACE_S = 0.75
-"""Seconds after that in which an interrupted call must end."""
+"""The number of seconds in which a call must end after it was interrupted."""
 TICK_S = 0.25
 
 
 def limit_s(call: str) -> float:
-    """Return the allowed seconds for the call: `decide`, or as a mark has it, `decide (mine.py, line 7)`."""
+    """Return the allowed seconds for a call, given as `decide` or as `decide (mine.py, line 7)`."""
     return MAKING_S.get(call.partition(" (")[0], LIMIT_S)
 
 
 def stuck_s(call: str) -> float:
-    """Return the seconds after which a call counts as stuck: the watch in its own process has failed to end it."""
+    """Return the seconds after which another process regards the call as stuck.
+
+    This is later than the time at which the watch in the call's own process should have ended the call.
+    """
     return limit_s(call) + GRACE_S + 0.25
 
 
@@ -43,11 +47,11 @@ LastWords = Callable[[str], NoReturn]
 
 
 class Overdue(BaseException):
-    """The call takes too long."""
+    """The exception raised in a call of a user's code that takes too long."""
 
 
 def _say_and_exit(text: str) -> NoReturn:
-    """Print the text and end the process, since nothing else stops code that cannot be interrupted."""
+    """Print the text and end the process, because the code cannot be interrupted in another way."""
     print(f"schedbed: {text}", file=sys.stderr, flush=True)
     os._exit(1)
 
@@ -57,17 +61,19 @@ def look_at_nothing() -> None:
 
 
 class TimeBound:
-    """Watches one call at a time. Its ticks are counted, so that a process that was paused is not blamed.
+    """A watch that limits the time of one call at a time.
 
-    For each call, the caller sets `thread` and then `now` (the call and the code it belongs to). After the call it
-    sets `now` to None and calls `settle` if `interrupted` is set.
+    The watch counts its checks instead of elapsed time, so that a pause of the process does not count. Before
+    each call, the caller sets `thread` and then `now` (the call's name and the code it belongs to). After the
+    call, the caller sets `now` to None and calls `settle` if `interrupted` is set. `last_words` ends the
+    process if a call cannot be interrupted.
     """
 
     def __init__(self, last_words: LastWords = _say_and_exit) -> None:
         self.last_words = last_words
         self.limit_of: Callable[[str], float] = limit_s
-        self.on_tick: Callable[[], None] = look_at_nothing  # what else its thread looks at
-        self.trouble = ""  # of the call that was interrupted last
+        self.on_tick: Callable[[], None] = look_at_nothing  # Other periodic work of the watching thread.
+        self.trouble = ""  # Error message about the last interrupted call.
         self.thread = 0
         self.serial = 0
         self.now: tuple[str, Culprit] | None = None
@@ -79,7 +85,10 @@ class TimeBound:
     def call(
         self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
-        """Call the function. Raises Overdue if it was interrupted, also if the function caught the interrupt."""
+        """Call the function and return its result. Raises Overdue if the call was interrupted.
+
+        Overdue is also raised if the function caught the interrupt.
+        """
         try:
             self.serial += 1
             self.thread = get_ident()
@@ -95,7 +104,10 @@ class TimeBound:
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait for an interrupt that was already sent, so that no later call gets it. Raises Overdue."""
+        """Wait until an interrupt that was already sent has arrived, so that no later call receives it.
+
+        Always raises Overdue.
+        """
         with self._lock:
             pass
         for _ in range(1000):
@@ -103,13 +115,13 @@ class TimeBound:
         raise Overdue
 
     def rest(self) -> None:
-        """Reset the watch after a call that was interrupted."""
+        """Reset the watch after an interrupted call."""
         with self._lock:
             self.now = None
             self.interrupted = False
 
     def watch(self) -> None:
-        """Start the watching thread in this process."""
+        """Start the watching thread of this process, unless it runs already."""
         if current_thread() is main_thread() and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
             signal.signal(signal.SIGURG, self._on_signal)
         if self._watcher is None or self._pid != os.getpid():
@@ -158,4 +170,4 @@ class TimeBound:
 
 
 TIME_BOUND = TimeBound()
-"""The bound of this process."""
+"""The watch of this process."""

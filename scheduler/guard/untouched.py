@@ -1,5 +1,7 @@
-"""Checks that a user's policy has not changed the core's books: it gets faces only, but Python lets code reach past
-them."""
+"""A check that a user's policy has not changed the core's state.
+
+A policy receives only read-only proxies, but Python code can access the objects behind them.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,10 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
-    """Raise PolicyFailed if the books are inconsistent, or if jobs have no row although all have ended.
+    """Raise PolicyFailed if the core's state is inconsistent, or if jobs are missing in the jobs table.
 
-    Does nothing for shipped policies, since the tests check these.
+    `missing_jobs` is the number of jobs without a row after all jobs have ended. Shipped policies are not
+    checked, since tests check them.
     """
     line_of = getattr(policy, "line_of", None)
     if line_of is None:

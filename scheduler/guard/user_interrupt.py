@@ -1,4 +1,4 @@
-"""Distinguishes a KeyboardInterrupt of the keyboard from one that a policy raised."""
+"""Distinction between Ctrl-C on the keyboard and a KeyboardInterrupt raised by a policy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_raised(error: BaseException) -> bool:
-    """Return whether a `raise` statement raised the error. A real interrupt can occur between any two
-    instructions."""
+    """Return whether a `raise` statement raised the error.
+
+    An interrupt from the keyboard can occur at any instruction. An error without a traceback counts as
+    raised.
+    """
     traceback = error.__traceback__
     if traceback is None:
         return True

@@ -1,4 +1,4 @@
-"""Detects that the import of a user's file replaced functions that the whole process depends on."""
+"""Protection of builtins and the module `time` against replacement by a user's file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ MODULES = (builtins, time)
 
 
 def with_vitals_kept(act: Callable[[], T]) -> tuple[T, list[str]]:
-    """Return the result of `act` and the names of the vital functions that it replaced. The functions are
-    restored."""
+    """Call `act`. Return its result and the names of functions of `MODULES` that the call replaced.
+
+    The replaced functions are restored.
+    """
     before = [dict(vars(module)) for module in MODULES]
     try:
         found = act()

@@ -1,7 +1,8 @@
-"""Faces for a simulation that skips heartbeats without news: they note the reads of what only heartbeats bring.
+"""Proxies that detect reads of values from heartbeats, for simulations that skip heartbeats.
 
-These values are the number of heartbeats, the usage of a node, and what a node says of a running attempt: its
-progress, its phase, its start, and whether it runs already. All else changes only by events that are simulated.
+A simulation skips heartbeats that report no change. The values are the number of heartbeats, the usage of a
+node, and the node's report on a running attempt: its progress, phase, start time, and whether it runs
+already. All other values change only by simulated events.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from schedbed.scheduler.sizes import Sizes
 
 
 class WatchedFaces(Faces):
-    """The faces of one run that report to a watch."""
+    """The read-only proxies of one run. Reads of values from heartbeats are reported to a `BeatWatch`."""
 
     def __init__(self, watch: BeatWatch, sizes: Sizes, seed: int) -> None:
         super().__init__(sizes, seed)
@@ -34,12 +35,15 @@ class WatchedFaces(Faces):
 
 
 def _note(face: Face) -> Any:
-    """Note that the policy reads the value."""
+    """Report that the policy reads a value from heartbeats, which raises BeatRead."""
     faces_of(face).watch.note()
 
 
 class _WatchedAttemptFace(AttemptFace):
-    """The face of an attempt. Its end is an event; a report of the end brings the time of its start."""
+    """The proxy of an attempt. Reads of progress and phase, and of some states and start times, are reported.
+
+    The end of an attempt is a simulated event, and a report of the end contains the start time.
+    """
 
     __slots__ = ()
     progress = property(_note)
@@ -47,7 +51,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def state(self) -> str:
-        """Implement `AttemptView`."""
+        """Implement `AttemptView.state`. A read before the end is reported to the `BeatWatch`."""
         state = raw_of(self).state
         if state is ASSIGNED or state is RUNNING:
             _note(self)
@@ -55,7 +59,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def started_s(self) -> float | None:
-        """Implement `AttemptView`."""
+        """Implement `AttemptView.started_s`. A read before a reported end is reported to the `BeatWatch`."""
         raw: Attempt = raw_of(self)
         if raw.state not in (SUCCEEDED, FAILED, COMMITTING):
             _note(self)
@@ -63,18 +67,18 @@ class _WatchedAttemptFace(AttemptFace):
 
 
 class _WatchedNodeFace(NodeFace):
-    """The face of a node."""
+    """The proxy of a node. Reads of its usage are reported to the watch."""
 
     __slots__ = ()
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView`."""
+        """Implement `NodeView.usage`. Each read is reported to the `BeatWatch`, which raises BeatRead."""
         return _note(self)
 
 
 class _WatchedViewFace(ViewFace):
-    """The face of the view."""
+    """The proxy of the view. Reads of the number of heartbeats are reported to the watch."""
 
     __slots__ = ()
     beats = property(_note)

@@ -1,4 +1,4 @@
-"""Delay scheduling: a job without local data on a node waits a while for a node that has some.
+"""Delay scheduling: a job without local data on the offered node waits for a node with local data.
 
 Zaharia et al., EuroSys 2010, Algorithm 3 (two waits), as cited by xu2015 (Algorithm 1 with P = 0).
 """
@@ -17,7 +17,10 @@ MAP = TaskKind.MAP
 
 
 class Patience:
-    """A job's wait so far in seconds, and its locality level: 0 node-local, 1 rack-local, 2 anywhere."""
+    """A job's waiting time so far in seconds, and the locality level that the job has reached by waiting.
+
+    Levels: 0 node-local maps only, 1 also rack-local maps, 2 any map.
+    """
 
     __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
 
@@ -29,10 +32,13 @@ class Patience:
 
 
 class Delay:
-    """Locality axis. `node_wait_s` (T1): wait before a rack-local map may start. `rack_wait_s` (T2): further wait
-    before any map may start."""
+    """Locality axis: a job waits for a node with local data before it starts maps elsewhere.
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    `node_wait_s` (T1): seconds to wait before a rack-local map may start. `rack_wait_s` (T2): further seconds
+    before any map may start.
+    """
+
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "delay"
 
     def __init__(self, *, node_wait_s: float = 5.0, rack_wait_s: float = 5.0) -> None:
@@ -40,28 +46,36 @@ class Delay:
         self.rack_wait_s = rack_wait_s
         self._of_wait = f" of {node_wait_s:.1f} s"
         self._patience: dict[str, Patience] = {}
-        self._skipped: list[Patience] = []  # in the last heartbeat
+        self._skipped: list[Patience] = []  # Jobs skipped in the last heartbeat.
         if type(self) is Delay:
             self.scan = self._scan
 
     def awaits_beat(self) -> bool:
-        """Implement `Hooks`: return whether a job was skipped in the last heartbeat, since it waits until the
-        next."""
+        """Implement `Hooks.awaits_beat`: return whether the last heartbeat skipped a job.
+
+        The next heartbeat adds the elapsed time to the wait of each skipped job.
+        """
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks` (lines 2 and 3): add the time since the last heartbeat to the waits of skipped jobs."""
+        """Implement `Hooks.beat` (lines 2 and 3): increase the waits of the jobs skipped last time.
+
+        The increase is the time since the last heartbeat.
+        """
         if self._skipped:
             for patience in self._skipped:
                 patience.wait_s += view.now_s - patience.skipped_s
             self._skipped = []
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job's waiting time."""
         self._patience.pop(job.job, None)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality`."""
+        """Implement `Locality.pick`: propose a node-local map, or a farther map after a long enough wait.
+
+        Otherwise the job is skipped, and its waiting time grows with the next heartbeat.
+        """
         patience = self._patience.get(job.job)
         if patience is None:
             patience = self._patience[job.job] = Patience()
@@ -79,8 +93,10 @@ class Delay:
         return self._wait(view, node, job, patience)
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
-        """Implement the `scan` of `Locality`: like `pick`, faster for jobs without local data that must still
-        wait."""
+        """Implement `Locality.scan`: offer the node to the jobs in order, with the same answers as `pick`.
+
+        Jobs without local data that must still wait are skipped without a call of `pick`, for speed.
+        """
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
         now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
         for job in jobs:
@@ -107,7 +123,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a rack-local map, or any map if the job has waited long enough for that; None if neither exists."""
+        """Return a proposal for a rack-local map, or for any map after a long enough wait; else None."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:
@@ -126,7 +142,10 @@ class Delay:
         return Proposal(task, reason)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Return the answer for a job without local data that may not run further away yet."""
+        """Return the answer for a job without local data that must still wait: the reason why it is skipped.
+
+        `SplitLocality` overrides this method to start a part of a map.
+        """
         return self._skip(view, patience)
 
     def _skip(self, view: View, patience: Patience) -> str:

@@ -1,4 +1,4 @@
-"""Greedy locality: a node-local map if there is one, else a rack-local one, else any. Never waits."""
+"""Greedy locality: a node-local map if possible, else a rack-local map, else any map. Jobs never wait."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from schedbed.scheduler.view import JobView, NodeView, View
 
 
 class Greedy:
-    """Locality axis: return the nearest map immediately."""
+    """Locality axis: start the unstarted map with the nearest input immediately."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "greedy"
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality`."""
+        """Implement `Locality.pick`: propose a node-local map, else a rack-local map, else any map."""
         task = job.local_map(node.node)
         if task is not None:
             return Proposal(task, "node-local")

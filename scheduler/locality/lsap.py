@@ -1,12 +1,13 @@
-"""LSAP: all idle slots and candidate maps are matched together, so that the total staging time is least.
+"""LSAP: idle slots and candidate maps are matched together so that the total staging time is minimal.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds that the map's
-input needs to get there; scipy solves the linear sum assignment problem of slots x maps.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds needed
+to transfer the map's input to the slot's node. scipy solves the linear sum assignment problem of slots x
+maps.
 
-Three rules are ours. A node hears of launches only in the reply to its own heartbeat, so maps assigned to other nodes
-are held for these. The assignment is repeated when a slot or map appears that it does not include, and when every
-node has had time for two heartbeats; nodes that were silent for longer get no maps. The candidates are the first
-unstarted maps of the order.
+Deviations from the paper: maps assigned to other nodes are held until the next heartbeats of these nodes,
+because a node receives launches only in the reply to its own heartbeat. The assignment is computed again when
+a new slot or map appears, and after about two heartbeats of every node; nodes that have been silent for
+longer receive no maps. The candidates are the first unstarted maps in the order of the jobs.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from schedbed.tasks.specs import TaskKind
 
 MAP = TaskKind.MAP
 SLOTS_AT_ONCE = 200
-"""Idle slots that one assignment looks at, so that a large idle cluster costs no more."""
+"""The maximum number of idle slots in one assignment, which bounds the cost on a large idle cluster."""
 SLOTS_ASKED = 30
-"""The same where the admission has to be asked about each job on each node."""
+"""The maximum number of idle slots if the admission must be asked about each job on each node."""
 
 
 GroupOf = Callable[[View, NodeView], str]
 
 
 class OpenMaps:
-    """A job's unstarted maps, by index, found without searching those that were started."""
+    """The unstarted maps of a job, by index. Maps that have started are not searched again."""
 
     __slots__ = ("_maps", "unstarted")
 
@@ -44,7 +45,7 @@ class OpenMaps:
         self._maps: deque[TaskView] = deque()
 
     def changed(self, job: JobView) -> bool:
-        """Update the count of unstarted maps. Return whether it has grown."""
+        """Update the number of unstarted maps. Return whether the number has grown."""
         more = job.maps.unstarted > self.unstarted
         self.unstarted = job.maps.unstarted
         if more:
@@ -52,7 +53,10 @@ class OpenMaps:
         return more
 
     def first(self, job: JobView, many: int) -> list[TaskView]:
-        """Return the first `many` unstarted maps. All maps are searched again if some became unstarted unnoticed."""
+        """Return the first `many` unstarted maps.
+
+        All maps of the job are searched again if maps have become unstarted without a `changed` call.
+        """
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
             self._maps = deque(job.maps.tasks)
@@ -70,7 +74,11 @@ class OpenMaps:
 
 
 class Assigned:
-    """An assignment: the maps assigned to each node, the free slots it includes, and its cost."""
+    """An assignment of maps to idle slots, with the maps of each node and the total staging time.
+
+    `until_beat` is the number of the last heartbeat for which the assignment is valid. `free` is the number
+    of free slots of each node when the assignment was made.
+    """
 
     def __init__(self, until_beat: int) -> None:
         self.until_beat = until_beat
@@ -81,43 +89,44 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, beat: int) -> bool:
-        """Return whether the assignment is still valid for a node with that many free slots."""
+        """Return whether the assignment is valid for a node with `free` free slots at heartbeat `beat`."""
         return beat <= self.until_beat and self.free.get(node.node) == free
 
 
 class Lsap:
-    """Locality axis that assigns maps to idle slots so that the sum of their costs is least (linear sum assignment).
+    """Locality axis that assigns maps to idle slots with the least sum of costs (linear sum assignment).
 
-    `candidates`: number of maps to consider at a time, or the number of idle slots if larger.
+    `candidates`: number of maps to consider in one assignment; the number of idle slots if that is larger.
+    `off_rack`: factor on the transfer time of bytes from another rack.
     """
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
         self._candidates = candidates
         self._off_rack = off_rack
         self._open: dict[str, OpenMaps] = {}
-        self._heard: dict[str, int] = {}  # by node, the number of its last heartbeat
-        self._assigned: dict[str, Assigned] = {}  # by group of nodes that are offered the same jobs
+        self._heard: dict[str, int] = {}  # Number of the last heartbeat, by node.
+        self._assigned: dict[str, Assigned] = {}  # By group of nodes that are offered the same jobs.
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: start to track the job's unstarted maps."""
         self._open[job.job] = OpenMaps()
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job's unstarted maps."""
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: request a new assignment if unstarted maps were added."""
+        """Implement `Hooks.changed`: discard all assignments if the job has more unstarted maps now."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.beat`: record the number of the node's last heartbeat."""
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality` for a single slot: return the job's map with the shortest staging time."""
+        """Implement `Locality.pick` for a single slot: propose the map with the shortest staging time."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -129,10 +138,11 @@ class Lsap:
     def next_map(
         self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission, group_of: GroupOf
     ) -> Proposal | None:
-        """Return the node's next assigned map. Maps held for other nodes are recorded as skipped.
+        """Return a proposal for the node's next assigned map; None if the node has none.
 
-        `group_of` returns equal texts for nodes to which the same jobs are offered, and which therefore share one
-        assignment.
+        A new assignment is computed if the current one is no longer valid. `group_of` returns equal strings
+        for nodes to which the same jobs are offered; these nodes share one assignment. Maps held for other
+        nodes are recorded as skipped.
         """
         group = group_of(view, node)
         assigned, free = self._assigned.get(group), _free(node, admission)
@@ -149,7 +159,7 @@ class Lsap:
                 return Proposal(task, self._reason(node, task, assigned))
             if attempt or not assigned.maps.pop(node.node, None):
                 break
-            assigned = None  # Its maps cannot start here: match again with those that can.
+            assigned = None  # The assigned maps cannot start on this node: compute a new assignment.
         if view.records_skips and assigned is not None:
             self._tell_held(view, node, assigned)
         return None
@@ -193,7 +203,10 @@ class Lsap:
         jobs: Iterable[JobView],
         admission: Admission,
     ) -> Assigned:
-        """Assign maps to idle slots of the offered node and of others, as many as one assignment looks at."""
+        """Return an assignment of candidate maps to the idle slots of the offered node and of other nodes.
+
+        At most SLOTS_AT_ONCE slots are considered, or SLOTS_ASKED if the admission can refuse jobs.
+        """
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
         slots: list[NodeView] = []
@@ -224,7 +237,7 @@ class Lsap:
         return made
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return the candidates: the first `many` unstarted maps of the jobs in order."""
+        """Return the candidates: the first `many` unstarted maps, in the order of the jobs."""
         tasks: list[TaskView] = []
         for job in jobs:
             if len(tasks) >= many:
@@ -240,14 +253,14 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Set a prohibitive cost where a map's job avoids the node or the admission refuses the job."""
+        """Set a prohibitive cost for maps on nodes that the job avoids or the admission refuses."""
         columns: dict[str, list[int]] = {}
         for column, task in enumerate(tasks):
             if task.job.excluded or not _says_yes(admission):
                 columns.setdefault(task.job.job, []).append(column)
         for row, node in reversed(
             list(enumerate(slots))
-        ):  # The asking node last: admissions remember the last one.
+        ):  # The offered node comes last, because admissions store the last node.
             admission.room(node, MAP)
             for held in columns.values():
                 job = tasks[held[0]].job
@@ -258,12 +271,12 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the costs to minimize: for LSAP the staging seconds."""
+        """Return the costs to minimize; for LSAP these are the staging times in seconds."""
         return staging
 
 
 class AssignedSlots(Explained):
-    """A composition in which the locality assigns maps to all idle slots at once."""
+    """A composition whose locality (`Lsap` or a subclass) assigns maps to all idle slots at once."""
 
     locality: Any
 
@@ -273,11 +286,14 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False: any heartbeat of a node may start a map held for that node."""
+        """Return False, because any heartbeat of a node may start a map that is held for the node."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: propose the node's next assigned map.
+
+        Reduces are proposed by `Composed`.
+        """
         if kind is not MAP:
             return super().decide(view, node, kind)
         if not self.admission.room(node, kind):
@@ -296,14 +312,17 @@ def _says_yes(admission: Admission) -> bool:
 
 
 def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
-    """Return why a map of the job cannot start on the node; None if it can."""
+    """Return the reason why a map of the job cannot start on the node; None if it can start."""
     if job.excluded and view.avoids(job, node, MAP):
         return AVOIDED
     return admission.refuses(node, job, MAP)
 
 
 def _free(node: NodeView, admission: Admission) -> int:
-    """Return the node's free map slots; without typed slots 1 if memory and vcores are left, else 0."""
+    """Return the node's number of free map slots.
+
+    Without typed slots, return 1 if memory and vcores are free.
+    """
     if admission.limits.slots:
         return node.free_slots(MAP)
     return 1 if node.free_memory_bytes > 0 and node.free_vcores > 0 else 0

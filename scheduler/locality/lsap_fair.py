@@ -1,10 +1,11 @@
-"""LSAP-Fair: LSAP whose cost is a weighted sum of the staging time and of the excess over the user's fair share.
+"""LSAP-Fair: LSAP with a cost that combines staging time with the excess over a user's fair share.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) says that the cost has these two parts and that the
-administrator weighs them; the numbers are ours. With S map slots and U users that have maps to run, a user's share is
-S / U. The k-th candidate map of a user who runs r maps would be number r + k, and its excess is (r + k) / share - 1,
-between 0 (within the share) and 1 (twice the share or more). Staging is divided by the largest in the matrix, so that
-`fairness` is a weight from 0 (LSAP) to 1 (fairness alone). The candidates are taken from the jobs in turn.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) states that the cost has these two parts, with weights
+set by the administrator. The formulas are this project's own. With S map slots and U users that have maps to
+run, the fair share of a user is S / U. For a user with r running maps, the k-th candidate map would be
+running map number r + k; its excess is (r + k) / share - 1, limited to the range from 0 (within the share) to
+1 (twice the share or more). Staging times are divided by the largest in the matrix, so that `fairness` is a
+weight from 0 (LSAP) to 1 (fairness alone). Candidates are taken from the jobs in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from schedbed.scheduler.view import JobView, TallyView, TaskView, View
 
 
 class LsapFair(Lsap):
-    """Locality axis: `Lsap` with fairness between users or queues as a part of the cost."""
+    """Locality axis: `Lsap` with a cost that includes fairness between users or queues.
+
+    `fairness`: weight of fairness against staging, from 0 to 1. `pool_by`: user or queue, the owner of a fair
+    share.
+    """
 
     def __init__(
         self, *, fairness: float = 0.5, pool_by: str = "user", candidates: int = 100, off_rack: float = 2.0
@@ -31,7 +36,7 @@ class LsapFair(Lsap):
         self._by_user = pool_by == "user"
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return the first maps of each job in turn, so that maps of every user are considered."""
+        """Return candidate maps taken from the jobs in turn, so that maps of every user are considered."""
         found = [self._open[job.job].first(job, 1) for job in islice(jobs, many)]
         each = max(1, many // max(1, len(found)))
         for maps in found:
@@ -41,7 +46,7 @@ class LsapFair(Lsap):
         return [maps[number] for number in range(rounds) for maps in found if number < len(maps)][:many]
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return (1 - fairness) x staging / its largest + fairness x excess."""
+        """Return (1 - fairness) x staging / largest staging + fairness x excess, for each slot and map."""
         import numpy as np
 
         slowest_s = float(staging[staging < FORBIDDEN].max(initial=0.0))
@@ -49,7 +54,10 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return each map's excess over the fair share of its user or queue, in shares."""
+        """Return each map's excess over the fair share of its user or queue, as a multiple of the share.
+
+        The excess is limited to the range from 0 to 1.
+        """
         pools: dict[str, int] = {}
         for task in tasks:
             pool = self._pool(task)

@@ -1,9 +1,9 @@
-"""Dynamic task splitting: a job without local data on a node starts a part of a map there; the rest waits for the
-data.
+"""Dynamic task splitting (DTSS): a job without local data on a node starts a part of a map on that node.
 
-xu2015, Algorithm 1, with the two waits of delay scheduling. `p=auto` and `keep_copy` are the paper's future work
-(chapter 6). With `keep_copy`, the part of a block that a map fetches stays on the node, and the node fetches the rest
-of the block, so that the next reader finds a replica and need not be split.
+The remaining part waits for a node with the data. xu2015, Algorithm 1, with the two waits of delay
+scheduling. `p=auto` and `keep_copy` are future work in the paper (chapter 6). With `keep_copy`, the fetched
+part of a block stays on the node, and the node fetches the remaining bytes of the block, so that the next
+reader finds a local replica and need not be split.
 """
 
 from __future__ import annotations
@@ -19,27 +19,34 @@ from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import TaskKind
 
 FIRST_SHARE = 0.25
-"""`p=auto` before anything is known: the best of the paper's settings."""
-NEWEST = 0.2  # the weight of the newest value in a mean
+"""The share for `p=auto` before any measurement: the best setting in the paper."""
+NEWEST = 0.2  # The weight of the newest value in a running mean.
 
 
 class Known:
-    """Running means of jobs of one name; None before the first value."""
+    """Running means of measured times for jobs of one name; None before the first value.
+
+    `local_s` and `remote_s`: seconds per input byte of maps with local and with remote input. `delay_s`:
+    seconds until a remaining part, or a map with local input, has started.
+    """
 
     __slots__ = ("delay_s", "local_s", "remote_s")
 
     def __init__(self) -> None:
-        self.local_s: float | None = None  # for each byte, where the input is
-        self.remote_s: float | None = None  # for each byte, elsewhere
-        self.delay_s: float | None = None  # until a rest started, or a map where its input is
+        self.local_s: float | None = None  # Seconds per byte on a node with the input.
+        self.remote_s: float | None = None  # Seconds per byte on other nodes.
+        self.delay_s: float | None = None  # Until a remaining part or a local map started.
 
 
 class SplitLocality(Delay):
-    """Locality axis. `share` (P): share of a map to start away from its input immediately; None learns it. 0 is delay
-    scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched blocks, up to `copy_budget`
-    of the size of all inputs with their replicas."""
+    """Locality axis: delay scheduling that starts a part of a map where the job has no local data.
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    `share` (P): share of a map to start away from its input immediately; None learns the best share. With 0
+    the axis is delay scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched
+    blocks as replicas, up to the share `copy_budget` of the size of all inputs with their replicas.
+    """
+
+    elidable = True  # Heartbeats that report no change do not affect its answers.
 
     def __init__(
         self,
@@ -53,17 +60,17 @@ class SplitLocality(Delay):
         super().__init__(node_wait_s=node_wait_s, rack_wait_s=rack_wait_s)
         self.keeping = Keeping(1.0, copy_budget) if keep_copy else None
         self._share = share
-        self._known: dict[str, Known] = {}  # by job name
-        self._launch_s: float | None = None  # from an attempt's assignment to its first line of code
-        self._rests: dict[str, dict[int, float]] = {}  # by job: when the whole of that index was split
+        self._known: dict[str, Known] = {}  # By job name.
+        self._launch_s: float | None = None  # From an attempt's assignment to its first line of code.
+        self._rests: dict[str, dict[int, float]] = {}  # By job and map index: time of the split.
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job's waiting time and split times."""
         super().finished(view, job)
         self._rests.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learn how long maps take with local and with remote input."""
+        """Implement `Hooks.ended`: update the means of launch time and of local and remote map times."""
         task, started_s = attempt.task, attempt.started_s
         if self._share is not None or started_s is None or attempt.state != "succeeded":
             return
@@ -77,7 +84,7 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality`."""
+        """Implement `Locality.pick`: like `Delay.pick`, and measure waiting times if the share is learned."""
         if self._share is not None:
             return super().pick(view, node, job)
         patience = self._patience.get(job.job)
@@ -88,7 +95,7 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Learn from a started map how long it waited."""
+        """Update the mean waiting time of the job's name with the waiting time of a started map."""
         known, part = self._knows(task.job), task.part
         if part is None:
             if waited_s and node.node in task.hosts:
@@ -99,7 +106,10 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Return a proposal to split an unstarted whole map, or why the job waits (lines 24 to 28)."""
+        """Implement `Delay._wait` (lines 24 to 28): propose to split an unstarted whole map.
+
+        Return the reason why the job is skipped if no map can be split.
+        """
         if self._share == 1.0:
             return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")
         task = job.whole_map(node.rack) if self._share != 0.0 else None
@@ -122,14 +132,17 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Return a proposal to start the whole map immediately, or why there is none."""
+        """Return a proposal to start the whole map now, or the reason why the job has no map."""
         if task is None:
             return "no unstarted map"
         patience.level = 0
         return Proposal(task, f"{_place(node, task)} at once{why}")
 
     def _learnt(self, task: TaskView) -> tuple[float, str]:
-        """Return the best share and a text about its origin; share 0 if splitting gains less than a launch costs."""
+        """Return the best share for a split of the task, with a text that explains it.
+
+        The share is 0 if a split gains less time than a launch takes.
+        """
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:
             return FIRST_SHARE, "; nothing is known yet"

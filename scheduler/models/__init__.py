@@ -1,1 +1,1 @@
-"""The papers' models as pure mathematics."""
+"""Mathematical models from the papers, which policies use: task times, demands, utilities, plans."""

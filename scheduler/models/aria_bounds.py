@@ -1,7 +1,7 @@
-"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the slots that a
-deadline needs.
+"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the numbers
+of slots that it needs to meet a deadline.
 
-Eq. 7 is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
+Eq. 7 of the paper is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 from schedbed.scheduler.models.job_profile import JobProfile
 
 BOUNDS = ("avg", "low", "up")
-"""Which estimate of the completion is set equal to the deadline."""
+"""Estimates of the completion time, one of which is compared with the deadline."""
 
-_SLACK = 1e-9  # a whole number of slots may come out a hair above it
+_SLACK = 1e-9  # Rounding can put a whole number of slots slightly above itself.
 
 
 class Bounds(NamedTuple):
-    """Bounds on a job's completion time, counted from now."""
+    """Lower bound, average and upper bound of the time until a job completes, in seconds from now."""
 
     low_s: float
     avg_s: float
@@ -33,12 +33,14 @@ class Curve(NamedTuple):
     c: float
 
     def time_s(self, maps: int, reduces: int) -> float:
-        """Return the completion time on these slots; infinity if a kind has work but no slot."""
+        """Return the completion time in seconds on these numbers of slots; infinity if a stage has work but
+        no slot."""
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
 class SlotAllocation(NamedTuple):
-    """Numbers of map and reduce slots. `capped`: limited by what exists, may be too few."""
+    """Numbers of map and reduce slots for a job. `capped`: limited to the available slots, which may be too
+    few."""
 
     maps: int
     reduces: int
@@ -52,8 +54,11 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Return the bounds of eq. 1 to 7 for a job's remaining tasks on these slots. With one wave no typical shuffle is
-    added."""
+    """Return the bounds of eq. 1 to 7 for a job's remaining tasks.
+
+    `maps` and `reduces` are the numbers of remaining tasks, `map_slots` and `reduce_slots` the numbers of
+    slots for them. With a single wave of reduces, the lower bound includes no typical shuffle.
+    """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
     if reduces:
@@ -67,7 +72,7 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """Return the coefficients of eq. 9 for one of `BOUNDS` and the remaining tasks."""
+    """Return the coefficients of eq. 9 for these numbers of remaining tasks. `bound`: one of `BOUNDS`."""
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":
         return low
@@ -95,11 +100,12 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 
 
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
-    """Return the fewest slots, m + r, that end the job in `time_s` (eq. 15), rounded up.
+    """Return the smallest numbers of slots with which the job ends in `time_s` seconds (eq. 15), rounded up.
 
-    `most_maps` and `most_reduces` limit the result to the slots of the cluster and the remaining tasks (0 only
-    without tasks). If eq. 15 needs more of one kind, all of that kind is used and eq. 11 gives the other kind. If
-    even all slots are too few, the result is all slots.
+    `most_maps` and `most_reduces` limit the result to the slots of the cluster and to the remaining tasks;
+    they are 0 only if there are no tasks. If eq. 15 gives more slots of one kind than its limit, the result
+    has all slots of that kind, and eq. 11 gives the number for the second kind. If even all slots are too
+    few, the result is all slots, `capped`.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c
@@ -118,12 +124,13 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
 
 
 def _whole(slots: float, most: int) -> int:
-    """Return the number rounded up and limited to `most`; at least one if there are tasks."""
+    """Return the number of slots rounded up; at least 1 unless `most` is 0."""
     return max(min(1, most), ceil(min(slots, 1e9) - _SLACK))
 
 
 def _rest(work: float, left_s: float, most: int) -> int:
-    """Return the slots that do `work` in the remaining time; `most + 1` if no time remains."""
+    """Return the number of slots that finish `work` slot seconds in `left_s` seconds; `most + 1` if no time
+    is left."""
     if left_s <= 0:
         return most + 1
     return _whole(work / left_s, most)

@@ -1,11 +1,13 @@
-"""ARIA's model in whole waves, beyond verma2011: a stage of n tasks on s slots takes ceil(n / s) waves.
+"""A variant of ARIA's model that counts whole waves (not in verma2011): a stage of n tasks on s slots takes
+ceil(n / s) waves.
 
-The paper's model is linear in tasks over slots. It cannot keep a job within 7% of each deadline of Figure 5, however
-long its tasks are. There the average bound gives 71 maps and 64 reduces (58, 30) slots for 240 s and (43, 22) for 300
-s. Both are two waves of maps and three of reduces, so an executor without any delay, on tasks of equal length, ends
-both jobs after the same time T. The T nearest to both deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one
-deadline and 11.1% before the other. Here slots are allocated that end whole waves before the deadline, with none
-idle. All times are seconds.
+The paper's model is linear in tasks / slots. With this model a job cannot end within 7% of each deadline of
+Figure 5, whatever the length of its tasks. There the average bound gives 71 maps and 64 reduces (58, 30)
+slots for 240 s and (43, 22) for 300 s. Both allocations need two waves of maps and three waves of reduces, so
+without any delay and with tasks of equal length both jobs end after the same time T. The T nearest to both
+deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one deadline and 11.1% before the other deadline. This
+module allocates slots so that whole waves end before the deadline, and never more slots than these waves
+need. All times are seconds.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion time of the tasks on these slots. The last wave of a stage takes as long as its longest
-    task."""
+    """Return the completion time in seconds of `maps` and `reduces` tasks on these slots.
+
+    The last wave of a stage takes as long as the stage's longest task.
+    """
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
 
@@ -29,7 +33,10 @@ def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAlloca
 def allocate_waves(
     profile: JobProfile, maps: int, reduces: int, time_s: float, most_maps: int, most_reduces: int
 ) -> SlotAllocation:
-    """Return the fewest slots that end the job in `time_s`; all slots if none do, as in `allocate`."""
+    """Return the smallest numbers of slots with which the job ends within `time_s` seconds.
+
+    If even all slots are too few, the result is all slots, `capped`, as in `aria_bounds.allocate`.
+    """
     best: SlotAllocation | None = None
     map_waves = _waves(maps, most_maps)
     while (took_s := _maps_s(profile, map_waves)) <= time_s:
@@ -51,7 +58,7 @@ def _waves(tasks: int, slots: int) -> float:
 
 
 def _slots(tasks: int, waves: float) -> int:
-    """Return the fewest slots on which the tasks end in that number of waves."""
+    """Return the smallest number of slots on which the tasks end within that number of waves."""
     return -(-tasks // int(waves)) if tasks and waves else 0
 
 
@@ -67,7 +74,7 @@ def _reduces_s(profile: JobProfile, waves: float) -> float:
 
 
 def _most_waves(profile: JobProfile, reduces: int, left_s: float) -> int:
-    """Return the largest number of waves of reduces that fits into the time; 0 if none fits."""
+    """Return the largest number of waves of reduces that fits into `left_s` seconds; 0 if none fits."""
     left_s -= _reduces_s(profile, 1)
     if not reduces or left_s < 0:
         return 0

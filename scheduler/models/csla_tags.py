@@ -1,7 +1,7 @@
-"""CSLA's tags (lakshmi2019) of jobs and nodes, as two bits: the resource that a job's tasks need, or that a node will
-lack.
+"""CSLA's tags (lakshmi2019): two bits for the resources, CPU and I/O, that a job's tasks use heavily or that
+a node will lack.
 
-The high bit is CPU, the low bit IO (Tables 1 and 2). Shares are from 0 to 1.
+The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 def tag(cpu: bool, io: bool) -> int:
-    """Return the two bits as a number, 0 to 3."""
+    """Return the tag with the CPU bit and the I/O bit as given, a number from 0 to 3."""
     return (CPU if cpu else 0) + (IO if io else 0)
 
 
@@ -28,10 +28,11 @@ def words(tag: int) -> str:
 
 
 def predict(history: Collection[float]) -> float:
-    """Return the next value by least squares of U_t on U_(t-1) (eq. 1 to 3), within 0 to 1.
+    """Return the predicted next value of a series, from 0 to 1 (eq. 1 to 3).
 
-    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than three
-    values, or all equal), the last value is returned. Raises ValueError without values.
+    The prediction is a linear regression of each value U_t on the value before it, U_(t-1), by least squares.
+    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than
+    three values, or all equal), the last value is returned. Raises ValueError without values.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -64,15 +65,19 @@ class Errors:
         self.absolute = self.squared = self.last_absolute = 0.0
 
     def add(self, predicted: float, came: float, last: float) -> None:
-        """Add one prediction, the actual value, and the actual value before it."""
+        """Add the error of one prediction, given the actual value (`came`) and the actual value before it
+        (`last`)."""
         self.count += 1
         self.absolute += abs(predicted - came)
         self.squared += (predicted - came) ** 2
         self.last_absolute += abs(last - came)
 
     def to_json(self) -> dict[str, float | int]:
-        """Return `mae`, `rmse`, `last_mae` (no change predicted) and the number of predictions; all 0 without
-        predictions."""
+        """Return the errors as JSON values; all are 0 without predictions.
+
+        The keys are `mae`, `rmse`, `last_mae` (the MAE of predicting no change) and `predictions` (their
+        number).
+        """
         count = max(1, self.count)
         return {
             "mae": self.absolute / count,
@@ -83,8 +88,11 @@ class Errors:
 
 
 class Predictor:
-    """Prediction of the next value of a series from its last values. `errors` accumulates the errors of past
-    predictions."""
+    """A predictor of the next value of a series from its last `window` values.
+
+    `next` is the predicted value, None before the first value. `errors` collects the errors of past
+    predictions.
+    """
 
     __slots__ = ("_alike", "_history", "_window", "errors", "next")
 
@@ -96,18 +104,19 @@ class Predictor:
         self.next: float | None = None  # None before the first value
 
     def see(self, value: float) -> None:
-        """Add the next value of the series."""
+        """Add a value to the series, record the error of its prediction, and predict the next value."""
         last = value if self.next is None else self._history[-1]
         if self.next is not None:
             self.errors.add(self.next, value, last)
         self._history.append(value)
         self._alike = self._alike + 1 if value == last else 1
-        steady = self._alike >= self._window and value in (0.0, 1.0)  # whose sums are exact
+        # Sums of 0 and 1 are exact, so that the fit would give the same value.
+        steady = self._alike >= self._window and value in (0.0, 1.0)
         self.next = value if steady else predict(self._history)
 
 
 class TaskSample:
-    """Sums over the first finished maps of a job: their use of a core and of a disk."""
+    """CPU and disk use of the first finished maps of a job, from which the job's tag is derived."""
 
     __slots__ = ("_cpu_s", "_disk_s", "_elapsed_s", "tasks")
 
@@ -116,15 +125,16 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """Add a map that ran `elapsed_s`, used one core for `cpu_s` and would use an idle disk for `disk_s` (all
-        seconds)."""
+        """Add one finished map: its duration, its CPU time on one core, and its I/O time on an idle disk, in
+        seconds."""
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s
         self._elapsed_s += elapsed_s
 
     def tag(self, cpu_share: float, io_share: float) -> int:
-        """Return the tag of the resources whose use exceeds these shares; UNKNOWN if nothing was measured."""
+        """Return the tag of the resources whose mean use exceeds these shares; UNKNOWN if nothing was
+        measured."""
         if self._elapsed_s <= 0:
             return UNKNOWN
         return tag(self._cpu_s / self._elapsed_s > cpu_share, self._disk_s / self._elapsed_s > io_share)

@@ -1,4 +1,5 @@
-"""Jobs that hold map slots as gangs: all slots of a job from its start until its last map has ended."""
+"""Gangs: jobs that take a map slot for each of their maps at once and hold all of them until their last map
+ends."""
 
 from __future__ import annotations
 
@@ -9,12 +10,17 @@ MAP = TaskKind.MAP
 
 
 def gang_size(view: View, job: JobView) -> int:
-    """Return the number of map slots that the job needs at once: one per map, at most all slots."""
+    """Return the number of map slots that the job needs at once: one per map, at most all slots of the
+    cluster."""
     return min(job.maps.total, view.slots(MAP))
 
 
 class GangBooks:
-    """The gangs that have started, in order, with the slots they hold. `starting` are those with unstarted maps."""
+    """The jobs that have started as gangs, in order of their start.
+
+    `held`: number of map slots that each job holds. `started`: all gangs that have not ended. `starting`: the
+    gangs that still have unstarted maps.
+    """
 
     def __init__(self) -> None:
         self.held: dict[str, int] = {}
@@ -26,7 +32,7 @@ class GangBooks:
         return view.slots(MAP) - sum(self.held.values())
 
     def start(self, view: View, job: JobView) -> None:
-        """Note that a job starts as a gang and holds its slots from now on."""
+        """Start a job as a gang. The job holds its slots from now on."""
         self.held[job.job] = gang_size(view, job)
         self.started[job.job] = self.starting[job.job] = job
 
@@ -44,7 +50,7 @@ class GangBooks:
         return not job.maps.running and self.held.pop(job.job, None) is not None
 
     def finished(self, job: JobView) -> bool:
-        """Remove a job that has ended. Return whether that frees slots."""
+        """Remove a job that has ended. Return whether slots became free."""
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
         return self.held.pop(job.job, None) is not None

@@ -1,4 +1,5 @@
-"""Classes of jobs by k-means, and the classes that each kind of hardware should serve by a linear program (COSHH)."""
+"""COSHH's optimization: classes of similar jobs by k-means, and a linear program that assigns classes to
+hardware."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ import numpy as np
 from scipy.cluster.vq import kmeans, vq
 from scipy.optimize import linprog
 
-_NOTHING = 1e-6  # a part of a resource that is none
+_NOTHING = 1e-6  # Smaller parts of a resource count as 0.
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class of each job, at most `most` classes, numbered from 0 in the order of the first feature's mean.
+    """Return the class number of each job, given the features of each job.
 
-    Features are scaled by their standard deviations. K-means starts at points spread over the sorted ones, so that
-    the result does not depend on chance.
+    There are at most `most` classes, numbered from 0 in the order of their mean first feature. Features are
+    scaled by their standard deviations. The centers of k-means start at points spread evenly over the sorted
+    jobs, so that the result does not depend on chance.
     """
     points: Any = np.asarray(features, dtype=float)
     spread = points.std(axis=0)
@@ -34,12 +36,12 @@ def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
 def suggest(
     arrivals: Sequence[float], times_s: Sequence[Sequence[float]], slots: Sequence[int]
 ) -> list[set[int]]:
-    """Return the classes that each resource should serve.
+    """Return the job classes that each resource (a kind of hardware) should serve.
 
-    Class i has `arrivals[i]` tasks, each of which takes `times_s[i][j]` on resource j, which has `slots[j]`. The
-    linear program finds the parts x of the resources' time that sustain the largest multiple m of the arrivals:
-    maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i of x_ij <= 1. A class is suggested
-    for a resource if its part there is above 0.
+    Class i has `arrivals[i]` tasks, each of which takes `times_s[i][j]` seconds on resource j, which has
+    `slots[j]` slots. The linear program finds the parts x of the resources' time that sustain the largest
+    multiple m of the arrivals: maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i
+    of x_ij <= 1. A class is suggested for a resource if its part there is above 0.
     """
     classes, resources = len(arrivals), len(slots)
     every = set(range(classes))

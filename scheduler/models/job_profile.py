@@ -30,9 +30,9 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 class JobProfile:
     """Durations of a job's phases, averaged over `runs` runs.
 
-    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map; `typical_shuffle`
-    is the whole shuffle and sort of reduces launched later. Bytes are means per task, selectivities are bytes out by
-    bytes in; 0 if unknown.
+    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map;
+    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Bytes are means per task,
+    selectivities are output bytes / input bytes; 0 if unknown.
     """
 
     map: Times
@@ -47,9 +47,10 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """Return the profile for tasks of another size: a task's durations grow with its input (footnote 6).
+        """Return the profile scaled to another amount of input, since durations grow with it (footnote 6).
 
-        `map_input_bytes` is the new mean input of a map; the input of a reduce follows from the maps' selectivity.
+        `map_input_bytes` is the new mean input of a map. The input of a reduce follows from the maps'
+        selectivity.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -75,7 +76,7 @@ class JobProfile:
         )
 
     def merged(self, other: JobProfile) -> JobProfile:
-        """Return the mean of both profiles, each weighted by its runs."""
+        """Return the mean of this profile and `other`, each weighted by its number of runs."""
         runs = self.runs + other.runs
 
         def mean(mine: float, others: float) -> float:
@@ -89,13 +90,13 @@ class JobProfile:
         return JobProfile(**phases, **figures, runs=runs)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the profile as JSON values."""
+        """Return the profile as JSON values, which `from_json` converts back."""
         phases = {name: list(getattr(self, name)) for name in PHASES}
         return {**phases, **{name: getattr(self, name) for name in FIGURES}, "runs": self.runs}
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> JobProfile:
-        """Return the profile written by `to_json`. Raises ValueError for other data."""
+        """Return the profile from the values that `to_json` returned. Raises ValueError for other data."""
         try:
             values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
             values |= {name: float(raw[name]) for name in FIGURES}
@@ -129,7 +130,10 @@ class _Span:
 
 
 class Profiler:
-    """Measures the profile of one run of a job from its successful tasks, in the order of their ends."""
+    """A collector of the times and bytes of a job's successful tasks, for the profile of one run.
+
+    Tasks must be added in the order of their ends.
+    """
 
     def __init__(self) -> None:
         self._map, self._first, self._typical, self._reduce = _Span(), _Span(), _Span(), _Span()
@@ -164,9 +168,9 @@ class Profiler:
     def profile(self) -> JobProfile | None:
         """Return the profile measured so far; None before the first map has ended.
 
-        A kind of shuffle that did not occur is taken to be like the other. Before the first reduce has ended, a
-        reduce is assumed to take as long as a map and its shuffle no time: the right order of magnitude, and soon
-        replaced.
+        If only one kind of shuffle has occurred, its durations count for both kinds. Before the first reduce
+        has ended, a reduce is assumed to take as long as a map and its shuffle no time; the first measured
+        reduce replaces this estimate.
         """
         maps = self._map.times()
         if maps is None:

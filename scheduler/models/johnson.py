@@ -1,10 +1,11 @@
-"""BalancedPool's plan: Johnson's order, an estimate of its makespan, and the split into two pools that ends earliest.
+"""The plan of BalancedPool: jobs divided into two pools with Johnson's order inside, with the shortest
+estimated makespan.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): jobs are split into a pool of small and a pool of big ones, and
-each is run in Johnson's order (Johnson 1954) on its own slots. The chosen split is the one whose longer pool ends
-first. The thesis tests a split with SimMR; here it is estimated: a stage on s slots takes ceil(tasks / s) x the mean
-seconds of a task, maps of a pool follow one another, and reduces start after their job's maps and after the reduces
-before them.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): jobs are divided into a pool of small jobs and a pool of
+big jobs, and each pool runs its jobs in Johnson's order (Johnson 1954) on its own slots. The chosen division
+is the one whose later pool ends first. The thesis tests a division with SimMR; this module estimates it: a
+stage on s slots takes ceil(tasks / s) x the mean time of a task, the map stages of a pool follow one another,
+and a reduce stage starts after its job's map stage and after the previous reduce stage.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 
 class PlannedStages(NamedTuple):
-    """The remaining tasks of a job of each kind, and their mean seconds."""
+    """The numbers of remaining maps and reduces of a job, and the mean time of a task of each kind in
+    seconds."""
 
     job: str
     maps: int
@@ -24,17 +26,17 @@ class PlannedStages(NamedTuple):
     reduce_s: float
 
     def on(self, maps: int, reduces: int) -> tuple[float, float]:
-        """Return the seconds of both stages on that many slots."""
+        """Return the durations in seconds of the map stage and the reduce stage on these numbers of slots."""
         return ceil(self.maps / maps) * self.map_s, ceil(self.reduces / reduces) * self.reduce_s
 
     @property
     def size_s(self) -> float:
-        """Return the slot seconds of all tasks."""
+        """Return the size of the job: the slot seconds of all remaining tasks."""
         return self.maps * self.map_s + self.reduces * self.reduce_s
 
 
 class Pool2(NamedTuple):
-    """A pool of a plan: its slots, its jobs in order, and the estimated makespan."""
+    """A pool of a plan: its numbers of slots, its jobs in order, and its estimated makespan in seconds."""
 
     maps: int
     reduces: int
@@ -43,9 +45,10 @@ class Pool2(NamedTuple):
 
 
 def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[list[PlannedStages], float]:
-    """Return the jobs in Johnson's order on those slots, and the makespan.
+    """Return the jobs in Johnson's order on these numbers of slots, and the estimated makespan in seconds.
 
-    First come the jobs whose maps are the shorter stage, shortest maps first; then the others, longest reduces first.
+    The jobs whose map stage is shorter than their reduce stage come first, shortest map stage first. All
+    other jobs follow, longest reduce stage first.
     """
     staged = [(*job.on(maps, reduces), number, job) for number, job in enumerate(jobs)]
     early = sorted(each for each in staged if each[0] < each[1])
@@ -58,10 +61,12 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
 
 
 def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int) -> tuple[Pool2, ...]:
-    """Return the plan that ends earliest: one pool of all slots, or two pools, the first with the smaller jobs.
+    """Return the plan with the shortest estimated makespan.
 
-    `steps` shares of the slots are tried for the first pool. For each share, bisection finds the cut of the jobs at
-    which the makespans are closest: moving a job to the first pool makes it longer and the second shorter.
+    The plan is one pool of all slots, or two pools, the first with the smaller jobs. `steps`: number of
+    shares of the slots to try for the first pool. For each share, bisection over the jobs by size finds the
+    division at which the makespans of the two pools are closest, since a job that moves to the first pool
+    makes this pool longer and the second pool shorter.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (Pool2(maps, reduces, tuple(job.job for job in ordered), alone_s),)

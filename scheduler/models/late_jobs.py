@@ -1,8 +1,9 @@
 """MRCP's plan: start times of tasks so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
 
-The model has the thesis' five constraints: (a) each task runs once, (b) after now and after its job's submission, (c)
-reduces start after all maps of their job, (d) a job ends with its last task, (e) never more tasks than slots, which
-count as one resource for each kind. CP-SAT of OR-Tools replaces CPLEX.
+The model has the five constraints of the thesis: (a) each task runs once, (b) a task starts after now and
+after its job's submission, (c) reduces start after all maps of their job, (d) a job ends with its last task,
+(e) running tasks never exceed the slots, where all slots of one kind are one resource. The solver is CP-SAT
+of OR-Tools, not CPLEX as in the thesis.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ _MOST_STEPS = 10**8
 
 
 class LeftStage(NamedTuple):
-    """The remaining work of a stage: the number of unstarted tasks, their seconds, and the seconds left of each
-    running one."""
+    """The remaining work of a stage.
+
+    `unstarted`: number of unstarted tasks. `task_s`: expected seconds of a task. `running_s`: remaining
+    seconds of each running task.
+    """
 
     unstarted: int
     task_s: float
@@ -32,7 +36,7 @@ class LeftStage(NamedTuple):
 
 
 class JobDue(NamedTuple):
-    """A job with a deadline `due_s` seconds from now."""
+    """A job to plan: its deadline, `due_s` seconds from now, and the remaining work of its stages."""
 
     job: str
     due_s: float
@@ -41,22 +45,28 @@ class JobDue(NamedTuple):
 
 
 class PlannedStarts(NamedTuple):
-    """Planned start times (seconds from now) by kind, each with a number of tasks, and whether the job will be
-    late."""
+    """The plan of one job.
+
+    `starts`: pairs of a start time (seconds from now) and a number of tasks, by kind of task. `late`: whether
+    the job misses its deadline by this plan.
+    """
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
     late: bool
 
 
 class LatePlan(NamedTuple):
-    """The planned jobs by name. `proven`: the solver proved that no plan has fewer late jobs and earlier ends."""
+    """The plans of all jobs, by job id.
+
+    `proven`: the solver proved that no plan has fewer late jobs and earlier ends.
+    """
 
     jobs: dict[str, PlannedStarts]
     proven: bool
 
 
 class TaskBatch(NamedTuple):
-    """Tasks of a stage that are planned as one: `width` slots for `length` steps."""
+    """Several tasks of a stage that are planned as one interval: `width` slots for `length` time steps."""
 
     width: int
     length: int
@@ -64,7 +74,10 @@ class TaskBatch(NamedTuple):
 
 
 def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
-    """Return the tasks in at most `most` batches; one batch per task if that is enough."""
+    """Return the tasks of a stage grouped into at most `most` batches; one task per batch if possible.
+
+    `steps`: duration of a task in time steps. `slots`: largest width of a batch.
+    """
     if not tasks:
         return []
     width = min(slots, ceil(tasks / most))
@@ -82,7 +95,7 @@ def _steps(seconds: float) -> int:
 
 
 class _Model:
-    """The constraint program of one plan."""
+    """The constraint program (a CP-SAT model) of one plan."""
 
     def __init__(self, slots: dict[TaskKind, int], most: int) -> None:
         self._slots, self._most = slots, most
@@ -113,8 +126,10 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return the times at which slots become free, as a heap. It can hold more entries than slots if a node was
-        lost while tasks run."""
+        """Return the times, in steps from now, at which slots of that kind become free, as a heap.
+
+        The heap holds more entries than there are slots if a node was lost while tasks run.
+        """
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
         return [0] * max(0, self._slots[kind] - len(held)) + held
@@ -122,8 +137,8 @@ class _Model:
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
         """Add one job to the program (constraints a to d).
 
-        The hint is the schedule in the order of the jobs without filling gaps by later tasks. The solver starts from
-        it, so that even a small bound gives a plan.
+        The solver starts from hints: a simple schedule that serves the jobs in the given order and fills no
+        gaps. Even a small search limit therefore gives a plan.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -173,11 +188,12 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, with those that must be late at the end: Moore and Hodgson's rule on the whole
-    cluster.
+    """Return the jobs by deadline, with jobs that cannot end in time moved to the end.
 
-    Where a job would end late, the accepted job with the most work moves to the end. A job's work is its work on all
-    slots of the kind that has more to do, plus the last wave of its reduces. The solver only starts from this order.
+    This is Moore and Hodgson's rule, with the whole cluster as one machine. If a job would end late, the
+    accepted job with the most work moves to the end. The work of a job is the time of its longer stage on all
+    slots; one reduce time is added when the end is compared with the deadline. The solver uses this order
+    only as its starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -200,11 +216,11 @@ def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobD
 def plan_late_jobs(
     jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
 ) -> LatePlan | None:
-    """Return the plan with the fewest late jobs found, then the least sum of ends; None if none was found within the
-    bound.
+    """Return the best plan found: fewest late jobs, then the smallest sum of ends; None if no plan was found.
 
-    `bound` is deterministic time of CP-SAT, which counts search steps and not seconds. One worker searches, so that
-    the same jobs give the same plan on any host. `most`: batches per stage that has more tasks.
+    `bound`: limit of CP-SAT's deterministic time, which counts search steps and not seconds. One worker
+    searches, so that the same jobs give the same plan on any host. `most`: largest number of batches per
+    stage. `seed`: the solver's random seed.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

@@ -1,15 +1,18 @@
-"""RAS's placement (polo2011 Algorithm 1): numbers of maps and reduces of each job on each node, within its capacity.
+"""RAS's placement (polo2011 Algorithm 1): the numbers of maps and reduces of each job on each node, within
+the node's capacity.
 
 Decisions where the paper leaves a choice:
 
-- Reduces come first, even if maps run: maps that no longer fit beside them leave the placement.
+- Reduces are placed first, even if maps run. Maps that no longer fit next to the reduces are removed from the
+  placement.
 - A node takes reduces only if they fit together in each of their phases, so that the switch from shuffle to
-  reduce never overloads it; and a reduce in its shuffle must leave room for the largest map of any job, so that
-  reduces that wait for maps never keep those maps from running.
-- A task leaves its node only while its job stays at least as well off as the poorest other job that could run
-  there. This is the paper's text; its listing requires a job that fits already, which excludes large tasks.
-- No job gives up its last map to a job that has none: the least utility would not change.
-- A round that does not improve the ordered utilities is undone, and is the last.
+  reduce never overloads the node. A reduce in its shuffle must also leave room for the largest map of any
+  job, so that reduces that wait for maps never keep those maps from running.
+- A job gives up a task on a node only while its utility stays at least that of the poorest other job that
+  could run there. This is the paper's text; the paper's listing requires a job that fits already, which
+  excludes large tasks.
+- No job gives up its last map to a job without maps, since the lowest utility would not change.
+- A round that does not improve the sorted utilities is undone, and no further round follows.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from schedbed.scheduler.models.ras_utility import map_utility, reduce_utility
 from schedbed.scheduler.models.resource_profiles import FULL, Amounts, NodeDemands
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 
-_FITS = FULL + 1e-6  # sums of fractions
+_FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
 _NONE = -float("inf")
 
 
@@ -29,9 +32,11 @@ _NONE = -float("inf")
 class PlacedJob:
     """A job in one control cycle: its demands, and the number of its tasks planned for each node.
 
-    `pending`: unfinished maps. `required`: slots that its goal needs. `reduces_pending`: unfinished reduces (0 while
-    they may not start). `reducing`: its reduces use their reduce profile. `demands`: by kind of node. `barred`: nodes
-    that must not get more of its tasks.
+    `pending`: number of unfinished maps. `required`: number of map slots that the job needs to meet its goal.
+    `reduces_pending`: number of unfinished reduces (0 while they may not start). `reducing`: count reduces
+    with their demand in the reduce phase, not in the shuffle. `demands`: by kind of node. `barred`: numbers
+    of the nodes that must not get more tasks of the job. `maps`, `reduces`: number of planned tasks by node
+    number.
     """
 
     job: str
@@ -49,24 +54,27 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Return the sort key: poorest job first."""
+        """Return the sort key of the job. The job with the lowest utility comes first."""
         return (self.utility, self.serial)
 
 
 class Placement:
-    """The placement of one control cycle. `kinds`: each node's kind, an index into the jobs' `demands`. The jobs'
-    running tasks are the first placement."""
+    """The placement that one control cycle computes, starting from the jobs' running tasks.
+
+    `kinds`: the kind of each node, as an index into the jobs' `demands`. `used`: the planned use of each
+    node's CPU, I/O and memory, in percent.
+    """
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
         self.jobs = jobs
         self.kinds = kinds
         nodes = range(len(kinds))
         self.used = [[0.0, 0.0, 0.0] for _ in nodes]
-        # By reduces: the most of each in any phase, and in its present one.
+        # The demand of reduces: their largest in any phase, and that of their current phase.
         self._held = [[0.0, 0.0, 0.0] for _ in nodes]
         self._present = [[0.0, 0.0, 0.0] for _ in nodes]
         self._mapped: list[dict[PlacedJob, None]] = [{} for _ in nodes]  # jobs with maps there
-        self._wanting: SortedKeys[PlacedJob] = SortedKeys()  # jobs with pending maps that are not placed
+        self._wanting: SortedKeys[PlacedJob] = SortedKeys()  # Jobs with unplaced maps.
         for job in jobs:
             job.placed, job.reduces_placed = sum(job.maps.values()), sum(job.reduces.values())
             for node, count in job.maps.items():
@@ -77,11 +85,15 @@ class Placement:
             self._valued(job)
 
     def utilities(self) -> list[float]:
-        """Return the utilities of the jobs with pending maps, lowest first: the objective (equation 4)."""
+        """Return the utilities of the jobs with pending maps, lowest first. The comparison of these lists is
+        the objective (equation 4)."""
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def play(self, rounds: int) -> Iterator[None]:
-        """Improve the placement, one node or job per step, so that the caller can do other work in between."""
+        """Improve the placement in at most `rounds` rounds.
+
+        Yields after each job or node, so that the caller can do other work in between.
+        """
         yield from self._place_reduces()
         for node in range(len(self.kinds)):
             self._trim(node)
@@ -101,7 +113,8 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Place reduces (lines 1 to 8), repeatedly over the nodes until all are placed or no node has room."""
+        """Place each job's pending reduces on nodes (lines 1 to 8) until all are placed or no node has
+        room."""
         nodes = range(len(self.kinds))
         total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
         largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
@@ -121,12 +134,13 @@ class Placement:
             yield
 
     def _largest_map(self, kind: int) -> Amounts:
-        """Return the maximum of each resource over one map of any job on that kind of node."""
+        """Return the largest demand for each resource among the maps of all jobs, on that kind of node."""
         maps = [job.demands[kind].map for job in self.jobs if job.pending]
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the demand of a reduce of the job in its current phase, with all fetches active."""
+        """Return the demand of one reduce of the job in its current phase, with all parallel fetches
+        active."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -139,7 +153,7 @@ class Placement:
         return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
 
     def _hold(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the largest demand of a reduce of the job in any phase."""
+        """Return the largest demand that one reduce of the job has in any phase, for each resource."""
         demands = job.demands[self.kinds[node]]
         return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
 
@@ -160,7 +174,8 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """Remove maps until the node's tasks fit, since placed reduces or changed profiles may need more."""
+        """Remove maps from the node until its tasks fit. New reduces or changed profiles may have overloaded
+        the node."""
         while max(self.used[node]) > _FITS:
             out = self._richest(node)
             if out is None:
@@ -168,8 +183,12 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move room from rich to poor jobs (lines 11 to 23): the richest job gives up a map while it stays no poorer
-        than the poorest."""
+        """Move capacity of the node from jobs with high utility to jobs with low utility (lines 11 to 23).
+
+        The job with the highest utility gives up maps while its utility stays at least that of the job with
+        the lowest utility that could use the room. Then the jobs with the lowest utilities get maps until
+        none fits.
+        """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
             if poorest is None:
@@ -192,7 +211,8 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return the poorest other job that would get the room on the node; None if no job can."""
+        """Return the job with the lowest utility, except `out`, whose map fits next to the node's reduces;
+        else None."""
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
             if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):
@@ -200,8 +220,10 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether another map on the node leaves room for the additional fetches of its job's reduces,
-        wherever they run."""
+        """Return whether the nodes of the job's reduces have enough I/O to fetch from one more map on `node`.
+
+        False if the job must not get more tasks on the node.
+        """
         if node in job.barred:
             return False
         if job.reducing or not job.reduces:
@@ -232,7 +254,8 @@ class Placement:
         self._valued(job)
 
     def _fetch(self, job: PlacedJob, sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) the shuffle demand that one more map causes in the job's reduces."""
+        """Add (`sign` 1) or remove (-1) the I/O demand that one more map causes on the nodes of the job's
+        reduces."""
         if not job.reducing:
             for place, count in job.reduces.items():
                 demands = job.demands[self.kinds[place]]
@@ -243,7 +266,7 @@ class Placement:
         _add(self.used[node], amounts, count)
 
     def _valued(self, job: PlacedJob) -> None:
-        """Recompute the job's utility (equation 1)."""
+        """Recompute the job's utility (equation 1) and the job's rank among the jobs with unplaced maps."""
         job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
         job.utility += map_utility(job.placed, job.required, job.pending)
         if job.placed < job.pending:

@@ -1,19 +1,21 @@
-"""RAS's arithmetic: the slots that a goal needs, and the utility of a placement (polo2011 3.2 and 3.3)."""
+"""The formulas of RAS (polo2011 3.2 and 3.3): the slots that a job needs to meet its goal, and the utility of
+its slots."""
 
 from __future__ import annotations
 
 from math import ceil, inf, log
 
-_SLACK = 1e-9  # work / time may be a whole number but for rounding
+_SLACK = 1e-9  # Rounding can put a whole number slightly above itself.
 
 
 def slots_required(pending: int, work_s: float | None, left_s: float | None) -> int:
-    """Return the map slots that a job needs to meet its goal, from 1 to `pending`; `pending` means "as early as
-    possible".
+    """Return the number of map slots that a job needs to meet its goal, from 1 to `pending`.
 
-    `work_s`: seconds that the running maps still need plus a mean map for each unstarted one; None if no mean is
-    known. `left_s`: seconds until the goal; None without a goal. Running maps are included in the result, unlike in
-    xu2015 equation 6, which gives additional slots.
+    `pending`: number of unfinished maps; this is also the result, to end as early as possible, if the goal
+    has passed or if no goal or no mean time is known. `work_s`: seconds that the running maps still need plus
+    a mean map time for each unstarted map; None if no mean is known. `left_s`: seconds until the goal; None
+    without a goal. Running maps are included in the result, unlike in xu2015 equation 6, which gives
+    additional slots.
     """
     if left_s is None or left_s <= 0 or work_s is None:
         return max(1, pending)
@@ -21,14 +23,16 @@ def slots_required(pending: int, work_s: float | None, left_s: float | None) -> 
 
 
 def ends_within(work_s: float | None, running: int, period_s: float) -> bool:
-    """Return whether the running maps will finish that work within the period (Algorithm 1, line 26)."""
+    """Return whether `running` maps finish `work_s` seconds of work within the period (Algorithm 1, line
+    26)."""
     return work_s is not None and running > 0 and work_s / running <= period_s
 
 
 def map_utility(allocated: int, required: int, pending: int) -> float:
-    """Return equation 2: -inf without a slot, 0 with the required slots, 1 with a slot for each pending map.
+    """Return the utility of a job's map slots (equation 2).
 
-    `required` is from 1 to `pending`; if both are equal, having them gives 1.
+    The utility is -inf for no slot, 0 for `required` slots and 1 for a slot for each pending map. `required`
+    is from 1 to `pending`; if both are equal, that number of slots gives 1.
     """
     if allocated >= pending:
         return 1.0
@@ -40,7 +44,11 @@ def map_utility(allocated: int, required: int, pending: int) -> float:
 
 
 def reduce_utility(allocated: int, pending: int) -> float:
-    """Return equation 3, from -1 (no pending reduce has a slot, as the text's range says) to 0 (all have one)."""
+    """Return the utility of a job's reduce slots (equation 3).
+
+    The utility is from -1 for no slot to 0 for a slot for each pending reduce. The formula is not defined for
+    no slot; -1 is the limit that the paper's text gives.
+    """
     if allocated >= pending:
         return 0.0
     if allocated <= 0:

@@ -1,8 +1,9 @@
-"""MIMP's model: the time of a task by the share of the CPU that a foreground load leaves (xu2015 3.1.5.4; Zhang et
-al. 2014).
+"""MIMP's model of task times on nodes where a foreground load leaves only a share of the CPU (xu2015 3.1.5.4;
+Zhang et al. 2014).
 
-A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU left: `fixed` is disk and network,
-`scaled` is computing. Both are fitted to the ended tasks by least squares.
+A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU free: `fixed` is the time for
+disk and network, `scaled` the time for computing. Both are fitted to the measured times of ended tasks by
+least squares.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ from schedbed.scheduler.models.task_times import UNKNOWN_S
 
 
 class TaskTime(NamedTuple):
-    """The time of a task in seconds: a fixed part, and a part that is divided by the share of the CPU left."""
+    """The predicted time of a task in seconds: a fixed part, and a part that is divided by the free share of
+    the CPU."""
 
     fixed_s: float
     scaled_s: float
 
     def on(self, free_cpu: float) -> float:
-        """Return the seconds that a task takes with that share of the CPU left."""
+        """Return the time of a task in seconds on a node with the share `free_cpu` of its CPU free."""
         return self.fixed_s + self.scaled_s / free_cpu
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean share of the node's CPU left free between two times of the run (s)."""
+    """Return the mean share of the node's CPU that is free between two times, in seconds since the run's
+    start."""
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]
@@ -35,7 +38,8 @@ def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
 
 
 class ResidualTimes:
-    """Measured times of similar tasks by the share of the CPU left."""
+    """Measured times of similar tasks, each with the free share of its CPU, summed for a least-squares
+    fit."""
 
     __slots__ = ("_count", "_sum_s", "_sum_x", "_sum_xs", "_sum_xx", "_tried")
 
@@ -45,7 +49,7 @@ class ResidualTimes:
         self._tried = (inf, 0.0)  # the least and the largest 1 / r
 
     def add(self, free_cpu: float, took_s: float) -> None:
-        """Add the measured time of one task."""
+        """Add the measured time of one task that ran with the share `free_cpu` of a CPU."""
         x = 1.0 / free_cpu
         self._count += 1
         self._sum_x += x
@@ -55,8 +59,11 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the fitted times, neither below 0. Everything counts as `scaled` until two different shares were
-        measured."""
+        """Return the fitted times; neither part is below 0.
+
+        The whole time counts as `scaled_s` until tasks with two different shares were measured. Without
+        measurements `scaled_s` is UNKNOWN_S.
+        """
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
         only_scaled = TaskTime(0.0, self._sum_xs / self._sum_xx)
@@ -74,14 +81,14 @@ class ResidualTimes:
 
 
 class SlotsLeft(NamedTuple):
-    """A number of slots on nodes with the share `free_cpu` left."""
+    """A number of slots on nodes that all have the share `free_cpu` of their CPU free."""
 
     free_cpu: float
     slots: int
 
 
 def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
-    """Return the number of tasks that end per second if all these slots run such tasks only."""
+    """Return the number of tasks per second that the slots complete if they all run tasks with this time."""
     return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 

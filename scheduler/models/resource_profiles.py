@@ -13,14 +13,14 @@ RESOURCES = "resources"
 """Kind of these profiles in the profile store."""
 
 FULL = 100.0
-"""What a node has of each resource, in percent of itself."""
+"""The capacity of a node for each resource, in percent."""
 
 PARALLEL_COPIES = 4
-"""Fetches that a reduce has under way at most, unless its profile says otherwise."""
+"""Largest number of parallel fetches of a reduce, unless its profile gives another number."""
 
 
 class Amounts(NamedTuple):
-    """Percentages of a node: of its CPU, of its disk's bandwidth, of its memory."""
+    """Amounts of a node's resources, usually in percent of the node: CPU, disk bandwidth (I/O), memory."""
 
     cpu: float = 0.0
     io: float = 0.0
@@ -31,7 +31,11 @@ NOTHING = Amounts()
 
 
 class NodeDemands(NamedTuple):
-    """A profile on one kind of node. `shuffle.io` is per placed map, for at most `copies` maps."""
+    """The demands of a job's tasks on one kind of node, by phase, in percent of the node.
+
+    `shuffle.io` is the demand for each placed map of the job; at most `copies` maps count, since a reduce
+    fetches from at most that number of maps at once.
+    """
 
     map: Amounts
     shuffle: Amounts
@@ -39,7 +43,8 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of another CPU and disk capacity. Memory stays as it is."""
+        """Return the demands relative to `capacity` percent of the node's CPU and disk. Memory is not
+        changed."""
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),
@@ -49,16 +54,17 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce in its shuffle, given the number of its job's maps that are placed."""
+        """Return the demand of a reduce in its shuffle. `maps`: number of the job's placed maps."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceProfile:
-    """A job's demands in percent of one node.
+    """The demands of a job's tasks by phase, in percent of one node.
 
-    `map_s`: mean time of a map (seconds, before `scale`). `node`: the node that was profiled (host cores, disk
-    bytes/s, memory bytes); None if the percentages apply to any node.
+    `parallel_copies`: fetches of a reduce at the same time. `map_s`: mean time of a map (seconds, before
+    `scale`). `node`: the node that was profiled (host cores, disk bytes/s, memory bytes); None if the
+    percentages apply to any node.
     """
 
     map: Amounts = NOTHING
@@ -69,7 +75,8 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on a node with this spec. A demand above the node's capacity is reduced to it."""
+        """Return the demands on a node with this spec. Demands above the node's capacity are limited to
+        100%."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies
@@ -81,11 +88,11 @@ class ResourceProfile:
         )
 
     def at_scale(self, scale: float) -> ResourceProfile:
-        """Return the profile for a scenario of that scale."""
+        """Return the profile for a scenario with that `scale`, which multiplies the time of a map."""
         return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
 
     def to_values(self) -> dict[str, Any]:
-        """Return the profile as JSON values for `read_profile`."""
+        """Return the profile as JSON values, which `read_profile` converts back."""
         values: dict[str, Any] = {
             phase: getattr(self, phase)._asdict() for phase in ("map", "shuffle", "reduce")
         }
@@ -94,15 +101,14 @@ class ResourceProfile:
 
 
 def rates_of(spec: NodeSpec) -> Amounts:
-    """Return the node's CPU, disk and memory in their own units."""
+    """Return the node's capacity: CPU in cores of the host, disk in bytes/s, memory in bytes."""
     return Amounts(spec.cpu_rate, spec.disk_bps, float(spec.memory_bytes))
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
-    """Return demands for a job without a profile: the vcores and memory that its tasks declare, as containers count
-    them.
+    """Return the demands of a job without a profile, from the vcores and memory that its tasks declare.
 
-    A shuffle mostly waits, so it takes memory only.
+    A reduce in its shuffle mostly waits, so its demand is memory only.
     """
     map_, reduce = (
         Amounts(
@@ -116,7 +122,10 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """Return the profile from values of a person or of the store. Raises ValueError that says what is wrong."""
+    """Return the profile from JSON values that a user wrote or the profile store holds.
+
+    Raises ValueError with the wrong value if a name is unknown or a number is out of range.
+    """
     known = dict(values)
     node = known.pop("node", None)
     made: dict[str, Any] = {

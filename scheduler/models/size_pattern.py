@@ -1,4 +1,5 @@
-"""Slots by the sizes of jobs, and the variation of sizes (LsPS, xu2015 3.1.4.1), without a scheduler."""
+"""The formulas of LsPS (xu2015 3.1.4.1): each user's slots by mean job size, and the variation of job
+sizes."""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ from statistics import fmean, pstdev
 
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
-    """Return equation 2, corrected: each user's part of `slots` by mean job size (above 0). The parts add up to
-    `slots`."""
+    """Return the number of slots of each user, given the users' mean job sizes (equation 2, corrected).
+
+    `sizes` must be above 0. `alpha`: weight of the sizes, from 0 (equal parts for all users) to 1. The
+    results add up to `slots`.
+    """
     if not sizes:
         return {}
     total = sum(1 / size for size in sizes.values())
@@ -17,6 +21,6 @@ def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dic
 
 
 def variation(sizes: Sequence[float]) -> float:
-    """Return the coefficient of variation; 0 for fewer than two sizes."""
+    """Return the coefficient of variation of job sizes; 0 for fewer than two sizes."""
     mean = fmean(sizes) if len(sizes) > 1 else 0.0
     return pstdev(sizes) / mean if mean > 0 else 0.0

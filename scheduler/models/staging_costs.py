@@ -1,7 +1,7 @@
-"""The cost matrix of LSAP: the seconds that each candidate map's input needs to get to each idle slot.
+"""The cost matrix of LSAP: the seconds to transfer the input of each candidate map to each idle slot.
 
-xu2015 3.3.1; Guo, Fox and Zhou 2012. A row is an idle slot, a column a candidate map; scipy solves the linear sum
-assignment problem. Costs ignore other traffic of the network.
+xu2015 3.3.1; Guo, Fox and Zhou 2012. A row is an idle slot, a column a candidate map; scipy solves the linear
+sum assignment problem. Costs ignore other traffic on the network.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import Any
 from schedbed.scheduler.view import NodeView, TaskView
 
 FORBIDDEN = 1e9
-"""The cost, in seconds, of a slot that the map's job avoids: only taken when nothing else is left."""
+"""Cost in seconds of a slot that the map's job avoids. The map gets the slot only if no other slot is left."""
 FEW = 4
-"""Nodes up to which a matrix is made row by row, which is cheaper then."""
+"""Largest number of nodes for which the matrix is computed row by row, which is faster for few nodes."""
 _TIE = 1e-6
 
 
 def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
-    """Return the staging time in seconds: 0 on a node that holds the input, else bytes / network rate of the node.
-    Bytes from another rack take `off_rack` times as long."""
+    """Return the seconds to transfer the task's input to the node; 0 if the node holds the input.
+
+    The time is the number of bytes / network rate of the node. Input from another rack takes `off_rack` times
+    as long.
+    """
     if not task.hosts or node.node in task.hosts:
         return 0.0
     rate_bps = node.spec.network_bps
@@ -29,7 +32,8 @@ def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
 
 
 def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
-    """Return `staging_s` as an array of slots x tasks."""
+    """Return the transfer times (`staging_s`) as an array with a row for each slot and a column for each
+    task."""
     import numpy as np
 
     nodes = list(dict.fromkeys(node.node for node in slots))
@@ -62,7 +66,10 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
 
 
 def solve(costs: Any) -> list[tuple[int, int]]:
-    """Return the cheapest assignment as pairs of row and column. Among equal ones earlier columns are preferred."""
+    """Return the assignment with the lowest total cost as pairs of row and column.
+
+    Among assignments of equal cost, earlier columns are preferred.
+    """
     import numpy as np
 
     rows, columns = costs.shape

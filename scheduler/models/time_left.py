@@ -1,4 +1,4 @@
-"""LATE's arithmetic (Zaharia et al., OSDI 2008): remaining time, and percentiles of rates."""
+"""The formulas of LATE (Zaharia et al., OSDI 2008): remaining time of a task, and percentiles of rates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 
 def time_left_s(progress: float, elapsed_s: float) -> float:
-    """Return the remaining seconds of a task that made this progress in this time, at the same rate; infinite for
-    progress 0."""
+    """Return the remaining seconds of a task that continues at its average rate; infinite for progress 0.
+
+    `progress` is from 0 to 1.
+    """
     return (1 - progress) * elapsed_s / progress if progress > 0 else math.inf
 
 

@@ -1,10 +1,11 @@
-"""BalancedPool: small and big jobs have a pool of slots each, with Johnson's order inside, sized so that both end
-together.
+"""The BalancedPool order: a pool of slots for small jobs and a pool for big jobs, sized so that both pools
+end together, with Johnson's order inside each pool.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the remaining
-tasks when a job arrives. Ours: a pool that has nothing to start leaves its slots to the other, so that no slot idles;
-the pool that uses less of its slots is offered a slot first; and jobs beyond the first `jobs` follow the plan by
-submit time, so that a plan stays cheap.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the
+remaining tasks when a job arrives. Deviations from the thesis: a pool without a ready task leaves its slots
+to the second pool, so that no slot idles; the pool that uses the smaller part of its slots is offered a slot
+first; only the first `jobs` jobs are planned, so that a plan stays cheap, and later jobs follow by submit
+time.
 """
 
 from __future__ import annotations
@@ -24,33 +25,37 @@ MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 
 
 class BalancedPool:
-    """Order axis. `steps`: number of shares of the slots to try for the pool of small jobs."""
+    """Order axis. `jobs`: largest number of jobs in a plan, oldest first. `steps`: number of shares of the
+    slots to try for the pool of small jobs."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, jobs: int = 100, steps: int = 7) -> None:
         self._most, self._steps = jobs, steps
         self._times = StageTimes()
         self._plan: tuple[Pool2, ...] = ()
-        self._place: dict[str, tuple[int, int]] = {}  # by job: its pool, and its place there
+        self._place: dict[str, tuple[int, int]] = {}  # By job: number of the pool, and position in the pool.
         self._ready: dict[TaskKind, list[SortedKeys[JobView]]] = {kind: [] for kind in TaskKind}
         self._used: dict[TaskKind, list[int]] = {kind: [] for kind in TaskKind}
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: request a new plan. The plan is not made during an offer, when jobs that avoid the node
-        seem to have nothing to start."""
+        """Implement `Hooks.submitted`: compute a new plan; a job beyond the first `jobs` is appended instead.
+
+        The plan is not computed during an offer, when jobs that avoid the offered node seem to have no ready
+        task.
+        """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
         else:
             self._plan_again(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.ended`: add the attempt's time to the mean task times."""
         self._times.ended(view, attempt)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job from its pool and from the mean task times."""
         self._times.finished(view, job)
         pool, _ = self._place.pop(job.job, (0, 0))
         for kind in TaskKind:
@@ -61,12 +66,16 @@ class BalancedPool:
                 self._used[kind][pool] -= running
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to its pool's ready jobs, or remove it if no task is
+        ready."""
         if job.active:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`: the pool that uses the smaller part of its slots comes first."""
+        """Implement `Order.jobs`: return the ready jobs pool by pool.
+
+        The pool that uses the smaller part of its slots comes first.
+        """
         used = self._used[kind]
         pools = sorted(
             range(len(used)), key=lambda pool: (used[pool] / max(1, self._slots(pool, kind)), pool)
@@ -110,13 +119,13 @@ class BalancedPool:
                 self._file(job, kind)
 
     def _left(self, view: View, job: JobView) -> PlannedStages:
-        """Return the remaining tasks of the job. Running tasks count as whole ones."""
+        """Return the remaining tasks of the job with their mean times. Running tasks count as whole tasks."""
         left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
         times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
 
     def _file(self, job: JobView, kind: TaskKind) -> None:
-        """Sort the job into the ready jobs of its pool, and update the count of its running tasks."""
+        """Update the job's entry among the ready jobs of its pool, and the pool's number of used slots."""
         known = self._place.get(job.job)
         if known is None:
             return

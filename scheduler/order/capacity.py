@@ -1,8 +1,8 @@
-"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use what other queues leave
-idle.
+"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use the idle slots of
+other queues.
 
-The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by priority, then
-submission, except jobs of users at their limit. Nothing is preempted. See algorithms, Baselines, and Hadoop's
+The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by
+priority, then submission; jobs of users at their limit are skipped. Nothing is preempted. Source: Hadoop's
 Capacity Scheduler Guide.
 """
 
@@ -30,21 +30,21 @@ from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 from schedbed.tasks.units import format_bytes
 
-_SLACK = 1e-9  # promises are fractions
+_SLACK = 1e-9  # Guaranteed shares are fractions.
 
 
 class Capacity:
-    """Order axis. Queues that `queues` does not name share the rest equally.
+    """Order axis. Queues that `queues` does not name share the remaining capacity equally.
 
-    With slot memory (bytes; None is off), a task that asks for more takes several slots. A node with too few free
-    slots keeps them for the task, as long as the job has more tasks than such nodes. A task never needs more than all
-    slots of a node.
+    With `map_slot_memory_bytes` or `reduce_slot_memory_bytes` (None is off), a task that declares more memory
+    takes several slots, at most all slots of a node. A node with too few free slots keeps them for such a
+    task, but for each job only on as many nodes as the job has unstarted tasks.
 
-    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks whose
-    input is neither on the node nor in its rack; reduces and maps without input are such tasks.
+    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks
+    whose input is neither on the node nor in its rack. Reduces and maps without input count as such tasks.
     """
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Capacity:
     ) -> None:
         self._off_switch = off_switch_per_heartbeat
         if off_switch_per_heartbeat is not None:
-            self.elidable = False  # the next heartbeat starts what this one may not
+            self.elidable = False  # The next heartbeat starts tasks that this one may not start.
         self._settings = dict(queues or {})
         self._unpromised = max(0.0, 100.0 - sum(s.capacity or 0.0 for s in self._settings.values())) / 100
         self._user_percent = minimum_user_limit_percent
@@ -71,7 +71,7 @@ class Capacity:
         }
         self.sizes_slots = map_slot_memory_bytes is not None or reduce_slot_memory_bytes is not None
         self._queues: dict[str, Queue] = {}
-        self._unnamed = 0  # queues with jobs that `queues` does not name
+        self._unnamed = 0  # Number of queues with jobs that `queues` does not name.
         self._running: dict[tuple[str, TaskKind], int] = {}
         self._kept: dict[tuple[str, TaskKind], dict[str, None]] = {}  # nodes that wait for a large task
         self._by_memory = False
@@ -79,25 +79,30 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """Return the named queues if their shares add up to the whole cluster, since jobs of other queues would
-        starve; else ()."""
+        """Return the named queues if their shares add up to the whole cluster, else ().
+
+        In the first case jobs of all other queues would starve.
+        """
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
-        """Count shares in memory, maps and reduces together, instead of slots. For an admission without slots."""
+        """Count shares in bytes of memory, with maps and reduces together, instead of in slots.
+
+        Called when the admission has no slots.
+        """
         self._by_memory = True
 
-    # What queues hold
+    # Resources that queues hold
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: count the job for its queue and user."""
         queue = self._queue(job.queue)
         if not queue.jobs_by_user and not queue.named:
             self._unnamed += 1
         queue.jobs_by_user[job.user] = queue.jobs_by_user.get(job.user, 0) + 1
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: subtract the job from the counts of its queue and user."""
         queue = self._queue(job.queue)
         queue.jobs_by_user[job.user] -= 1
         if not queue.jobs_by_user[job.user]:
@@ -106,7 +111,7 @@ class Capacity:
             self._unnamed -= 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: update the slots or memory that the queue holds, and its ready jobs."""
         queue, stage = self._queue(job.queue), job.stage(kind)
         key = (job.job, kind)
         started = stage.running - self._running.get(key, 0)
@@ -135,14 +140,15 @@ class Capacity:
         return queue
 
     def _need(self, job: JobView, kind: TaskKind) -> int:
-        """Return what one task of the job takes, in slots or bytes."""
+        """Return the number of slots, or of bytes of memory, that one task of the job takes."""
         asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
         if self._by_memory:
             return asked
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: recompute the cluster's memory."""
+        """Implement `Hooks.tick`: recompute the total memory of the cluster, if shares are counted in
+        memory."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 
@@ -159,10 +165,13 @@ class Capacity:
             return (queue.settings.capacity or 0.0) / 100
         return self._unpromised / max(1, self._unnamed)
 
-    # Who is next
+    # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: yield the ready jobs that are within all limits.
+
+        Jobs of the queue that holds the smallest part of its guaranteed share come first.
+        """
         total = self._total(view, kind)
         queues: list[tuple[Any, ...]] = []
         for queue in self._queues.values():
@@ -181,7 +190,7 @@ class Capacity:
         only_near = self._off_switch is not None and _off_switch_tasks(view, node) >= self._off_switch
         for _, _, promised, queue in queues:
             held, limited = queue.held[kind], dict[str, None]()  # users
-            most = queue.max_share * total if queue.max_share < 1 else inf  # the nodes are limit enough
+            most = queue.max_share * total if queue.max_share < 1 else inf  # Else only the nodes are a limit.
             for job in queue.ready[kind]:
                 need = self._need(job, kind)
                 if over_max(held, need, most):
@@ -214,7 +223,8 @@ class Capacity:
         return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
-        """Return the node's slots minus those taken by running tasks or by their memory."""
+        """Return the number of free slots of the node. A running task counts as the slots that its memory
+        takes."""
         tasks = [attempt.task for attempt in node.attempts.values()]
         return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
@@ -225,8 +235,10 @@ class Capacity:
         return fits
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        """Return whether the node keeps its free slots for the job. A job keeps slots on at most as many nodes as it
-        has unstarted tasks."""
+        """Return whether the node keeps its free slots for a large task of the job.
+
+        A job keeps slots on at most as many nodes as it has unstarted tasks.
+        """
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
             del kept[name]
@@ -235,10 +247,11 @@ class Capacity:
         kept[node.node] = None
         return True
 
-    # Why
+    # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the use of the job's queue, to be added to the reason of a launch."""
+        """Return the held and guaranteed resources of the job's queue as text, to be added to the reason of a
+        launch."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 
     def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
@@ -254,7 +267,10 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return the number of off-switch tasks started by the current heartbeat of the node."""
+    """Return the number of tasks started by the node's current heartbeat that read from another rack.
+
+    Reduces and maps without input count as well.
+    """
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 
@@ -274,7 +290,10 @@ def _memory(view: View) -> int:
 
 
 def queues(doc: str) -> PolicyParameter:
-    """Return the parameter for settings by queue, which only YAML can express. Capacities add up to at most 100."""
+    """Return the policy parameter `queues`: settings by queue name, which only YAML can express.
+
+    Capacities add up to at most 100%. `doc` is the help text.
+    """
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {
         "capacity": percent,

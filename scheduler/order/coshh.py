@@ -1,17 +1,18 @@
-"""COSHH: classes of jobs, and for each kind of hardware the classes that are best served there.
+"""COSHH: classes of similar jobs, and for each kind of hardware the classes that it serves best.
 
-xu2015 3.1.3.3, after Rasooli and Down 2014. Task scheduling predicts the mean time of each job's tasks. Queuing sorts
-all users' jobs into classes by k-means (mean time, arrival rate, priority) and suggests classes for each kind of
-hardware by a linear program over classes and resources (`scheduler.models.job_classes`). Routing, on a free slot:
-users below their min share come first, the largest deficit first; then jobs of suggested classes, users by what they
-hold.
+xu2015 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task scheduling predicts the mean time of
+each job's tasks. Queuing sorts all users' jobs into classes by k-means (mean time, arrival rate, priority)
+and suggests classes for each kind of hardware by a linear program over classes and resources
+(`scheduler.models.job_classes`). Routing picks a job for a free slot: users below their min share come first,
+the largest deficit first; then jobs of suggested classes, by the number of slots that their users hold.
 
-Decided here, since the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps and
-for reduces separately. The time is the mean of a workload (user and job name) on the hardware; before it has run
-there, its mean elsewhere scaled by the core speeds; before it has run at all, the mean of all workloads. Nodes of
-equal hardware are one resource, and the mean time on each is a feature. Classes are recomputed on the next tick after
-jobs have come or gone or a workload was measured for the first time; a job without a class counts as suggested. If no
-job of a suggested class is ready, the slot goes to any other.
+Decisions where the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps
+and for reduces separately. The time of a task is the mean of its workload (user and job name) on the
+hardware. For a workload that has not run there, it is the workload's mean on other hardware scaled by the
+core speeds; for a new workload, the mean of all workloads. Nodes of equal hardware are one resource, and the
+mean time on each resource is a feature. Classes are recomputed on the next tick after a job was submitted or
+finished, or after a workload was measured for the first time; a job without a class counts as suggested. If
+no job of a suggested class is ready, the slot is offered to all other jobs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SHORTEST_S = 1e-3
 
 
 class Machinery(NamedTuple):
-    """The hardware of a node: an emulated core in cores of the host, and rates in bytes/s."""
+    """The hardware of a node: speed of an emulated core (1 is a core of the host), and rates in bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -42,7 +43,8 @@ class Machinery(NamedTuple):
 
 
 class KnownWorkload:
-    """Statistics of the jobs of one user and name: how many arrived, and the times of their tasks."""
+    """Statistics of all jobs with the same user and job name: the number of jobs submitted, and the mean
+    times of their tasks by hardware."""
 
     __slots__ = ("jobs", "on", "work")
 
@@ -52,14 +54,14 @@ class KnownWorkload:
         self.on: dict[Machinery, MeanTimes] = {}
 
     def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
-        """Return the expected seconds of a task on that hardware, above 0."""
+        """Return the expected time of a task on that hardware, in seconds above 0."""
         measured = self.on.get(hardware)
         if measured is not None and measured.knows(kind):
             return max(_SHORTEST_S, measured.mean_s(kind))
         return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
 
     def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
-        """Add the time of an ended task. Return whether it is the first of its kind on that hardware."""
+        """Add the time of an ended task. Return whether it is the first task of its kind on that hardware."""
         measured = self.on.setdefault(hardware, MeanTimes())
         first = not measured.knows(kind)
         measured.add(kind, seconds)
@@ -68,7 +70,7 @@ class KnownWorkload:
 
 
 class ReadyByClass:
-    """A user's ready jobs of one kind, by class. The class None holds jobs without a class."""
+    """A user's jobs with ready tasks of one kind, by class. The class None holds jobs without a class."""
 
     __slots__ = ("by_class", "class_of")
 
@@ -77,14 +79,14 @@ class ReadyByClass:
         self.class_of: dict[JobView, int | None] = {}
 
     def put(self, job: JobView, label: int | None) -> None:
-        """Add the job to that class, or move it there."""
+        """Add the job to the class `label`. A job of another class is moved."""
         if self.class_of.get(job, -1) != label:
             self.drop(job)
             self.class_of[job] = label
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """Remove the job."""
+        """Remove the job if it is among the ready jobs."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)
@@ -92,7 +94,10 @@ class ReadyByClass:
                 del self.by_class[label]
 
     def jobs(self, classes: set[int] | None, *, suggested: bool) -> Iterator[JobView]:
-        """Yield the jobs of the suggested classes, or of the others if not `suggested`."""
+        """Yield the jobs of the suggested `classes`, or all other jobs if `suggested` is false.
+
+        Jobs without a class count as suggested; if `classes` is None, all jobs do.
+        """
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
                 yield from self.by_class[label]
@@ -102,7 +107,7 @@ class Coshh:
     """Order axis. `classes`: largest number of classes. `users`: min share (slots of each kind) and weight by
     user."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, classes: int = 4, users: Mapping[str, PoolSettings] | None = None) -> None:
         self._most = classes
@@ -116,9 +121,9 @@ class Coshh:
         self._tallies: dict[tuple[str, TaskKind], TallyView] = {}
         self._stale = False
         self._slots = (0, 0)
-        _solvers()  # what they import takes its time here, not on the first tick
+        _solvers()  # Import scipy here, not in the first tick.
 
-    # Task scheduling: how long tasks take
+    # Task scheduling: the times of tasks
 
     def _workload(self, job: JobView) -> KnownWorkload:
         name = f"{job.user}/{workload_of(job.spec)}"
@@ -128,7 +133,8 @@ class Coshh:
         return known
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: count the job for its workload. The next tick recomputes the
+        classes."""
         self._workload(job).jobs += 1
         self._stale = True
         for kind in TaskKind:
@@ -136,29 +142,30 @@ class Coshh:
             self._waiting[kind].setdefault(job.user, ReadyByClass())
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.ended`: add the time of a successful task to its workload."""
         if attempt.state == "succeeded":
             task = attempt.task
             if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s(attempt)):
                 self._stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: forget the job's class. The next tick recomputes all classes."""
         self._class_of.pop(job.job, None)
         self._stale = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to its user's ready jobs, or remove it if no task is
+        ready."""
         waiting = self._waiting[kind][job.user]
         if job.stage(kind).ready:
             waiting.put(job, self._class_of.get(job.job))
         else:
             waiting.drop(job)
 
-    # Queuing: classes, and where they belong
+    # Queuing: classes, and the hardware suggested for them
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: recompute the classes if jobs or times have changed."""
+        """Implement `Hooks.tick`: recompute the classes if jobs, task times or slots have changed."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots
@@ -182,8 +189,11 @@ class Coshh:
                     self.changed(view, job, kind)
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
-        """Return the features of a job: logarithms of its mean task times by hardware and of its workload's arrivals,
-        and its priority."""
+        """Return the features by which jobs are classified.
+
+        The features are the logarithms of the mean task time on each kind of hardware, the logarithm of the
+        workload's number of jobs, and the priority.
+        """
         workload, totals = self._workload(job), {kind: job.stage(kind).total for kind in TaskKind}
         tasks = max(1, sum(totals.values()))
         means_s = [
@@ -199,7 +209,8 @@ class Coshh:
     def _demands(
         self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
     ) -> tuple[list[float], list[list[float]]]:
-        """Return the number of tasks of each class, and the mean time of one on each kind of hardware."""
+        """Return the number of tasks of each class, and their mean time in seconds on each kind of
+        hardware."""
         tasks = [0.0] * self._classes
         times_s = [[0.0] * len(hardware) for _ in tasks]
         for job, label in zip(jobs, labels, strict=True):
@@ -212,10 +223,14 @@ class Coshh:
         ]
         return tasks, means_s
 
-    # Routing: who is next
+    # Routing: the order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: yield the ready jobs in the order of COSHH's routing.
+
+        Jobs of users below their min share come first, then jobs of the classes suggested for the node's
+        hardware, then all other jobs.
+        """
         classes = self._suggested.get((kind, machinery(node)))
         lacking: list[tuple[float, str]] = []
         others: list[tuple[float, str]] = []
@@ -235,12 +250,13 @@ class Coshh:
                 yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
 
     def _lacks(self, user: str, kind: TaskKind) -> int:
-        """Return the number of slots that the user is below the min share."""
+        """Return the number of slots that the user lacks to reach the min share."""
         settings = self._settings.get(user, _PLAIN)
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's class and whether it is suggested for the node, to be added to the reason of a launch."""
+        """Return the job's class and whether the class is suggested for the node, as text for the reason of a
+        launch."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:
@@ -258,7 +274,10 @@ _PLAIN = PoolSettings()
 
 
 def _solvers() -> tuple[Any, Any]:
-    """Import scipy only when this order is used, since the import is slow."""
+    """Import and return `classify` and `suggest`.
+
+    The import is delayed until this order is used, since scipy is slow to import.
+    """
     from schedbed.scheduler.models.job_classes import classify, suggest
 
     return classify, suggest
@@ -271,7 +290,7 @@ def machinery(node: NodeView) -> Machinery:
 
 
 def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
-    """Return the slots of all live nodes by hardware and kind."""
+    """Return the number of slots of all live nodes, by hardware and kind of task."""
     found: dict[Machinery, dict[TaskKind, int]] = {}
     for node in view.nodes.values():
         if node.alive:

@@ -1,14 +1,16 @@
-"""Dynamic Priority (DP): users buy slots from a budget, by bids, in one allocation interval after the other.
+"""Dynamic Priority (DP): users bid for slots and pay from a budget, once in each allocation interval.
 
-xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in proportion to
-the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need go to the others, by
-their bids. When the interval ends, the bid is deducted from the budget, in the proportion of the slots held to the
-slots entitled to; additional slots cost nothing. Then all users bid again, at most what they have left, and attempts
-of users above their share are killed, the most recent first, for users below theirs.
+xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in
+proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need
+are divided among the other users by their bids. When the interval ends, the bid is deducted from the budget
+in the proportion of slots held to slots entitled to; additional slots cost nothing. Then all users bid again,
+at most their remaining budget. Attempts of users above their share are killed for users below their share,
+the most recent attempt first.
 
-Decided here, since the thesis has no rule: bids do not change; a user who arrives within an interval bids from then
-on; users who have spent all get what no bidder wants; a user's jobs are ordered as in Fair's pools; the next slot
-goes to the user with the least (held + 1) / bid, so that a small bid does not buy the first slot.
+Decisions where the thesis has no rule: bids do not change; a user who arrives within an interval bids from
+then on; users without any budget left get only slots that no bidder wants; a user's jobs are ordered as in
+Fair's pools; the next slot is offered to the user with the smallest (held + 1) / bid, so that a small bid
+does not buy the first slot.
 """
 
 from __future__ import annotations
@@ -27,20 +29,22 @@ from schedbed.scheduler.registry.parameters import by_name, duration, number, po
 from schedbed.scheduler.view import JobView, NodeView, View
 from schedbed.tasks.specs import TaskKind
 
-_NOTHING = 1e-12  # the weight of a user who has spent all, in place of 0
+_NOTHING = 1e-12  # The weight of a user without budget; it must be above 0.
 _SLACK = 1e-9  # shares are sums of fractions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user's budget, and the user's bid in each interval while the budget lasts."""
+    """A user's budget, and the user's bid in each interval while the budget lasts. None: the policy's
+    default."""
 
     budget: float | None = None
     bid: float | None = None
 
 
 class Bidder(Pool):
-    """A user's jobs, the rest of the budget (`left`), and the bid of this interval, which is the pool's weight."""
+    """The pool of one user's jobs, with the remaining budget (`left`), the declared bid (`most`) and the bid
+    of this interval (`bid`), which is the pool's weight."""
 
     __slots__ = ("bid", "left", "most")
 
@@ -51,15 +55,17 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Implement `Pool`: the user who would pay most for the next slot comes first."""
+        """Implement `Pool.key`: the user who pays most for the next slot comes first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
 
 class DynamicPriority(PoolOrder):
-    """Order axis. `accounts`: by user. Other users have `budget` and `bid`. Amounts of money are in any unit."""
+    """Order axis. `accounts`: budget and bid by user. Other users have `budget` and `bid`, amounts of money
+    in any unit. `interval_s`: seconds of an allocation interval. `preempt`: kill attempts of users above
+    their share."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -74,12 +80,13 @@ class DynamicPriority(PoolOrder):
         self._accounts = dict(accounts or {})
         self._budget, self._bid = budget, bid
         self._interval_s = interval_s
-        self._ends_s: float | None = None  # of this interval; None before the first job
+        self._ends_s: float | None = None  # The end of the current interval; None before the first job.
         self._new_interval = False
         self.preempts = preempt
 
     def new_pool(self, name: str) -> Bidder:
-        """Implement `PoolOrder`."""
+        """Implement `PoolOrder.new_pool`: return a bidder with the user's account, or with the default budget
+        and bid."""
         account = self._accounts.get(name, Account())
         return Bidder(
             name,
@@ -88,15 +95,15 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: start the first interval with the first job."""
+        """Implement `Hooks.submitted`: add the job to its user. The first job starts the first interval."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
 
-    # Money
+    # Bids and budgets
 
     def _bidders(self) -> list[Any]:
-        """Return the users with jobs, who are the only ones that bid and pay."""
+        """Return the users with jobs. Only these users bid and pay."""
         return [pool for pool in self.pools.values() if pool.jobs]
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:
@@ -105,7 +112,8 @@ class DynamicPriority(PoolOrder):
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: at the end of an interval, charge all users and set their bids for the next."""
+        """Implement `Hooks.tick`: at the end of an interval, charge all users and set their bids for the next
+        interval."""
         if self._ends_s is None or view.now_s < self._ends_s:
             return
         while self._ends_s <= view.now_s:
@@ -118,25 +126,30 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return the user's price for the ending interval: the bid, times the part of the entitled slots that the
-        user holds."""
+        """Return the amount that the user pays for the ending interval.
+
+        The price is the bid x slots held / slots entitled to. Held slots count up to the entitled number of
+        each kind.
+        """
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
         total = sum(bought.values())
         return bidder.bid * held / total if total > 0 else 0.0
 
-    # Slots that come back
+    # Preemption
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks`: preempt once after each interval."""
+        """Implement `Hooks.preempt`: return the attempts to kill, once after each interval."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
-        """Return kills of attempts above their users' shares, as many as users below their share could start at
-        once."""
+        """Return the attempts of users above their share to kill.
+
+        There is one kill for each slot that a user below the share lacks and could use at once.
+        """
         users = self._bidders()
         claims = []
         for user in users:
@@ -151,10 +164,10 @@ class DynamicPriority(PoolOrder):
                 owed.append((user.name, due, why))
         return [kill for _, kill in take_back(self.pools, kind, owed, shares)]
 
-    # Why
+    # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the user's bid, to be added to the reason of a launch."""
+        """Return the user's bid, slots and budget as text, to be added to the reason of a launch."""
         bidder: Any = self.pools[job.user]
         if bidder.bid <= 0:
             return f"{job.user} has spent the budget: a slot that no bidder wants"

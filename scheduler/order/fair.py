@@ -1,8 +1,8 @@
-"""Fair (Hadoop's fair scheduler): sorted pools with weights and min shares; see algorithms, Baselines.
+"""Fair (Hadoop's fair scheduler, HFS): sorted pools with weights and min shares.
 
-Pools below their min share come first, by running/min share; then all by running/weight; ties by the earliest submit
-time, or by name as in HFS, whose pools all start at time 0. Inside a pool: fair by running tasks (weighted by
-priority, as in HFS), or FIFO.
+Pools below their min share come first, by running tasks / min share; then all other pools by running tasks /
+weight. Ties are broken by the earliest submit time, or by name as in HFS, whose pools all start at time 0.
+Inside a pool, jobs are ordered by running tasks (fair, weighted by priority as in HFS) or FIFO.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from schedbed.tasks.specs import TaskKind
 class Fair(PoolOrder):
     """Order axis. `pool_by`: user or queue. Pools that are not in `pools` have the default settings.
 
-    With a timeout (seconds), a pool that has been below its min share, or below half its fair share, for longer gets
-    slots back: the most recently launched tasks of pools above their share are killed.
+    With a timeout (seconds; None is off), a pool that has been below its min share, or below half its fair
+    share, for a longer time gets slots back: the most recently launched tasks of pools above their share are
+    killed.
     """
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Fair(PoolOrder):
 
     @property
     def preempts(self) -> bool:
-        """Return whether a timeout is set."""
+        """Return whether the order kills attempts: true if a timeout is set."""
         return self._preemption is not None
 
     @property
@@ -57,22 +58,26 @@ class Fair(PoolOrder):
         return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:
-        """Implement `PoolOrder`."""
+        """Implement `PoolOrder.new_pool`: return a pool with the settings of that name."""
         return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
-        """Return the pool's settings, or the default ones."""
+        """Return the settings of the pool with that name, or the default settings."""
         return self._settings.get(pool, self._default)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks`."""
+        """Implement `Hooks.preempt`: return the attempts to kill for pools that were short of slots for too
+        long."""
         if self._preemption is None:
             return ()
         return [kill for kind in TaskKind for kill in self._preemption.kills(view, self.pools, kind)]
 
 
 def pools(doc: str) -> PolicyParameter:
-    """Return the parameter for settings by pool, which only YAML can express."""
+    """Return the policy parameter `pools`: settings by pool name, which only YAML can express.
+
+    `doc` is the help text.
+    """
     example = "{ana: {weight: 2, min_share: 1}}"
     readers = {"weight": positive, "min_share": _count, "inside": _inside}
     return by_name("pools", "pool", doc, example, readers, PoolSettings)

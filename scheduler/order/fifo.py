@@ -1,4 +1,4 @@
-"""FIFO: by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never preempts."""
+"""FIFO: jobs by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never preempts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from schedbed.tasks.specs import TaskKind, id_key
 
 
 def fifo_key(job: JobView) -> tuple[int, float, int, str]:
-    """Return the sort key of a job, smallest first."""
+    """Return the sort key of a job: priority, submit time and job id. The smallest key comes first."""
     return (job.priority, job.submit_s, *id_key(job.job))
 
 
 class Fifo:
     """Order axis: the ready jobs of each kind, kept sorted."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
     compiled_as = "fifo"
 
     def __init__(self) -> None:
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: return the ready jobs in FIFO order."""
         return self._ready[kind]
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         ready = self._ready[kind]
         if job.stage(kind).ready:
             if job not in ready:

@@ -1,13 +1,14 @@
-"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters; inside each, jobs go by FIFO.
+"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters, each with FIFO order.
 
-xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all share one file
-system, and a node of one cluster never takes a job of another, even when idle.
+xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all clusters
+share one file system, and a node of one cluster never runs a job of another cluster, even when idle.
 
-Decided here, since the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or queue, in
-that order, and all others share the rest as one cluster. Without `clusters` the nodes are dealt to `parts` equal
-clusters in turn, and users get these in turn as they first submit. A job that no live node of its cluster can run
-(all are lost or too small, or avoided after failures) is a guest on any node that its own cluster leaves idle, since
-HOD would allocate another cluster for its user.
+Decisions where the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or
+queue, in that order, and all other users share the remaining nodes as one cluster. Without `clusters` the
+nodes are assigned to `parts` equal clusters in turn, and users get these clusters in turn with their first
+job. A job that no live node of its cluster can run (all nodes are lost, too small, or avoided after failures)
+is a guest on any node that has no ready job of its own cluster, since HOD would allocate another cluster for
+the job's user.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ REST = "the rest"
 
 
 class PrivateCluster:
-    """The nodes and jobs of one private cluster. `most`: largest number of nodes; None for all remaining nodes."""
+    """The nodes and ready jobs of one private cluster. `most`: largest number of nodes; None for all
+    remaining nodes."""
 
     __slots__ = ("largest_bytes", "largest_vcores", "most", "name", "nodes", "ready", "suspects")
 
@@ -36,14 +38,15 @@ class PrivateCluster:
         self.nodes: list[NodeId] = []
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.suspects: dict[str, None] = {}  # jobs with a failure, which may avoid nodes
-        self.largest_bytes = dict.fromkeys(TaskKind, 0)  # of any task that was ever submitted
+        self.largest_bytes = dict.fromkeys(TaskKind, 0)  # The largest demand of all tasks submitted so far.
         self.largest_vcores = dict.fromkeys(TaskKind, 0)
 
 
 class Hod:
-    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal clusters."""
+    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal clusters.
+    `cluster_by`: user or queue."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self, *, clusters: Mapping[str, int] | None = None, parts: int = 2, cluster_by: str = "user"
@@ -62,10 +65,10 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def heed(self, limits: Limits) -> None:
-        """Set the limits that the core enforces, to know which nodes can hold a job's tasks."""
+        """Set the limits that the core enforces on a node, which decide which nodes can run a job's tasks."""
         self._limits = limits
 
-    # Who has which node
+    # Nodes of the clusters
 
     def _deal(self, view: View) -> None:
         """Assign new nodes to private clusters, in the order of their names."""
@@ -78,13 +81,17 @@ class Hod:
             self._cluster_at[name] = cluster
 
     def _owner(self, view: View, node: NodeView) -> PrivateCluster:
-        """Return the private cluster of the node. Assign new nodes first."""
+        """Return the private cluster of the node. New nodes are assigned first."""
         if len(view.nodes) > len(self._cluster_at):
             self._deal(view)
         return self._cluster_at[node.node]
 
     def cluster_of(self, job: JobView) -> PrivateCluster:
-        """Return the private cluster of the job's user or queue. A new one gets the next cluster in turn."""
+        """Return the private cluster of the job's user or queue.
+
+        A new user or queue gets the next cluster in turn, or with `clusters` the cluster of all remaining
+        nodes.
+        """
         name = job.user if self._by_user else job.queue
         cluster = self._cluster_of.get(name)
         if cluster is None:
@@ -92,10 +99,11 @@ class Hod:
             cluster = self._cluster_of[name] = self._rest or self._clusters[turn]
         return cluster
 
-    # Which jobs wait
+    # Waiting jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: assign new nodes, and record the largest demands of the cluster's
+        tasks."""
         self._deal(view)
         cluster = self.cluster_of(job)
         for kind in TaskKind:
@@ -104,7 +112,8 @@ class Hod:
             cluster.largest_vcores[kind] = max(cluster.largest_vcores[kind], demand.vcores)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to its cluster's ready jobs, or remove it if no task is
+        ready."""
         ready = self.cluster_of(job).ready[kind]
         if job.stage(kind).ready:
             if job not in ready:
@@ -113,23 +122,24 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: note a failure, after which the job may avoid nodes."""
+        """Implement `Hooks.ended`: record a job with a failed attempt, since such a job may avoid nodes."""
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: forget the job's failures."""
         self.cluster_of(job).suspects.pop(job.job, None)
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Return the name of the node's private cluster, since its nodes are offered the same jobs."""
+        """Return the name of the node's private cluster. All nodes of a cluster are offered the same jobs."""
         return self._owner(view, node).name
 
-    # Who is next
+    # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """Implement `Order`: the jobs of the node's own cluster, then guests."""
+        """Implement `Order.jobs`: yield the jobs of the node's own cluster, then guests from other
+        clusters."""
         own = self._owner(view, node)
         yield from own.ready[kind]
         for cluster in self._clusters:
@@ -143,7 +153,7 @@ class Hod:
                 view.skip(node, first, kind, why)
 
     def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
-        """Return the ready jobs that no live node of their own cluster can run."""
+        """Return the ready jobs of the cluster that none of its live nodes can run."""
         roomy = any(
             self._could_hold(
                 view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]
@@ -171,7 +181,7 @@ class Hod:
         )
 
     def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
-        """Return whether the node could hold such a task if it were idle."""
+        """Return whether the node, if it were idle, could run a task with these demands."""
         limits, spec = self._limits, node.spec
         slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
         return (
@@ -182,7 +192,7 @@ class Hod:
         )
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the private cluster of the node, to be added to the reason of a launch."""
+        """Return the private cluster of the node as text, to be added to the reason of a launch."""
         own, cluster = self._cluster_at[node.node], self.cluster_of(job)
         if own is cluster:
             return f"private cluster {own.name}, {len(own.nodes)} nodes"

@@ -1,16 +1,17 @@
-"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users with jobs of similar
-sizes.
+"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users whose jobs have
+similar sizes.
 
-xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots go to users by weight. The size of a job is its
-number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs that user i has in the cluster.
-Equation 2 as printed is wrongly bracketed, since its shares do not add up to equation 4; corrected, with SU* = slots
-/ U, SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U), and equation 3 is a min share of one slot for
-each user. Second tier: a user's jobs go by FIFO if their sizes are similar (coefficient of variation below 1), else
-by fair shares.
+xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots are divided among users by weight. The
+size of a job is its number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs
+that user i has in the cluster. Equation 2 as printed is wrongly bracketed, since its shares do not add up to
+equation 4. The corrected equation, with SU* = slots / U, is SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1
+- alpha) / U). Equation 3 is a min share of one slot for each user. Second tier: a user's jobs go by FIFO if
+their sizes are similar (coefficient of variation below 1), else by fair shares.
 
-Decided here, since the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended tasks;
-before the first, that of the user's, then of all users', then one second. The second tier uses the sizes of the
-user's jobs in the cluster and of the last `window` jobs that succeeded.
+Decisions where the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended
+tasks; before the first task has ended, the mean of the user's tasks, then of all users' tasks, then one
+second. The second tier uses the sizes of the user's jobs in the cluster and of the last `window` jobs that
+succeeded.
 """
 
 from __future__ import annotations
@@ -33,7 +34,11 @@ _SHORTEST_S = 1e-6
 
 
 class SizedPool(Pool):
-    """A user's jobs with their sizes in slot seconds: of the current jobs by id, and of the last ended ones."""
+    """A user's jobs and their sizes in slot seconds.
+
+    `sizes_s`: sizes of the current jobs, by id. `ended_s`: sizes of the last successful jobs. `times`: mean
+    times of the user's tasks.
+    """
 
     __slots__ = ("ended_s", "sizes_s", "times")
 
@@ -45,30 +50,31 @@ class SizedPool(Pool):
 
     @property
     def mean_s(self) -> float:
-        """Return the mean size of the user's jobs (equation 1), which is above 0."""
+        """Return the mean size of the user's current jobs in slot seconds (equation 1), always above 0."""
         return max(_SHORTEST_S, fmean(self.sizes_s.values()))
 
     @property
     def variation(self) -> float:
-        """Return the coefficient of variation of all known sizes."""
+        """Return the coefficient of variation of the sizes of the user's current and last ended jobs."""
         return variation([*self.ended_s, *self.sizes_s.values()])
 
 
 class Lsps(PoolOrder):
-    """Order axis. `alpha`: from equal slots (0) to slots in proportion to 1/size (1). `alike`: coefficient of
-    variation below which a user's jobs go by FIFO."""
+    """Order axis. `alpha`: from 0 (equal slots for all users) to 1 (slots in proportion to 1/size). `alike`:
+    coefficient of variation below which a user's jobs go by FIFO. `window`: number of a user's ended jobs
+    whose sizes are kept."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, alpha: float = 0.5, alike: float = 1.0, window: int = 20) -> None:
         super().__init__()
         self._alpha, self._alike, self._window = alpha, alike, window
         self._everybody = MeanTimes()
-        self._times: dict[str, MeanTimes] = {}  # of the present jobs
-        self._learned = False  # has a task ended since sizes were last worked out?
+        self._times: dict[str, MeanTimes] = {}  # By id, of the current jobs.
+        self._learned = False  # Whether a task has ended since sizes were last computed.
 
     def new_pool(self, name: str) -> SizedPool:
-        """Implement `PoolOrder`."""
+        """Implement `PoolOrder.new_pool`: return a pool that keeps the sizes of the user's jobs."""
         return SizedPool(name, self._window, self._everybody)
 
     def _sized_pool(self, job: JobView) -> Any:
@@ -77,14 +83,14 @@ class Lsps(PoolOrder):
     # Sizes
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: compute the job's size, then the shares of all users."""
         super().submitted(view, job)
         self._times[job.job] = MeanTimes(self._sized_pool(job).times)
         self._size(job)
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: update the job's size. Shares that depend on it follow at the next tick."""
+        """Implement `Hooks.ended`: update the job's size. The next tick updates the shares."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))
@@ -92,7 +98,8 @@ class Lsps(PoolOrder):
             self._learned = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: keep the size of a successful job in the user's history."""
+        """Implement `Hooks.finished`: keep the size of a successful job in the user's history, and update all
+        shares."""
         super().finished(view, job)
         pool = self._sized_pool(job)
         size_s = pool.sizes_s.pop(job.job)
@@ -102,7 +109,7 @@ class Lsps(PoolOrder):
         self._share_out(view)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.tick`: recompute all sizes and shares if a task has ended since the last tick."""
         if self._learned:
             self._learned = False
             for job in view.jobs.values():
@@ -116,7 +123,7 @@ class Lsps(PoolOrder):
     # Slots and the order inside
 
     def slots(self, view: View, kind: TaskKind) -> dict[str, float]:
-        """Return equation 2: the slots of each user with jobs."""
+        """Return the number of slots of each user with jobs (equation 2)."""
         sizes = {name: pool.mean_s for name, pool in self._users()}
         return slots_by_size(view.slots(kind), sizes, self._alpha)
 
@@ -124,8 +131,8 @@ class Lsps(PoolOrder):
         return [(name, pool) for name, pool in self.pools.items() if pool.jobs]
 
     def _share_out(self, view: View) -> None:
-        """Set each user's weight by the user's slots, and the order of the user's jobs by the variation of their
-        sizes."""
+        """Set each user's weight from the user's slots, and the order of the user's jobs from the variation
+        of their sizes."""
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)
         for name, pool in users:
@@ -133,7 +140,7 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the user's slots with their derivation, to be added to the reason of a launch."""
+        """Return the user's slots and mean job size as text, to be added to the reason of a launch."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]
         return (

@@ -1,19 +1,21 @@
-"""MIMP: jobs that may miss their deadlines first, and each job where a foreground load hurts it least.
+"""MIMP: jobs that may miss their deadlines come first, and other jobs run on nodes where a foreground load
+slows them least.
 
-xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load, declared
-as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler. This module is its
-MP scheduler. `models.residual_cpu` predicts how long tasks take with the CPU that is left, and therefore which jobs
-are likely to be late: those come first, the earliest deadline first. All other jobs go by the time of a task on the
-offered node divided by its mean time on all slots, least first. So tasks that compute come to dedicated nodes, and
-tasks that wait for disks and networks to shared ones.
+xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load,
+declared as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler.
+This module is its MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the
+CPU, and therefore which jobs are likely to be late: these jobs come first, the earliest deadline first. All
+other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots, least
+first. Tasks that compute are therefore placed on dedicated nodes, and tasks that wait for disks and networks
+on shared nodes.
 
-Decided here, since the thesis has no rule: the model is learned from the run's own tasks, by user and name of job and
-kind. It counts all of a task's time as computing until two shares of a CPU were measured; a job without data counts
-as average on all nodes. To find the jobs at risk, jobs with a deadline get the whole cluster one after the other, the
-earliest deadline first. A job is at risk if it would not end in time when its own time and that of the jobs before it
-are multiplied by `margin`. It comes first on nodes where a task of it ends before the deadline, or everywhere if
-there is no such node. Shares are rounded to 1/20. Between two equal jobs, one with a deadline comes first, then FIFO
-decides.
+Decisions where the thesis has no rule: the model is learned from the run's own tasks, by user, job name and
+kind. The whole time of a task counts as computing until tasks with two different CPU shares were measured; a
+job without data counts as average on all nodes. To find the jobs at risk, the policy assumes that jobs with a
+deadline use the whole cluster one after the other, the earliest deadline first. A job is at risk if it would
+not end in time when its own time and that of the jobs before it are multiplied by `margin`. Such a job comes
+first on nodes where a task of it ends before the deadline, or on all nodes if there is no such node. Shares
+are rounded to 1/20. Between two equal jobs, a job with a deadline comes first, then FIFO decides.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ LEVELS = 20
 class Mimp:
     """Order axis. `margin`: factor for predicted times, to find the jobs at risk."""
 
-    elidable = True  # a heartbeat that brings nothing finds the same jobs, at most in another order
+    elidable = True  # A heartbeat without news finds the same jobs, at most in another order.
 
     def __init__(self, *, margin: float = 1.2) -> None:
         self._margin = margin
@@ -49,34 +51,35 @@ class Mimp:
         self._slots: dict[TaskKind, list[SlotsLeft]] = {kind: [] for kind in TaskKind}
         self._risks: dict[str, tuple[float, float]] = {}  # predicted and allowed seconds of jobs at risk
         self._orders: dict[tuple[TaskKind, int], list[JobView]] = {}
-        self._jobs: dict[str, JobView] = {}  # also those that the offer of the moment is not for
+        self._jobs: dict[str, JobView] = {}  # All jobs, also those that are not offered the current slot.
         self._is_stale = True
 
     # Knowledge of task times
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: add the job. The order is recomputed at the next offer."""
         self._jobs[job.job] = job
         self._is_stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: forget the job."""
+        """Implement `Hooks.finished`: forget the job. The order is recomputed at the next offer."""
         self._is_stale = True
         self._orders.clear()
         del self._jobs[job.job]
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learn how long the task took with the CPU that was left."""
+        """Implement `Hooks.ended`: add a successful task's time and its node's mean free CPU share to the
+        model."""
         if attempt.state != "succeeded":
             return
         times = self._times_of(attempt.task.job, attempt.task.kind)
-        self._is_stale = self._is_stale or not times  # what is known better only counts from the next tick on
+        self._is_stale = self._is_stale or not times  # Better estimates count from the next tick on.
         times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: mark the order as outdated, since foreground loads change, tasks end and deadlines come
-        nearer."""
+        """Implement `Hooks.tick`: mark the order as outdated, since loads, running tasks and times to
+        deadlines change."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -87,7 +90,7 @@ class Mimp:
         return times
 
     def _look(self, view: View) -> None:
-        """Recompute the CPU left on the nodes and the jobs at risk."""
+        """Recompute the free CPU shares of the nodes and the jobs at risk."""
         self._is_stale = False
         self._orders.clear()
         self._risks.clear()
@@ -107,7 +110,8 @@ class Mimp:
                 self._risks[job.job] = until_s, deadline_s - view.now_s
 
     def _left_s(self, job: JobView, kind: TaskKind) -> float:
-        """Return the time in which all slots complete the rest of the stage. Running tasks count as half done."""
+        """Return the seconds in which all slots complete the remaining tasks of the stage. Running tasks
+        count half."""
         stage = job.stage(kind)
         tasks = stage.unstarted + stage.running / 2
         if not tasks:
@@ -115,14 +119,15 @@ class Mimp:
         speed = tasks_per_s(self._times_of(job, kind).fitted(), self._slots[kind])
         return tasks / speed if speed else float("inf")
 
-    # Who is next
+    # Order of jobs
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order`: nodes with the same share of CPU left are offered the same jobs in the same order."""
+        """Implement `Order.group_of`: nodes with the same free CPU share are offered the same jobs in the
+        same order."""
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: return the ready jobs in the order for the node's free CPU share."""
         if self._is_stale:
             self._look(view)
         level = _level(node, view.now_s)
@@ -140,8 +145,10 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task that starts on such a node now ends before the deadline; true everywhere if it does
-        on no node."""
+        """Return whether a task of the job, started now on a node of that level, ends before the deadline.
+
+        Also true if the task would be late on every node.
+        """
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()
         best = max((each.free_cpu for each in self._slots[kind]), default=1.0)
@@ -154,7 +161,7 @@ class Mimp:
         return round(normal_time(times.fitted(), level / LEVELS, self._slots[kind]), 2)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, for the reason of a launch."""
+        """Return why the job was offered the slot, as text for the reason of a launch."""
         level = _level(node, view.now_s)
         if job.job in self._risks and self._is_in_time(job, kind, level):
             needs_s, left_s = self._risks[job.job]
@@ -168,7 +175,7 @@ class Mimp:
 
 
 def _level(node: NodeView, now_s: float) -> int:
-    """Return the share of the node's CPU that is left, in units of 1/20, at least one."""
+    """Return the free share of the node's CPU in units of 1/20, at least 1."""
     return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
 
 

@@ -1,17 +1,18 @@
-"""MRCP: the starts of all tasks planned by constraint programming, so that few jobs miss their deadlines.
+"""MRCP: the start times of all tasks are planned by constraint programming, so that few jobs miss their
+deadlines.
 
-xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those of
-`models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or the first
-task of a job's name was measured; until then the last plan remains in force.
+xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those
+of `models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or
+the first task of a job's name was measured; until then the last plan remains in force.
 
-Decided here, since the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans
-with equally few late jobs, the least sum of ends wins. A slot goes to the ready job whose next task is planned to
-start first, and never idles for a planned start. After the planned jobs come unplanned jobs with a deadline, by
-deadline, then jobs without one, by FIFO. Task times are means of the job's own tasks, else of earlier jobs of its
-user and name (the logs of the thesis), else estimated from the input. The solver works on a tick and not in a
-heartbeat, in the JobTracker and not in a thread: a plan must be a function of the recorded events, so that replays of
-the journal and simulations give the same answers. `bound` is CP-SAT's deterministic time, which counts the solver's
-steps and not seconds.
+Decisions where the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans
+with equally few late jobs, the least sum of ends wins. A slot is offered to the ready job whose next task has
+the earliest planned start, and never idles for a planned start. After the planned jobs come unplanned jobs
+with a deadline, by deadline, then jobs without a deadline, by FIFO. Task times are means of the job's own
+tasks, else of earlier jobs of its user and name (the logs of the thesis), else estimated from the input. The
+solver runs on a tick and not in a heartbeat, in the JobTracker and not in a thread: a plan must be a function
+of the recorded events, so that replays of the journal and simulations give the same answers. `bound` is
+CP-SAT's deterministic time, which counts the solver's steps and not seconds.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ OR_TOOLS = Needs("ortools", "mrcp")
 
 
 def _solver() -> Any:
-    """Import OR-Tools only when this order is used."""
+    """Import and return the module `models.late_jobs`, which imports OR-Tools, only when this order is
+    used."""
     return import_module("schedbed.scheduler.models.late_jobs")
 
 
 class Mrcp:
-    """Order axis. `jobs`: most jobs to plan. `batches`: most batches per stage. `bound`: limit of the solver."""
+    """Order axis. `jobs`: most jobs in a plan. `batches`: most batches per stage. `bound`: limit of the
+    solver's work, in CP-SAT's deterministic time."""
 
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, jobs: int = 20, batches: int = 6, bound: float = 0.05) -> None:
         self._most, self._batches, self._bound = jobs, batches, bound
@@ -58,11 +61,15 @@ class Mrcp:
         _solver()  # import the solver here, not in the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: request a plan unless the job has no deadline, since such a job cannot be late."""
+        """Implement `Hooks.submitted`: request a new plan if the job has a deadline."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learn how long tasks take."""
+        """Implement `Hooks.ended`: add the attempt's time to the mean task times.
+
+        If the job has a deadline, the first success for its user, job name and kind of task requests a new
+        plan.
+        """
         self._times.ended(view, attempt)
         job = attempt.task.job
         known = (job.user, job.spec.name, attempt.task.kind)
@@ -71,7 +78,7 @@ class Mrcp:
             self._stale = self._stale or job.deadline_s is not None
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: forget the job's plan and times."""
         self._times.finished(view, job)
         self._late.pop(job.job, None)
         for kind in TaskKind:
@@ -80,7 +87,7 @@ class Mrcp:
             self._unstarted.pop((job.job, kind), None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, self._key(job, kind))
         else:
@@ -95,7 +102,10 @@ class Mrcp:
         return (SPARE, *fifo_key(job))
 
     def _next_start_s(self, job: JobView, kind: TaskKind) -> float | None:
-        """Return the planned start of the next task of that stage; None if the job is not planned."""
+        """Return the planned start of the job's next task of that kind; None if the job is not planned.
+
+        The time is in seconds since the run's start.
+        """
         starts = self._starts.get((job.job, kind))
         if not starts:
             return None
@@ -107,7 +117,7 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: make a new plan if necessary."""
+        """Implement `Hooks.tick`: compute a new plan if one was requested or the slots have changed."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -131,7 +141,7 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return the remaining work of the job for the solver."""
+        """Return the job's remaining work and time to its deadline as a `JobDue`, the input of the solver."""
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 
@@ -145,7 +155,7 @@ class Mrcp:
         return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
 
     def _take(self, view: View, due: list[JobView], found: Any) -> None:
-        """Put a plan into force."""
+        """Put the solver's plan `found` for the jobs `due` into force, and sort all ready jobs again."""
         self._proven = found.proven
         self._starts.clear()
         self._unstarted.clear()
@@ -159,11 +169,11 @@ class Mrcp:
                 self.changed(view, job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: return the ready jobs, the earliest planned start first."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, for the reason of a launch."""
+        """Return the job's planned start, or why it has none, as text for the reason of a launch."""
         starts_s = self._next_start_s(job, kind)
         if starts_s is None:
             return "spare slot, no deadline" if job.deadline_s is None else "behind the plan, by deadline"

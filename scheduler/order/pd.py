@@ -1,16 +1,17 @@
-"""Performance-Driven scheduling (PD): as many slots as a job's deadline needs, judged by its own tasks so far.
+"""Performance-Driven scheduling (PD): each job gets the number of slots that its deadline needs, estimated
+from its own tasks.
 
-xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5) and the
-rest of its running tasks give the slots that the job lacks for its deadline (equation 6), for maps and reduces
-separately, in the same manner. A free slot goes, in this order, to jobs whose deadline has passed, to new jobs
-without an ended task (at most `probe` tasks at once, so that something is measured soon), to jobs that lack slots,
-and to all others.
+xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5)
+and the remaining times of its running tasks give the number of slots that the job lacks for its deadline
+(equation 6), for maps and reduces separately, in the same manner. A free slot is offered, in this order, to
+jobs whose deadline has passed, to new jobs without an ended task (at most `probe` tasks at once, so that a
+first time is measured soon), to jobs that lack slots, and to all other jobs.
 
-Decided here, since the thesis has no rule: among late jobs the earliest deadline is first, among new ones the oldest,
-among those that lack slots the one that lacks most (as in Polo et al.), among the others FIFO, with or without a
-deadline. The rest of a running task is the mean minus its time so far (`remaining=mean`), or follows from its
-progress (`remaining=progress`). As in the printed equations, maps and reduces have the same deadline, so PD may
-notice too late that a job's reduces need more slots.
+Decisions where the thesis has no rule: the earliest deadline is first among late jobs, the oldest among new
+jobs, the largest lack (as in Polo et al.) among jobs that lack slots; all other jobs go by FIFO, with or
+without a deadline. The remaining time of a running task is the mean minus its time so far (`remaining=mean`),
+or follows from its progress (`remaining=progress`). As in the printed equations, maps and reduces have the
+same deadline, so PD may notice too late that a job's reduces need more slots.
 """
 
 from __future__ import annotations
@@ -32,38 +33,38 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 
 class PerformanceDriven:
-    """Order axis. `probe`: tasks of a new job that run first. `remaining`: how the rest of a running task is
-    estimated."""
+    """Order axis. `probe`: number of tasks of a new job that run before other jobs' tasks. `remaining`: how
+    to estimate the remaining time of a running task, mean or progress."""
 
     def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
         self._probe = probe
         self._by_progress = remaining == "progress"
         self.elidable = not self._by_progress  # progress comes with heartbeats
-        self._times: dict[str, MeanTimes] = {}  # of the present jobs that have a deadline
+        self._times: dict[str, MeanTimes] = {}  # Of current jobs that have a deadline.
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self._due: dict[TaskKind, dict[str, JobView]] = {
             kind: {} for kind in TaskKind
-        }  # ready, with a deadline
+        }  # Ready jobs with a deadline.
 
-    # Where a job stands
+    # Groups of jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: start to measure the task times of a job with a deadline."""
         if job.deadline_s is not None:
             self._times[job.job] = MeanTimes()
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: add a task to equation 5."""
+        """Implement `Hooks.ended`: add the time of a successful task to the job's mean (equation 5)."""
         times = self._times.get(attempt.task.job.job)
         if times is not None and attempt.state == "succeeded":
             times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: forget the job's task times."""
         self._times.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to the ready jobs, or remove it if no task is ready."""
         due = self._due[kind]
         if not job.stage(kind).ready:
             self._ready[kind].drop(job)
@@ -74,7 +75,10 @@ class PerformanceDriven:
         self._place(view, job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: regroup the jobs, since with time jobs come to lack slots or to be late."""
+        """Implement `Hooks.tick`: sort the ready jobs with a deadline again.
+
+        As time passes, such jobs become late or begin to lack slots.
+        """
         for kind, due in self._due.items():
             for job in due.values():
                 self._place(view, job, kind)
@@ -85,7 +89,7 @@ class PerformanceDriven:
         self._ready[kind].put(job, (group, within, *fifo_key(job)))
 
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
-        """Return the job's group, and the number of slots that the job lacks."""
+        """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks."""
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
             return SPARE, 0.0
@@ -104,20 +108,20 @@ class PerformanceDriven:
         return (LACKING if lacks > _SLACK else SPARE), lacks
 
     def _left_s(self, view: View, attempt: AttemptView, mean_s: float) -> float:
-        """Return the remaining time of a running task, delta in equation 6."""
+        """Return the remaining seconds of a running task, delta in equation 6."""
         started_s = attempt.started_s
         if self._by_progress and attempt.progress > 0 and started_s is not None:
             return time_left_s(attempt.progress, max(0.0, view.now_s - started_s))
         return max(0.0, mean_s - (view.now_s - attempt.assigned_s))
 
-    # Who is next
+    # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Any:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: return the ready jobs by group: late, new, lacking slots, all others."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job has the slot, to be added to the reason of a launch."""
+        """Return why the job was offered the slot, as text to be added to the reason of a launch."""
         if job.deadline_s is None:
             return "spare slot, no deadline"
         group, lacks = self._judge(view, job, kind)

@@ -1,4 +1,5 @@
-"""The base of orders that share slots among users or queues: pools and their ready jobs, kept sorted."""
+"""The base class of orders that share slots among users or queues: sorted pools, each with its sorted ready
+jobs."""
 
 from __future__ import annotations
 
@@ -13,29 +14,31 @@ from schedbed.tasks.specs import JobSpec, TaskKind
 
 
 class PoolOrder(ABC):
-    """Order axis: pool after pool by `Pool.key`, and in each pool job after job by `Pool.job_key`."""
+    """Order axis: the pools of ready jobs sorted by `Pool.key`, and the jobs of each pool sorted by
+    `Pool.job_key`. `by_user`: a pool for each user, else for each queue."""
 
     def __init__(self, *, by_user: bool = True) -> None:
         self._by_user = by_user
         self.pools: dict[str, Pool] = {}
         self._order: dict[TaskKind, SortedKeys[SortedKeys[JobView]]] = {
             kind: SortedKeys() for kind in TaskKind
-        }  # the ready jobs of each pool that has some
+        }  # The ready jobs of each pool that has any.
 
     @abstractmethod
     def new_pool(self, name: str) -> Pool:
-        """Return a new pool for that user or queue."""
+        """Return a new pool for the user or queue of that name."""
 
     def pool_of(self, job: JobView | JobSpec) -> str:
         """Return the name of the job's pool: its user or queue."""
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order`."""
+        """Implement `Order.jobs`: return the ready jobs, pool by pool."""
         return chain.from_iterable(self._order[kind])
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: add the job to its pool. The first job of a user or queue creates the
+        pool."""
         name = self.pool_of(job)
         pool = self.pools.get(name)
         if pool is None:
@@ -46,8 +49,11 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`. A change caused by the job's end may be reported after the end of other jobs of its
-        pool."""
+        """Implement `Hooks.finished`: remove the job from its pool.
+
+        The pool is sorted again here, since the job's last `changed` may come after other jobs of the pool
+        have ended.
+        """
         pool = self._pool(job)
         pool.jobs.drop(job)
         for kind in TaskKind:
@@ -55,7 +61,7 @@ class PoolOrder(ABC):
             self._place(pool, kind)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`: sort the job in its pool again, and the pool among the pools."""
+        """Implement `Hooks.changed`: sort the job in its pool again, and the pool among all pools."""
         pool = self._pool(job)
         ready = pool.ready[kind]
         stage = job.stage(kind)
@@ -66,7 +72,8 @@ class PoolOrder(ABC):
         self._place(pool, kind)
 
     def _place(self, pool: Pool, kind: TaskKind) -> None:
-        """Sort the pool among those with ready jobs by its current key, or remove it if it has none."""
+        """Sort the pool by its current key among the pools with ready jobs, or remove a pool without ready
+        jobs."""
         ready = pool.ready[kind]
         if ready:
             self._order[kind].put(ready, pool.key(kind))
@@ -74,7 +81,7 @@ class PoolOrder(ABC):
             self._order[kind].drop(ready)
 
     def resettle(self, pool: Pool, settings: PoolSettings) -> None:
-        """Change the settings of a pool."""
+        """Change the settings of a pool and sort the pool and its jobs accordingly."""
         if settings == pool.settings:
             return
         other_order = settings.inside != pool.settings.inside

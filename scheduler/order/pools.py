@@ -15,7 +15,8 @@ PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """A pool's weight, its min share (map slots, reduce slots) and the order of its jobs (fair or fifo)."""
+    """Settings of a pool: its weight, its min share (in map slots and in reduce slots), and the order of its
+    jobs (`inside`: fair or fifo)."""
 
     weight: float = 1.0
     min_share: int = 0
@@ -23,7 +24,8 @@ class PoolSettings:
 
 
 class Pool:
-    """The jobs of one user or queue. `by_name`: break ties between pools by name, not by the oldest job."""
+    """The jobs of one user or queue, with the ready jobs sorted. `by_name`: break ties between pools by name,
+    not by the oldest job."""
 
     __slots__ = ("by_name", "jobs", "name", "ready", "settings", "tallies")
 
@@ -36,7 +38,7 @@ class Pool:
         self.jobs: SortedKeys[JobView] = SortedKeys()  # not ended, oldest first
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Return the sort key of the pool, least first. The pool must have a ready job."""
+        """Return the sort key of the pool; the smallest key comes first. The pool must have a ready job."""
         running, settings = self.tallies[kind].running, self.settings
         submit_s = 0.0 if self.by_name else self.jobs.first().submit_s
         if running < settings.min_share:
@@ -44,7 +46,7 @@ class Pool:
         return (1, running / settings.weight, submit_s, self.name)
 
     def job_key(self, job: JobView, stage: StageView) -> tuple[Any, ...]:
-        """Return the sort key of a job inside the pool for that stage."""
+        """Return the sort key of a job inside the pool, for the maps or the reduces (`stage`)."""
         if self.settings.inside == "fifo":
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]

@@ -1,4 +1,5 @@
-"""Preemption as in HFS: which pools have been short of slots for too long, and which tasks are killed for them."""
+"""Preemption as in HFS (Hadoop's fair scheduler): the pools that have been short of slots for too long, and
+the tasks to kill for them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 
 class Preemption:
-    """The two timeouts (seconds; None is never), and since when each pool has had enough slots."""
+    """The preemption of pools by two timeouts, in seconds (None is never).
+
+    For each pool it keeps the last time at which the pool had its min share, and half its fair share.
+    """
 
     def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:
         self._min_timeout_s = min_share_timeout_s
@@ -23,14 +27,14 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
 
     def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """Return the attempts to kill now. No pool falls below its own share."""
+        """Return the attempts to kill now. No pool loses attempts below its own share."""
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
         kills: list[Kill] = []
         for name, kill in take_back(pools, kind, owed, shares):
             kills.append(kill)
-            # Its jobs may decline the slots (delay does): the next killing waits for a timeout again.
+            # The pool's jobs may decline the slots (delay scheduling), so the next kill waits for a new timeout.
             self._at_min_s[name, kind] = self._at_half_s[name, kind] = view.now_s
         return kills
 
@@ -48,8 +52,10 @@ class Preemption:
         return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """Return the number of slots that the pool may take back now, and why. Update since when the pool has had
-        enough."""
+        """Return the number of slots that the pool may take back now, and the reason.
+
+        Also updates the last times at which the pool had its min share and half its fair share.
+        """
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
         if held >= promised or key not in self._at_min_s:
@@ -74,8 +80,11 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield a kill for each owed slot (pool, slots, reason) that is not being freed yet, as long as a pool of
-    `shares` is above its share."""
+    """Yield a kill, with the pool it serves, for each slot in `owed` (pool, number of slots, reason).
+
+    Slots that are already being freed need no kill. Attempts are taken only from pools above their value in
+    `shares`.
+    """
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)
     victims = _victims(pools, list(shares), kind, left, shares)
@@ -90,7 +99,7 @@ def take_back(
 
 
 def slots_of(pool: Pool, kind: TaskKind) -> int:
-    """Return the slots that the pool holds, without those being freed."""
+    """Return the number of slots that the pool holds, without the slots that are being freed."""
     tally = pool.tallies[kind]
     return tally.running - tally.killing
 
@@ -102,8 +111,10 @@ def _victims(
     left: dict[str, int],
     shares: Mapping[str, float],
 ) -> Iterator[AttemptView]:
-    """Yield attempts of pools above their share, most recently launched first, while their pool stays at its
-    share."""
+    """Yield attempts to kill from pools above their share, the most recent launch first.
+
+    No pool loses attempts below its share.
+    """
     rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
     candidates = [
         (attempt.serial, name, attempt)

@@ -9,16 +9,17 @@ from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.view import JobView
 from schedbed.tasks.specs import TaskKind
 
-_SLACK = 1e-9  # promises are fractions of slots
+_SLACK = 1e-9  # Guaranteed shares are fractions of slots.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """The settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's default.
+    """Settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's default.
 
-    `capacity` is the guaranteed share of the cluster, `max_capacity` the most that the queue may use when others are
-    idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if there are fewer users, but never
-    more than `user_limit_factor` times its capacity. Jobs go by priority if `priorities` is on.
+    `capacity` is the guaranteed share of the cluster, `max_capacity` the largest share that the queue may use
+    while other queues are idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if
+    there are fewer users, but never more than `user_limit_factor` times its capacity. Jobs go by priority if
+    `priorities` is on.
     """
 
     capacity: float | None = None
@@ -29,7 +30,7 @@ class QueueSettings:
 
 
 class Held:
-    """The amounts of one kind of resource that a queue holds, in total and by user."""
+    """The slots, or the bytes of memory, that a queue holds, in total and by user."""
 
     __slots__ = ("by_user", "total")
 
@@ -38,13 +39,13 @@ class Held:
         self.by_user: dict[str, int] = {}
 
     def add(self, user: str, amount: int) -> None:
-        """Add `amount`, which may be negative, to what the user holds."""
+        """Add `amount`, which may be negative, to the user's and the total amount."""
         self.total += amount
         self.by_user[user] = self.by_user.get(user, 0) + amount
 
 
 class Queue:
-    """A queue with its jobs. Amounts are in slots, or in bytes of memory."""
+    """A queue with its ready jobs and held resources, in slots or in bytes of memory."""
 
     __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
 
@@ -56,24 +57,23 @@ class Queue:
         self.user_factor = user_factor
         self.ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
         self.held: dict[TaskKind, Held] = {kind: Held() for kind in TaskKind}
-        self.jobs_by_user: dict[str, int] = {}  # that have not ended
+        self.jobs_by_user: dict[str, int] = {}  # Numbers of jobs that have not ended.
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Return whether another task would take the queue above its maximum. One task may always run, however small the
-    queue."""
+    """Return whether another task would exceed the maximum `most` of the queue. One task may always run."""
     return held.total > 0 and held.total + need > most + _SLACK
 
 
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the number of slots above which the queue gives one user no more (CapacitySchedulerQueue in Hadoop
-    0.20).
+    """Return the user limit: a user who holds this amount gets no more of the queue (as in Hadoop 0.20).
 
-    The limit is the larger of an equal part among the queue's users and the minimum percentage, both of the queue's
-    capacity or of its use if that is larger; at most `factor` times its capacity. A queue without a guaranteed share
-    has no such maximum, and one task may always run.
+    The amount is in slots or in bytes of memory. The limit is the larger of an equal part for each of the
+    queue's users and the minimum percentage, both of the queue's capacity or of its use if that is larger; at
+    most `factor` times the capacity. A queue without a guaranteed share has no such maximum, and one task may
+    always run. Source: CapacitySchedulerQueue.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

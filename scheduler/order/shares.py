@@ -1,4 +1,4 @@
-"""Fair shares by water-filling, without a scheduler (HFS; Hadoop's SchedulingAlgorithms)."""
+"""Fair shares by water-filling (HFS; Hadoop's SchedulingAlgorithms), as a pure function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """The claim of one pool: `demand` and `min_share` in slots, `weight` > 0."""
+    """The claim of one pool to slots: `demand` and `min_share` in slots, `weight` above 0."""
 
     demand: float
     weight: float = 1.0
@@ -35,8 +35,10 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level to which `left` slots above the floors raise all shares. The demand must be at least that
-    much."""
+    """Return the level at which weighted shares use exactly `left` slots above the min shares (`floors`).
+
+    The demands must add up to at least that number of slots.
+    """
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]
     level = width = 0.0

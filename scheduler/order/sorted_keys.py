@@ -1,4 +1,5 @@
-"""A list that stays sorted while single entries change their key, so that orders need not sort each time."""
+"""A list that stays sorted while the keys of single items change, so that orders need not sort at each
+offer."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ H = TypeVar("H", bound=Hashable)
 
 
 class SortedKeys(Generic[H]):
-    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two are equal."""
+    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two keys
+    are equal."""
 
     __slots__ = ("_items", "_key_by_item", "_keys")
 
@@ -33,7 +35,7 @@ class SortedKeys(Generic[H]):
         return item in self._key_by_item
 
     def put(self, item: H, key: tuple[Any, ...]) -> None:
-        """Add the item with that key, or change its key."""
+        """Add the item with that key. If the item is already in the list, change its key."""
         old = self._key_by_item.get(item)
         if old == key:
             return

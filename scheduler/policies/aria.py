@@ -1,10 +1,10 @@
-"""ARIA (verma2011): as many slots for each job as its deadline needs, earliest deadline first.
+"""ARIA (verma2011): each job gets the numbers of slots that its deadline needs, earliest deadline first.
 
-Algorithm 1, with profiles and the model of `scheduler.models`. Decided where the paper is open: a job with a deadline
-and no profile asks for all slots until its first map has ended; a job that lacks slots is evaluated again on every
-tick; spare slots go by EDF to jobs with a deadline, then by priority and submission to those without. While a job
-with a deadline is active, a spare slot takes no reduce whose job has unstarted maps, since the reduce would hold the
-slot and wait.
+Algorithm 1, with profiles and the model of `scheduler.models`. Decisions where the paper is open: a job with
+a deadline and no profile asks for all slots until its first map has ended; a job that lacks slots is
+evaluated again on every tick; spare slots go first to jobs with a deadline, earliest first, then to jobs
+without a deadline, by priority and submission. While a job with a deadline is active, a spare slot is not
+given to a reduce of a job with unstarted maps, since the reduce would hold the slot and wait.
 """
 
 from __future__ import annotations
@@ -27,23 +27,27 @@ from schedbed.scheduler.view import AttemptView, JobView, NodeView, StageView, V
 from schedbed.tasks.specs import TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
-PROFILES = "aria"  # the kind of its profiles in the store
+PROFILES = "aria"  # Kind of ARIA's profiles in the profile store.
 
 
 def profile_name(spec: Run) -> str:
-    """Return the name of a job's profile: the paper's (user, job name)."""
+    """Return the name under which a job's profile is stored: user and job name, as in the paper."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
 class Contract:
-    """The slots that a job with a deadline asks for: the most tasks of each kind at once, with the reason."""
+    """The slots that a job asks for: the largest number of running tasks of each kind, and the reason.
+
+    `profile` is the profile of earlier runs, if any; `profiler` measures this run. `prediction` is the
+    predicted completion when the job first asked for slots.
+    """
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
 
     def __init__(self, job: JobView, name: str, profile: JobProfile | None) -> None:
         self.job = job
-        self.name = name  # of its profile
-        self.profile = profile  # of earlier runs, for tasks of this job's size
+        self.name = name  # Name of the profile.
+        self.profile = profile  # From earlier runs, scaled to the size of this job's tasks.
         self.profiler = Profiler()
         self.asked: dict[TaskKind, float] = {MAP: inf, REDUCE: inf}
         self.why = ""
@@ -51,7 +55,8 @@ class Contract:
 
 
 class Waiting:
-    """The ready jobs of one kind: with a deadline and too few slots, all with a deadline, and without a deadline."""
+    """The ready jobs of one kind: jobs with a deadline and too few slots, all jobs with a deadline, jobs
+    without a deadline."""
 
     __slots__ = ("due", "lacking", "others")
 
@@ -66,14 +71,14 @@ class Aria:
 
     `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
     all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
-    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: who gets the slots that no job with a
-    deadline lacks: all, deadline (jobs with a deadline), others (jobs without) or none. Excluded jobs without a
-    deadline run when no other job is there. `profiles`: by kind and name; those of kind `aria` are from earlier runs,
-    by `profile_name`.
+    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: the jobs that get the slots left
+    over when no job with a deadline lacks slots: all, deadline (jobs with a deadline), others (jobs without a
+    deadline) or none. Excluded jobs without a deadline run when there is no job with a deadline. `profiles`:
+    by kind and name; profiles of kind `aria` are from earlier runs, by `profile_name`.
     """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -96,10 +101,10 @@ class Aria:
         self._slots = (0, 0)
         self._nearest = Greedy()
 
-    # What jobs ask for
+    # Slots that jobs ask for
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks` (lines 1 to 3)."""
+        """Implement `Hooks.submitted`: find the job's profile and compute its slots (lines 1 to 3)."""
         if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
             self.tick(view)
         name = profile_name(job.spec)
@@ -115,7 +120,8 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks` (lines 22 to 24): add the attempt to the job's profile and recompute the job's slots."""
+        """Implement `Hooks.ended`: add the attempt to the job's profile and recompute the job's slots (lines
+        22 to 24)."""
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -125,7 +131,8 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`: add a successful job to the mean profile of its name."""
+        """Implement `Hooks.finished`: add the measured profile of a successful job to the mean profile of its
+        name."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -138,8 +145,10 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: recompute the slots of jobs that lack some, since their tasks may not end for long.
-        Recompute all jobs when the cluster has grown or shrunk."""
+        """Implement `Hooks.tick`: recompute the slots of jobs that lack slots.
+
+        If the cluster has grown or shrunk, the slots of all jobs with a deadline are recomputed.
+        """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
             self._slots = slots
@@ -152,7 +161,7 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """Compute the slots that the rest of the job needs for its deadline."""
+        """Compute the numbers of slots that the remaining tasks of the job need to meet its deadline."""
         job, deadline_s = contract.job, contract.job.deadline_s
         assert deadline_s is not None
         profile = contract.profile or contract.profiler.profile()
@@ -178,10 +187,11 @@ class Aria:
         for kind in TaskKind:
             self._place(job, kind)
 
-    # Who gets a slot
+    # Offers
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: add the job to the ready jobs of that kind, or remove it if no task is
+        ready."""
         self._place(job, kind)
         if self._after_maps and kind is MAP:
             self._place(job, REDUCE)
@@ -208,7 +218,8 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy` (lines 4 to 21)."""
+        """Implement `Policy.decide`: offer the slot to jobs that lack slots, then to other jobs (lines 4 to
+        21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:
@@ -223,7 +234,7 @@ class Aria:
     def _first(
         self, view: View, node: NodeView, kind: TaskKind, jobs: SortedKeys[JobView], *, spare: bool
     ) -> Proposal | None:
-        waits = False  # recorded of the first job only: there may be many
+        waits = False  # Only the first such job is recorded, since there may be many.
         for job in jobs:
             if job.excluded and view.avoids(job, node, kind):
                 view.skip(node, job, kind, AVOIDED)
@@ -245,8 +256,8 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """Implement `Hooks`: return the profiles of successful jobs, to be kept, and the predictions made at
-        submission."""
+        """Return the profiles of successful jobs, to be kept, and the predictions made at submission, as JSON
+        values."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -267,10 +278,10 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return the slots for the remaining tasks if they run in whole waves, and the resulting completion time.
+    """Return the slots for the remaining tasks in whole waves, and the resulting completion time in seconds.
 
-    Running maps are a wave in progress. Reduces keep their number of slots once no map is left, since the progress of
-    the running ones is unknown.
+    Running maps are a wave in progress. Reduces keep their number of slots when all maps have ended, since
+    the progress of running reduces is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]
@@ -285,7 +296,8 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """Return the predicted end of the job with the slots it asks for, in seconds since the run's start."""
+    """Return the predicted completion of the job with these slots as JSON values, in seconds since the run's
+    start."""
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,

@@ -1,7 +1,8 @@
-"""CSLA (lakshmi2019, Algorithm 1): load tags, and a turn that prevents starvation.
+"""CSLA (lakshmi2019, Algorithm 1): admission by load tags, and a rule that prevents starvation.
 
-If only tags kept jobs out of an offer, the first answer is None; the next time, the first of these jobs is taken.
-Maps and reduces have separate turns, since they have separate slots.
+If jobs were refused only because of their tags, the first offer is answered with None; at the next such
+offer, the first refused job is taken despite its tag. Maps and reduces are counted separately, since they
+have separate slots.
 """
 
 from __future__ import annotations
@@ -18,15 +19,20 @@ from schedbed.tasks.specs import TaskKind
 
 
 class LoadAware(Explained):
-    """Any order and locality with load tags as admission. The paper's are Capacity and greedy."""
+    """A composed policy of any order and locality with load tags as admission. The paper uses Capacity and
+    greedy."""
 
     def __init__(self, order: Order, locality: Locality, admission: LoadTags) -> None:
         super().__init__(order, locality, admission)
         self._tags = admission
-        self._passed = dict.fromkeys(TaskKind, False)  # the last turn was answered with nothing
+        # Whether the last offer that only tags refused was left unanswered.
+        self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: answer like `Composed`, but overrule every second refusal by tags.
+
+        If tags alone leave an offer without a task, the next such offer gets a task of the first refused job.
+        """
         tags = self._tags
         tags.skipped = None
         proposal = super().decide(view, node, kind)

@@ -1,11 +1,11 @@
 """EASY backfilling of rigid jobs (Lifka 1995; Mu'alem and Feitelson 2001): all maps of a job start together.
 
-Jobs start in FIFO order. The first that does not fit gets a reservation at the time when, by the requested run times,
-enough slots will be free; a later job may start before it if that does not delay the reservation. With `backfill` off
-the first job that does not fit holds back all others (plain FCFS). A job holds a map slot for each of its maps (all
-slots, if it has more maps) from its start to the end of its last map. Its requested time is the parameter
-`requested_s`; without one its end is unknown, and a reservation that depends on that end is never disturbed. Reduces
-start in the order of the jobs' starts.
+Jobs start in FIFO order. The first job that does not fit gets a reservation at the time when, by the
+requested run times, enough slots will be free; a later job may start before this job if that does not delay
+the reservation. With `backfill` off the first job that does not fit holds back all later jobs (plain FCFS). A
+job holds a map slot for each of its maps (all slots, if it has more maps) from its start to the end of its
+last map. Its requested time is the parameter `requested_s`; without this parameter its end is unknown, and a
+reservation that depends on that end is never disturbed. Reduces start in the order of the jobs' starts.
 """
 
 from __future__ import annotations
@@ -25,34 +25,38 @@ MAP = TaskKind.MAP
 
 
 class Easy:
-    """A whole policy. Times closer than `slack_s` count as equal, since launches wait for heartbeats and traces count
-    whole seconds, so that ends meant to coincide differ slightly."""
+    """A whole policy.
+
+    `backfill`: start later jobs before the first job that does not fit. `slack_s`: times that differ by less
+    count as equal. Launches wait for heartbeats, and traces count whole seconds, so that simultaneous ends
+    differ slightly.
+    """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
         self._backfill = backfill
         self._slack_s = slack_s
         self._gangs = GangBooks()
         self._waiting: SortedKeys[JobView] = SortedKeys()
-        self._ends_s: dict[str, float] = {}  # of started jobs, as requested
+        self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}
-        self._dirty = False  # something has changed since the last look at the queue
+        self._dirty = False  # Whether anything has changed since the queue was last examined.
         self._slots = 0
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: add the job to the queue."""
         self._waiting.put(job, fifo_key(job))
         self._dirty = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.changed`: release the slots of a job whose last map has ended."""
         if kind is MAP and self._gangs.changed(job):
             self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job from the queue and release its slots."""
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
@@ -61,7 +65,7 @@ class Easy:
             self._dirty = True
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: start jobs whose maps all fit, then return a task of a started job."""
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
         if self._dirty:
@@ -92,7 +96,7 @@ class Easy:
             view.skip(node, job, TaskKind.REDUCE, AVOIDED)
         return None
 
-    # Who starts
+    # Starts of jobs
 
     def _start_jobs(self, view: View) -> None:
         free = self._gangs.free(view)
@@ -106,7 +110,8 @@ class Easy:
             self._start(view, head, "its turn")
 
     def _start_behind(self, view: View, head: JobView, size: int, free: int) -> None:
-        """Start later jobs that do not delay the first job, which does not fit."""
+        """Start later jobs that do not delay the first job `head`, which needs `size` slots while `free` are
+        free."""
         if not self._backfill:
             self._why[head.job] = f"waits for {size} slots, {free} are free"
             return
@@ -131,10 +136,10 @@ class Easy:
         self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return when that many slots will be free, and how many more will be free then (shadow time and extra
-        slots).
+        """Return the time at which `size` slots will be free, and the number of additional slots free then.
 
-        A job that runs longer than requested is expected to end at any moment.
+        In the papers these are the shadow time and the extra slots. A job that runs longer than requested is
+        expected to end at any moment. The time is infinite if it depends on a job without a requested time.
         """
         ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
         shadow_s = inf

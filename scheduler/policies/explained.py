@@ -1,4 +1,5 @@
-"""A composition whose axes explain launches (`note(view, node, job, kind)`) or whole runs (`report()`)."""
+"""A composed policy whose axes explain launches (`note(view, node, job, kind)`) or whole runs
+(`report()`)."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Explained(Composed):
-    """Like `Composed`, except that the notes of the axes are appended to the reason of a launch."""
+    """A composed policy that appends the notes of its axes to the reason of a launch, and merges their
+    reports."""
 
     @property
     def elidable(self) -> bool:
-        """Return whether all axes are elidable. Notes and reports need no heartbeats."""
+        """Return whether all axes are elidable: heartbeats without news change none of their answers."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -26,11 +28,12 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Return whether any of the axes has a note or a report."""
+        """Return whether any of the axes has a note or a report, so that this class is needed."""
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: return the composed policy's proposal with the axes' notes in its
+        reason."""
         proposal = super().decide(view, node, kind)
         return None if proposal is None else self.noted(view, node, proposal)
 
@@ -41,8 +44,10 @@ class Explained(Composed):
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """Return the axes' reports as JSON values by topic. `profiles` are by kind and name, to be kept in the
-        profile store."""
+        """Return the merged reports of the axes as JSON values by topic.
+
+        The topic `profiles` holds profiles by kind and name, to be kept in the profile store.
+        """
         merged: dict[str, Any] = {}
         for report in self._reports:
             for topic, values in report().items():

@@ -1,5 +1,7 @@
-"""The rule for which attempts keep the block that they fetch as a replica: the policy's (`keep_copy`) or the
-scenario's (`dare`)."""
+"""The rule by which a map that fetches its block keeps the block as a replica.
+
+The rule comes from the policy (`keep_copy`) or from the scenario (`dare`).
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,27 @@ from schedbed.tasks.chance import chance
 
 
 class Keeping(NamedTuple):
-    """Settings of kept blocks. `share`: share of the fetching maps that keep their block. `budget`: most bytes of
-    such replicas, as a share of the bytes of all inputs with their replicas."""
+    """Settings of kept blocks.
+
+    `share`: share of the fetching maps that keep their block. `budget`: limit of the bytes of such replicas,
+    as a share of the bytes of all inputs with their replicas.
+    """
 
     share: float
     budget: float
 
     def asks(self, seed: int, attempt: str) -> bool:
-        """Return whether this attempt keeps the block that it fetches."""
+        """Return whether this attempt asks to keep the block that it fetches. The choice is random, by seed
+        and attempt."""
         return self.share >= 1 or chance(seed, "keeps a copy", attempt).random() < self.share
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return `keeping` of the policy or of its locality, else that of the cluster's blocks; None if no block is
-    kept."""
+    """Return the settings of kept blocks; None if no block is kept.
+
+    The attribute `keeping` of the policy or of its locality comes first, then the settings of the cluster's
+    blocks.
+    """
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)
         if own is not None:

@@ -1,9 +1,11 @@
-"""LATE speculation beside any policy: copies of the tasks that will end last, on nodes that are not slow.
+"""LATE speculation, combined with any policy: copies of the tasks that will end last, on nodes that are not
+slow.
 
-Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decided here: an attempt's
-rate is compared with those of its stage, including ended tasks (else the last two stragglers would be compared with
-each other only); a task is copied once, so that failing copies cannot use up its attempts; a reduce is copied only
-when all maps are done, since before it waits for them.
+Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decisions where the
+paper is open: an attempt's rate is compared with the rates of its stage, including ended tasks, since
+otherwise the last two stragglers would be compared only with each other; a task is copied once, so that
+failing copies cannot use up its attempts; a reduce is copied only when all maps are done, since before that
+it waits for maps.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from schedbed.scheduler.view import AttemptView, JobView, NodeView, TaskView, Vi
 from schedbed.tasks.specs import NodeId, TaskKind
 
 NEWEST = 0.3  # the weight of the newest attempt in a node's speed
-_SLOWER = 1 - 1e-9  # of a limit: equal rates may differ by their rounding, which makes none of them slow
+_SLOWER = 1 - 1e-9  # Factor for limits: equal rates that differ only by rounding are not slow.
 
 
 class SlowAttempt(NamedTuple):
-    """An attempt that was slow at the last tick."""
+    """An attempt that was slow at the last tick, with its remaining time in seconds, launch number and
+    reason."""
 
     left_s: float
     serial: int
@@ -31,11 +34,11 @@ class SlowAttempt(NamedTuple):
 
 
 class Late:
-    """Copies slow tasks.
+    """The speculation that proposes copies of slow tasks.
 
-    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100. `slow_task`:
-    percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the nodes' speeds below
-    which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
+    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100.
+    `slow_task`: percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the
+    nodes' speeds below which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
     """
 
     def __init__(
@@ -48,18 +51,19 @@ class Late:
     ) -> None:
         self._cap, self._slow_task, self._slow_node = cap, slow_task, slow_node
         self._min_runtime_s = min_runtime_s
-        self.admission: Any = None  # of the policy, if that has one
-        self._copies = dict.fromkeys(TaskKind, 0)  # live ones
+        self.admission: Any = None  # The policy's admission, if it has one.
+        self._copies = dict.fromkeys(TaskKind, 0)  # Numbers of live copies.
         self._copied: dict[str, dict[str, None]] = {}  # tasks, by job
         self._rates: dict[tuple[str, TaskKind], list[float]] = {}  # of attempts that succeeded, sorted
-        self._speeds: dict[NodeId, float] = {}  # of nodes, by what runs or ended there; 1 is usual
+        # By node, from attempts that run or ended there; 1 is the median.
+        self._speeds: dict[NodeId, float] = {}
         self._slow: dict[NodeId, None] = {}
         self._candidates: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
 
     # ---------------------------------------------------------------- hooks
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.ended`: record the rate of a successful attempt and the speed of its node."""
         task, started_s = attempt.task, attempt.started_s
         if attempt.speculative:
             self._copies[task.kind] -= 1
@@ -72,13 +76,13 @@ class Late:
             self._speeds[node] = before + NEWEST * (rate / usual - before)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: forget the job's rates and copies."""
         self._copied.pop(job.job, None)
         for kind in TaskKind:
             self._rates.pop((job.job, kind), None)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: find the slow tasks and the slow nodes."""
+        """Implement `Hooks.tick`: find the slow tasks and the slow nodes."""
         found: dict[TaskKind, list[SlowAttempt]] = {kind: [] for kind in TaskKind}
         relative: dict[NodeId, list[float]] = {}
         for job in view.jobs.values():
@@ -110,7 +114,10 @@ class Late:
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
     ) -> Iterable[SlowAttempt]:
-        """Yield the slow attempts of a stage. Add its relative rates to `relative`, by node."""
+        """Yield the slow attempts of a stage.
+
+        Adds each attempt's rate divided by the median rate of the stage to `relative`, by node.
+        """
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
         limit, usual = percentile(known, self._slow_task), percentile(known, 50)
@@ -131,8 +138,10 @@ class Late:
                 yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
-        """Compute the speeds of the nodes and find the slow ones. A node without running attempts keeps its last
-        speed, since a copy may have ended its slow attempt."""
+        """Compute the speeds of the nodes and find the slow nodes.
+
+        A node without running attempts keeps its last speed, since a copy may have ended its slow attempt.
+        """
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
         speeds = {name: speed for name, speed in self._speeds.items() if view.nodes[name].alive}
@@ -144,7 +153,10 @@ class Late:
     # --------------------------------------------------------------- copies
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Speculation`."""
+        """Implement `Speculation.copy`: return a copy of the slow task that has the longest remaining time.
+
+        None if the node is slow, has no room for any such task, or if copies hold their share of the slots.
+        """
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:
             return None
@@ -181,5 +193,6 @@ def _rate(attempt: AttemptView, now_s: float) -> float:
 
 
 def _weight(task: TaskView) -> float:
-    """Return the share of a whole map that the task is, so that a part does not count as fast because it is small."""
+    """Return the task's share of a whole map, so that a part of a split map does not count as fast for its
+    small size."""
     return task.part.share if task.part is not None else 1.0

@@ -1,15 +1,15 @@
 """RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
 
-Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles a node
-gets tasks of the jobs whose placement there is not reached, lowest utility first, as far as running tasks leave room
-(3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of any job that fit get it,
-lowest utility first, but only of jobs that are poorer, by their running maps, than any job whose placed task waits
-there for room, since small maps would starve large ones.
+Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles
+a node gets tasks of the jobs that run fewer tasks there than placed, lowest utility first, while the running
+tasks leave room (3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of
+any job may use it, lowest utility first, but only of jobs that are poorer, by their running maps, than any
+job whose placed task waits there for room, since small maps would starve large maps.
 
-Decided where the paper is open: a map's task is the nearest one; a cycle begins immediately when there was nothing to
-do; reduces start only where they are placed, and maps leave them the room; a job whose maps find no room beside
-reduces for long gives up a reduce (the paper leaves that to future work), and none of its reduces starts before one
-of its maps does.
+Decisions where the paper is open: a map's task is the nearest task; a cycle begins immediately after a time
+without jobs; reduces start only where they are placed, and maps leave them room; a job whose maps find no
+room next to reduces for a long time gives up a reduce (the paper leaves that to future work), and none of its
+reduces starts before one of its maps does.
 """
 
 from __future__ import annotations
@@ -45,20 +45,22 @@ from schedbed.scheduler.view import AttemptView, JobView, NodeView, View
 from schedbed.tasks.specs import NodeId, TaskKind
 
 MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
-_FITS = FULL + 1e-6  # sums of fractions
+_FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
 
 
 class Ras:
     """A whole policy.
 
-    `cycle_s`: seconds from the begin of one control cycle to the next. `rounds`: most rounds per cycle. `capacity`:
-    percent of a node's CPU and disk available to tasks; reported percentages refer to it. `steps`: steps of a cycle
-    per tick (one job or node each), so that no heartbeat waits for long. `profiles`: resource profiles by job name,
-    workload or application; without one a job is assumed to use the vcores and memory that it declares, and no I/O.
+    `cycle_s`: seconds from the start of one control cycle to the next. `rounds`: most rounds per cycle.
+    `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.
+    `steps`: steps of a cycle per tick (one job or node each), so that no heartbeat waits for long.
+    `stall_timeout_s`: seconds until a job whose maps find no room gives up a reduce. `profiles`: resource
+    profiles by job name, workload or application; without a profile a job is assumed to use the vcores and
+    memory that it declares, and no I/O.
     """
 
     limits = Limits(slots=False)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # Heartbeats without news do not change its answers.
 
     def __init__(
         self,
@@ -84,19 +86,19 @@ class Ras:
         self._here: dict[NodeId, list[KnownJob]] = {}  # jobs placed there, lowest utility first
         self._poorest: list[KnownJob] = []  # the jobs of the last cycle, lowest utility first
         self.rest_turn = 0  # grows when a node that rests may get a task again
-        self._least: dict[tuple[float, ...], Amounts] = {}  # that a map of any of them asks, by kind of node
+        self._least: dict[tuple[float, ...], Amounts] = {}  # Smallest demand of their maps, by kind of node.
 
-    # What happens to jobs
+    # Events of jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.submitted`: find the job's resource profile."""
         self._known[job.job] = self._know(job)
 
     def _know(self, job: JobView) -> KnownJob:
         return KnownJob(job, find_profile(self._profiles, job.spec), self.capacity)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks`."""
+        """Implement `Hooks.finished`: remove the job from the current placement."""
         known = self._known.pop(job.job)
         if known in self._poorest:
             self._poorest.remove(known)
@@ -105,25 +107,28 @@ class Ras:
                 placed.remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks`: learn the duration of a finished map."""
+        """Implement `Hooks.ended`: add the time of a successful map to the job's and the cluster's mean map
+        time."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
             known.maps.add(duration_s)
             self._maps.add(duration_s)
 
-    # Nodes that rest
+    # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting`. A job that has not been in a control cycle gets nothing before the next one."""
+        """Implement `Resting.stage_ready`: let resting nodes be checked again if the last cycle placed the
+        job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
 
     def rests(self, node: NodeView) -> bool:
-        """Implement `Resting`: return whether no job could start anything on the node before the next cycle ends.
+        """Implement `Resting.rests`: return whether no job could start a task on the node in this cycle.
 
-        Running reduces count as little as they may ever use, since that changes with their job's maps.
+        Running reduces count with the smallest demand they may have, since their demand changes with their
+        job's maps.
         """
         name, attempts = node.node, node.attempts
         maps_ready = any(known.job.maps.ready for known in self._poorest)
@@ -148,7 +153,8 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks`: start a control cycle if one is due, and do a part of the current one."""
+        """Implement `Hooks.tick`: start a control cycle if one is due, and run some steps of the current
+        cycle."""
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -192,13 +198,14 @@ class Ras:
     # The task scheduler
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: return a task that is placed on the node and fits, else a map for the
+        free room."""
         running = count_of(node.attempts)
         used: Amounts | None = None
         for known in self._here.get(node.node, ()):
             job, wanted = known.job, known.share.on(node.node, kind)
             has = running.get((job.job, kind), 0)
-            waits = self._starved(job)  # so its reduces do, too
+            waits = self._starved(job)  # Its reduces then wait as well.
             if kind is MAP and waits and job.reduces.running:
                 wanted = max(wanted, 1)
             if has >= wanted or not job.stage(kind).ready:
@@ -227,8 +234,11 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a map for the room that the placement leaves free: of the poorest job that fits and is poorer than
-        all that wait here."""
+        """Return a map for room that the placement leaves free, or None.
+
+        The map is of the poorest job that fits, if that job is poorer than all jobs that wait for room on
+        this node.
+        """
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
             return None
@@ -250,7 +260,8 @@ class Ras:
         return None
 
     def _takes_least(self, node: NodeView, used: Amounts) -> bool:
-        """Return whether the node could take a map with the least demand of any job in each resource."""
+        """Return whether a map with the smallest demand of all jobs, for each resource, would fit on the
+        node."""
         kind = kind_of(node.spec)
         least = self._least.get(kind)
         if least is None:
@@ -266,7 +277,7 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return the estimated current use by all tasks on the node, or by those of one kind, in percent of the
+        """Return the estimated use by all tasks on the node, or by tasks of one kind, in percent of the
         node."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
@@ -279,7 +290,8 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the current use of the node; before maps, also the demand of waiting reduces placed there."""
+        """Return the current use of the node in percent. For a map, reduces that wait to start there count as
+        well."""
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -291,7 +303,8 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job's maps wait for room and none runs, so that its reduces must not take that room."""
+        """Return whether the job has unstarted maps but no running map, so that its reduces must leave
+        room."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod
@@ -306,8 +319,8 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """Return which resource of the node is too small for another task; None if it fits beside the running ones
-        (equation 6)."""
+        """Return why another task does not fit next to the running tasks (equation 6); None if the task
+        fits."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)
@@ -320,7 +333,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return the additional I/O of the job's reduces, by node, when one more of its maps runs."""
+        """Return the additional I/O of the job's reduces, by node, if one more of its maps runs."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -337,11 +350,12 @@ class Ras:
         return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks`."""
+        """Implement `Hooks.preempt`: return reduces to stop because their jobs' maps find no room."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
-        """Return whether a map fits beside all reduces. Running maps are ignored, since they end."""
+        """Return whether a map of the job fits next to all reduces. Running maps are ignored, since they
+        end."""
         known = self._known[job.job]
         more = self._more_fetching(known, node.node)
         wanted = known.demands(node.spec).map
@@ -351,7 +365,7 @@ class Ras:
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
-    """Return whether a map placed on the node could start if there were room."""
+    """Return whether a map placed on the node could start there if the node had room."""
     job = known.job
     return (
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)

@@ -1,4 +1,5 @@
-"""RAS's knowledge of a job: its demands, the durations of its maps, and the result of the last control cycle."""
+"""State of RAS for each job: its demands, the durations of its maps, and the result of the last control
+cycle."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ MAP = TaskKind.MAP
 
 
 class MeanMap:
-    """The mean duration of finished maps, in seconds."""
+    """The mean duration of ended maps, in seconds."""
 
     __slots__ = ("count", "sum_s")
 
@@ -31,19 +32,22 @@ class MeanMap:
         self.sum_s = 0.0
 
     def add(self, duration_s: float) -> None:
-        """Add a finished map."""
+        """Add the duration of a successful map in seconds."""
         self.count += 1
         self.sum_s += duration_s
 
     def mean_s(self) -> float | None:
-        """Return the mean duration; None before the first map."""
+        """Return the mean duration in seconds; None before the first map."""
         return self.sum_s / self.count if self.count else None
 
 
 @dataclass(slots=True)
 class Share:
-    """The result of a control cycle for a job: tasks of each kind by node, with the reason. `reducing` as in
-    `PlacedJob`."""
+    """The result of a control cycle for one job: its utility, and its placed tasks by kind and node.
+
+    `required`, `pending`: numbers of map slots needed and of unfinished maps. `since_s`: start of the cycle.
+    `reducing`: reduces count with their demand after the shuffle.
+    """
 
     utility: float = float("-inf")
     placed: int = 0
@@ -59,7 +63,7 @@ class Share:
         return (self.maps if kind is MAP else self.reduces).get(node, 0)
 
     def why(self) -> str:
-        """Return the reason as text."""
+        """Return the reason for the placement as text."""
         goal = f"{self.required} needed" if self.required < self.pending else "as early as possible"
         return (
             f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "
@@ -68,7 +72,7 @@ class Share:
 
 
 class Cycle:
-    """A control cycle in progress. It works on the cluster's state at its begin."""
+    """A control cycle in progress. It works on the state that the cluster had when the cycle began."""
 
     def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
         self.now_s = now_s
@@ -77,11 +81,11 @@ class Cycle:
         self.steps: Iterator[None] = placement.play(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Do that number of steps. Return True when the cycle is complete."""
+        """Do at most `steps` steps. Return true when the cycle is complete."""
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
-        """Return the job's share in this placement."""
+        """Return the job's share of the finished placement, with node names instead of numbers."""
         return Share(
             utility=job.utility,
             placed=job.placed,
@@ -95,7 +99,7 @@ class Cycle:
 
 
 class KnownJob:
-    """A running job."""
+    """A running job with its resource profile, its map durations and its share of the last placement."""
 
     __slots__ = ("_capacity", "_demands", "_profile", "job", "maps", "share")
 
@@ -108,7 +112,7 @@ class KnownJob:
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
 
     def demands(self, spec: NodeSpec) -> NodeDemands:
-        """Return the job's demands on such a node."""
+        """Return the job's demands on a node with this spec."""
         kind = kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
@@ -118,19 +122,22 @@ class KnownJob:
         return known
 
     def utility(self) -> float:
-        """Return the utility of the running maps by the requirement of the last cycle (equation 2)."""
+        """Return the utility of the running maps, with the number of slots that the last cycle required
+        (equation 2)."""
         maps = self.job.maps
         running = maps.running - maps.killing
         pending = max(1, maps.unstarted + running)
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Return the mean duration of the job's own maps; before the first one the profile's, else the cluster's."""
+        """Return the mean duration of the job's maps in seconds, else the profile's, else the mean of the
+        cluster."""
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return the seconds that the job's maps still need one after the other; None if no mean is known."""
+        """Return the seconds that the job's unfinished maps need one after the other; None if no mean is
+        known."""
         if mean_s is None:
             return None
         running_s = sum(
@@ -149,10 +156,11 @@ class KnownJob:
         kinds: tuple[NodeDemands, ...],
         barred: frozenset[int],
     ) -> PlacedJob:
-        """Return the job for the next control cycle, placed where its tasks run. `numbers` are the nodes' numbers.
+        """Return the job as input of the next control cycle, placed on the nodes where its tasks run.
 
-        Until one of its maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no
-        tasks from Job 7 have been completed", so it has a very low utility and gets most resources).
+        `numbers`: numbers of the nodes by name. `kinds`: the job's demands by kind of node. Until one of its
+        maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no tasks from
+        Job 7 have been completed", so it has a very low utility and gets most resources).
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
@@ -180,12 +188,12 @@ class KnownJob:
 
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
-    """Return the node's kind. Nodes of one kind have the same demands."""
+    """Return the node's kind: the values of its spec on which demands depend."""
     return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """Return the number of live attempts by job and kind."""
+    """Return the number of live attempts by job and kind, without attempts that are being killed."""
     counts: dict[tuple[str, TaskKind], int] = {}
     for attempt in attempts.values():
         if attempt.state != "killing":
@@ -195,8 +203,10 @@ def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], 
 
 
 def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
-    """Return the least that the node's tasks may use at any time before one of them ends. `know` finds a job's
-    demands."""
+    """Return the smallest amounts of resources that the node's running tasks may use until one of them ends.
+
+    `know` returns the state of a job, with its demands.
+    """
     cpu = io = memory = 0.0
     for attempt in node.attempts.values():
         task = attempt.task

@@ -1,5 +1,7 @@
-"""Declarations with which a file of scheduler/order, locality, admission or policies makes itself available to
-SPECs."""
+"""Classes that declare a policy or an axis, so that the registry lists it and a SPEC can name it.
+
+Files in scheduler/order, locality, admission and policies contain such declarations.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,27 @@ from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.registry.parameters import PolicyParameter
 
 LAST = 1000
-"""The rank of what does not say where it stands in lists: behind all that do, by name."""
+"""The default rank: the position in lists after all declarations with a rank, sorted by name."""
 
 
 class Needs(NamedTuple):
-    """A module that is not always installed, and the extra of schedbed that installs it."""
+    """An optional dependency: a module, and the extra of the package schedbed that installs the module."""
 
     module: str
     extra: str
 
     @property
     def met(self) -> bool:
-        """Return whether the module can be imported, without importing it."""
+        """Return whether the module is installed, without importing it."""
         return find_spec(self.module) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """An entry of the lists of policies and axes: name in a SPEC, summary, paper, parameters and position.
+    """A declared policy or axis: its name in a SPEC, summary, source paper, parameters and position in lists.
 
-    An entry whose `needs` is not installed is not listed; using it is refused with the extra that installs it.
+    If the dependency `needs` is not installed, the policy or axis is not listed, and its use raises an error
+    that names the extra to install.
     """
 
     name: str
@@ -43,7 +46,7 @@ class Declared:
 
     @property
     def lacks(self) -> Needs | None:
-        """Return the missing module; None if nothing is missing."""
+        """Return the dependency that is not installed; None if nothing is missing."""
         return None if self.needs is None or self.needs.met else self.needs
 
 
@@ -51,9 +54,11 @@ class Declared:
 class Axis(Declared):
     """An implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
 
-    `factory` takes the parameters' arguments. `check(order, locality, admission)` is called with the objects of a
-    composition; it may connect them, and raises ValueError if they do not fit together. `compose` makes the policy of
-    the three if `Composed` is not enough; the admission's takes precedence over the locality's.
+    `factory` makes the implementation from the parameters' values. `check(order, locality, admission)` is
+    called with the three objects of a composition; it may connect the objects, and raises ValueError if they
+    do not fit together. `compose` makes the policy from the three objects if `Composed` is not sufficient; if
+    several axes have `compose`, the admission's takes precedence over the locality's, and the locality's over
+    the order's.
     """
 
     axis: str
@@ -64,8 +69,10 @@ class Axis(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
-    """A published policy that is a choice on each axis, declared as `POLICY`. The registry adds the parameters of its
-    axes."""
+    """A published policy that consists of one implementation on each axis, declared as `POLICY`.
+
+    The registry sets the parameters to the parameters of the three axes.
+    """
 
     order: str
     locality: str = "greedy"
@@ -73,13 +80,13 @@ class Named(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return the chosen implementation by axis."""
+        """Return the name of the chosen implementation by axis."""
         return {"order": self.order, "locality": self.locality, "admission": self.admission}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Declared):
-    """A published policy that is not composed of axes, declared as `POLICY`."""
+    """A published policy that is implemented as one class instead of three axes, declared as `POLICY`."""
 
     factory: Callable[..., Policy]
 

@@ -1,4 +1,4 @@
-"""Parameters of policies: names, defaults, units, and parsing of their values."""
+"""Parameters of policies: names, default values, units, and parsers for values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Reader = Callable[[object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyParameter:
-    """A parameter of a policy.
+    """A parameter of a policy, as a user writes it in a SPEC.
 
-    `default` is in the user's notation. `read` parses a value; its ValueError says what is expected. A `duration` is
-    scaled with the scenario. `argument` is the constructor's name for the parameter.
+    `default` is the default value as a user would write it. `read` parses a value; it raises ValueError with
+    a message that says which values are allowed. If `duration` is true, the value is a time that is
+    multiplied by the scenario's scale. `argument` is the name of the constructor's argument.
     """
 
     name: str
@@ -30,13 +31,13 @@ class PolicyParameter:
     duration: bool = False
 
     def value(self, raw: object, scale: float) -> Any:
-        """Return the constructor's value for the user's value `raw`. Durations are multiplied by `scale`."""
+        """Return the constructor's argument for the user's value `raw`, with durations times `scale`."""
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a time. If the default is `off`, the time may be off."""
+    """Return a parameter for a time in seconds. With the default `off`, the value `off` (None) is allowed."""
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
@@ -44,7 +45,7 @@ def duration(name: str, default: str, doc: str) -> PolicyParameter:
 
 
 def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
-    """Return a parameter that is one of a few words. The first is the default."""
+    """Return a parameter that accepts one of the `options`. The first option is the default."""
 
     def read(raw: object) -> str:
         if raw not in options:
@@ -55,7 +56,7 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """Return a parameter for a whole number."""
+    """Return a parameter for a whole number of at least `least`."""
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -67,7 +68,7 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
 
 
 def maybe_count(name: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a whole number above 0 or `off` (None), which is the default."""
+    """Return a parameter for a whole number above 0, or `off` (None). The default is `off`."""
     plain = count(name, "off", doc, least=1)
 
     def read(raw: object) -> int | None:
@@ -77,7 +78,7 @@ def maybe_count(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_rate(name: str, doc: str) -> PolicyParameter:
-    """Return a parameter for bytes per second above 0 or `auto` (None), which is the default."""
+    """Return a parameter for a rate above 0 in bytes per second, or `auto` (None). The default is `auto`."""
 
     def read(raw: object) -> float | None:
         rate = None if raw is None or raw == "auto" else parse_rate(raw)
@@ -96,7 +97,7 @@ def maybe_rate(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a share from 0 to 1 or `auto` (None)."""
+    """Return a parameter for a share from 0 to 1, or `auto` (None)."""
 
     def read(raw: object) -> float | None:
         return None if raw == "auto" else share(raw)
@@ -106,13 +107,13 @@ def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesParameter(PolicyParameter):
-    """Profiles of jobs. The registry reads the store, so that policies never read files.
+    """A parameter for profiles of jobs. The registry reads profile stores; policies never read files.
 
-    Profiles with `at_scale` are stored for scale 1 and scaled like durations.
+    Profiles with a method `at_scale` are stored for scale 1 and converted to the scenario's scale.
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """Implement `PolicyParameter`."""
+        """Implement `PolicyParameter.value`: return the profiles by kind and name, converted to the scale."""
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()
@@ -120,9 +121,10 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the parameter for profiles of that kind by name, from a store or written in YAML.
+    """Return the parameter for profiles of a kind by name, from a profile store or from YAML.
 
-    The value is {kind: {name: result of `parse`}}, plus the raw profiles of `others`, if any.
+    The parsed value is {kind: {name: result of `parse`}}, plus the unparsed profiles of the kinds `others`,
+    if any.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -148,12 +150,12 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """Return a parameter for a number. `read` is one of the parsers of this module."""
+    """Return a parameter for a number. `read` parses its value, for example `positive` or `share`."""
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
 def size(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a size in bytes. If the default is `off`, the size may be off."""
+    """Return a parameter for a size in bytes. With the default `off`, the value `off` (None) is allowed."""
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
@@ -173,9 +175,10 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> PolicyParameter:
-    """Return a parameter for settings by name, which only YAML can express, such as `example`.
+    """Return a parameter for a mapping from names to settings, such as `example`; only YAML can express it.
 
-    `readers` parse a setting's keys, `make` makes a setting of them, and `check` validates all together (ValueError).
+    `readers` parse the values of a setting by key, `make` makes a setting from the parsed values, and `check`
+    validates all settings together (ValueError).
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -209,7 +212,7 @@ def _settings(where: str, raw: object, readers: Mapping[str, Reader], make: Call
 
 
 def percent(raw: object) -> float:
-    """Return a percentage above 0 and at most 100. Raises ValueError for other values."""
+    """Parse a percentage above 0 and at most 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value <= 100:
         raise ValueError(f"{raw!r} is not a percentage (above 0, at most 100)")
@@ -217,7 +220,7 @@ def percent(raw: object) -> float:
 
 
 def percentile(raw: object) -> float:
-    """Return a percentile from 0 to 100. Raises ValueError for other values."""
+    """Parse a percentile from 0 to 100. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 100:
         raise ValueError(f"{raw!r} is not a percentile (0 to 100)")
@@ -225,7 +228,7 @@ def percentile(raw: object) -> float:
 
 
 def share(raw: object) -> float:
-    """Return a share from 0 to 1. Raises ValueError for other values."""
+    """Parse a share from 0 to 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 <= value <= 1:
         raise ValueError(f"{raw!r} is not a share (0 to 1)")
@@ -233,7 +236,7 @@ def share(raw: object) -> float:
 
 
 def positive(raw: object) -> float:
-    """Return a number above 0. Raises ValueError for other values."""
+    """Parse a number above 0. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or not 0 < value < 1e9:
         raise ValueError(f"{raw!r} is not a number above 0")
@@ -241,7 +244,7 @@ def positive(raw: object) -> float:
 
 
 def at_least_one(raw: object) -> int:
-    """Return a whole number of at least 1. Raises ValueError for other values."""
+    """Parse a whole number of at least 1. Raises ValueError for other values."""
     value = _float(raw)
     if value is None or value != int(value) or not 1 <= value < 1e6:
         raise ValueError(f"{raw!r} is not a whole number above 0")
@@ -249,7 +252,10 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Return the boolean that YAML or text means (on, off, true, false). Raises ValueError for other values."""
+    """Parse a boolean, given as a YAML boolean or as text (on, off, true, false).
+
+    Raises ValueError for other values.
+    """
     words = {"true": True, "on": True, "false": False, "off": False}
     if isinstance(raw, bool):
         return raw
@@ -275,7 +281,7 @@ def _parsed(raw: Mapping[Any, Any], parse: Callable[[Mapping[str, Any]], Any]) -
 
 
 def _float(raw: object) -> float | None:
-    """Return the number that YAML or text means; None if it means none."""
+    """Return the value as a float, from a number or a text; None if the value is not a finite number."""
     if isinstance(raw, str):
         try:
             raw = float(raw)
@@ -292,7 +298,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of a message about an unknown word: `, did you mean x?` or the list of known words."""
+    """Return the end of an error message about an unknown word: a similar known word, and the known words."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:
@@ -303,8 +309,10 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """Return the constructor's arguments, including defaults. Raises BadInput that names the parameter and what was
-    expected."""
+    """Return the constructor's arguments for the given parameters, including default values.
+
+    Raises BadInput for unknown parameters and wrong values; the message says which values are allowed.
+    """
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:

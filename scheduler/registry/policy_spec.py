@@ -1,4 +1,4 @@
-"""The syntax of a policy SPEC, as text and as YAML, independent of the policies' names."""
+"""The syntax of a policy SPEC, as text and as YAML. This module does not know the policies' names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from schedbed.tasks.errors import BadInput
 _FILE = re.compile(r"(?P<name>.+\.py(?::[^:=]*)?)(?::(?P<rest>.*=.*))?", re.DOTALL)
 
 Choice = tuple[str, dict[str, Any]]
-"""A name with its parameters, values as they were written."""
+"""A name with its parameters, whose values are not parsed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
-    """Either a name with parameters, or a choice by axis."""
+    """A parsed SPEC: either a policy's name with parameters, or `axes` with an implementation by axis."""
 
     name: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -25,7 +25,11 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse `name`, `name:key=value,...`, `axis=name:key=value+...,...` or the same as a mapping. Raises BadInput."""
+    """Parse a SPEC. Raises BadInput if the SPEC has another form.
+
+    Forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and the same as a mapping. `axes`
+    are the names of the axes.
+    """
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
     if isinstance(spec, Mapping) and spec and all(key in axes for key in spec):
@@ -82,7 +86,7 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """Return the name and parameters of a name alone or of a mapping with one key."""
+    """Return the name and the parameters from a text or from a mapping with one key."""
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

@@ -1,4 +1,4 @@
-"""The profile store behind the policy parameter `profiles`."""
+"""Selection of the profile store for the policy parameter `profiles`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the given parameters with `store` (store, none or a path) in place of a store that is not named."""
+    """Return the given parameters with `store` (store, none or a path) as the profile store.
+
+    An explicitly named store in the given parameters is kept. A store that does not exist becomes `none`.
+    """
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
     asked = _asked(parameters)
@@ -21,7 +24,7 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """Return the result of `with_store` with opened stores in place of their paths."""
+    """Return the result of `with_store`, with `ProfileStore` objects instead of paths."""
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 

@@ -1,5 +1,7 @@
-"""The registry of policies, found in the files that declare them, and construction of a policy from a SPEC (see the
-contract)."""
+"""The registry of policies and axes, and construction of a policy from a SPEC.
+
+Policies and axes are found in the files that declare them (`AXIS`, `POLICY`).
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,17 @@ from schedbed.tasks.discover import declared
 from schedbed.tasks.errors import BadInput
 
 DEFAULTS = {"order": "fifo", "locality": "greedy", "admission": "slots"}
-"""The axes, and what a composition has on an axis that it does not name."""
+"""The implementation of each axis that a composition uses by default."""
 FOLDERS = tuple(f"schedbed.scheduler.{name}" for name in (*DEFAULTS, "policies"))
 """The packages in which axes and policies are declared."""
 
 
 WITHHELD: dict[str, Needs] = {}
-"""By name, what has to be installed for the policies and axes that are not listed."""
+"""The missing dependency of each policy or axis that is not listed, by name."""
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether the policy or axis is usable here. A missing module is noted in `WITHHELD`."""
+    """Return whether the dependency of the policy or axis is installed. If not, add it to `WITHHELD`."""
     lacks = each.lacks
     if lacks is not None:
         WITHHELD[each.name] = lacks
@@ -36,7 +38,7 @@ def _keeps(each: Declared) -> bool:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of a message about an unknown name: the extra to install, or the known names."""
+    """Return the end of an error message about an unknown name: the extra to install, or the known names."""
     needs = WITHHELD.get(name)
     if needs is None:
         return f"is unknown{hint(name, known)}"
@@ -58,7 +60,7 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return the policy with the parameters of its axes."""
+    """Return the declared policy with the parameters of its axes added."""
     if isinstance(policy, Whole):
         return policy
     if not isinstance(policy, Named):
@@ -74,10 +76,10 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """Return the policy that SPEC describes, with its times multiplied by `scale`.
+    """Return the policy that SPEC describes, with its durations multiplied by `scale`.
 
-    `store` is the profile store of a policy that names none: the user's own (store), none, or a path. Raises BadInput
-    for a wrong SPEC.
+    `store` is the profile store for a policy whose SPEC names none: the user's own (`store`), `none`, or a
+    path. Raises BadInput for a wrong SPEC.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -98,10 +100,10 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
 
 
 def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
-    """Return a shipped order, locality or admission by name, to be used in a policy of a user.
+    """Return a shipped order, locality or admission by name, for use in a policy of a user.
 
-    `axis` is order, locality or admission. The keyword arguments are those of the constructor, times in seconds;
-    others have their defaults. Raises ValueError for an unknown name.
+    `axis` is order, locality or admission. The keyword arguments are arguments of the constructor, with times
+    in seconds; arguments that are not given have their default values. Raises ValueError for an unknown name.
 
     Example: `shipped_axis("locality", "delay", node_wait_s=5.0)`
     """
@@ -112,7 +114,7 @@ def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
 
 
 def reads_store(spec: str | Mapping[str, Any]) -> bool:
-    """Return whether the policy reads profiles from the default store."""
+    """Return whether the policy reads profiles from the default profile store."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
         asked = [(AXES[axis][name].parameters, given) for axis, (name, given) in parsed.axes.items()]
@@ -140,7 +142,11 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
-    """Return the policy of an order, a locality and an admission. Raises BadInput if they do not fit together."""
+    """Return the policy composed of an order, a locality and an admission.
+
+    `chosen` are their declarations and `made` the objects. Raises BadInput if the objects do not fit
+    together.
+    """
     order, locality, admission = made
     for axis in chosen:
         if axis.check is not None:

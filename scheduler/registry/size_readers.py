@@ -1,4 +1,7 @@
-"""Sizes that policies read, found in their source: costs of tasks, lengths of inputs, profiles of earlier runs."""
+"""Detection of the sizes that a policy reads, by a search of its source code.
+
+The kinds of sizes are costs of tasks, lengths of inputs, and profiles of earlier runs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
 
 
 def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
-    """Return the kinds of sizes that the source reads, each with the attribute and its first line number."""
+    """Return the kinds of sizes that the source code reads.
+
+    Each kind maps to the first attribute that is read, with its line number.
+    """
     found: dict[str, tuple[str, int]] = {}
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
     for node in sorted(nodes, key=lambda node: node.lineno):
@@ -36,8 +42,10 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return the kinds of sizes that a policy reads, each with the place, such as `mine.py, line 7`; empty for
-    shipped policies."""
+    """Return the kinds of sizes that a policy reads. Each kind maps to the place of the first read.
+
+    A place is a text such as `job.spec.map_costs, mine.py, line 7`; it is empty for shipped policies.
+    """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
         path = Path(parsed.name.rpartition(":")[0])
@@ -57,7 +65,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module reads, itself or through policies and models that it imports."""
+    """Yield the kinds of sizes that a shipped module reads, including the policy modules that it imports."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

@@ -1,4 +1,7 @@
-"""The scenario's `speculation`: `none`, `late`, or `{late: {cap: 0.2}}`, used beside any policy."""
+"""The scenario setting `speculation`, which adds copies of slow tasks to any policy.
+
+Values are `none`, `late`, or `late` with parameters such as `{late: {cap: 0.2}}`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ PARAMETERS: tuple[PolicyParameter, ...] = (
 
 
 def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
-    """Return the speculation; None for `none`. Raises BadInput for an unknown one."""
+    """Return the speculation for a value of the setting; None for `none`.
+
+    Raises BadInput for other values.
+    """
     if given is None or given == "none":
         return None
     name, parameters = given, {}
@@ -40,7 +46,7 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 
 
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
-    """Return the policy with the scenario's speculation as its attribute."""
+    """Set the policy's attribute `speculation` according to the scenario's setting, and return the policy."""
     late = make_speculation(given, scale)
     if late is not None:
         late.admission = getattr(policy, "admission", None)

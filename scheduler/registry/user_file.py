@@ -1,4 +1,7 @@
-"""A user's policy: one class with `decide` in a Python file, named as `path/to/file.py:ClassName`."""
+"""Loading of a user's policy: a class with `decide` in a Python file.
+
+The SPEC of such a policy is `path/to/file.py:ClassName`.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,16 @@ from schedbed.tasks.units import parse_duration
 
 
 def is_policy_file(name: str) -> bool:
-    """Return whether the name of a SPEC means a file."""
+    """Return whether the name in a SPEC is the path of a Python file."""
     return name.endswith(".py") or ".py:" in name
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Import the file and return an instance of the class, with the parameters as keyword arguments.
+    """Import the file and return a guarded instance of the class, with the parameters as keyword arguments.
 
-    Strings that can be read as int, float or bool are converted, and durations such as `5s` become seconds multiplied
-    by `scale`; all other strings are passed on unchanged. Raises BadInput if the import or the call fails.
+    Texts that are an int, a float or a bool are converted, and durations such as `5s` become seconds
+    multiplied by `scale`; all other texts are passed unchanged. Raises BadInput if the import or the
+    constructor fails.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:

@@ -1,1 +1,1 @@
-"""The core and the policies in virtual time: `simulation.Simulation` simulates a `setup.Setup`."""
+"""The scheduler core and the policies in virtual time: `simulation.Simulation` simulates a `setup.Setup`."""

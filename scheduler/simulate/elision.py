@@ -1,9 +1,9 @@
-"""The heartbeats and ticks that can be skipped because they change nothing.
+"""The rules by which the simulator skips heartbeats and ticks that change nothing.
 
-A heartbeat of a node with nothing to report, no order to fetch and no free room for a task changes only the core's
-sequence numbers. It still matters to a policy that reads what heartbeats bring (usage, progress) or counts them. All
-heartbeats are therefore simulated unless the policy is `elidable`. A user's policy need not say so: its reads are
-watched.
+A heartbeat of a node with nothing to report, no order to receive and no free room for a task changes only the
+core's sequence numbers. The heartbeat still matters to a policy that reads values which heartbeats bring
+(usage, progress) or counts heartbeats. All heartbeats are therefore simulated unless the policy is
+`elidable`. A user's policy need not declare this: the simulator watches its reads.
 """
 
 from __future__ import annotations
@@ -18,42 +18,49 @@ from schedbed.scheduler.view import NodeView, View
 
 
 def is_quiet(policy: Policy) -> bool:
-    """Return whether heartbeats without news do not matter to the policy. With speculation they do, since copies
-    depend on progress."""
+    """Return whether the policy's answers do not depend on heartbeats without news.
+
+    False for a policy with speculation, since copies depend on progress.
+    """
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
 def watch_of(policy: Policy) -> BeatWatch | None:
-    """Follow what a user's policy reads, and return the watch; None for a shipped policy."""
+    """Start to watch the values that a user's policy reads, and return the watch; None for a shipped
+    policy."""
     watch_beats: Callable[[], BeatWatch] | None = getattr(policy, "watch_beats", None)
     return None if watch_beats is None else watch_beats()
 
 
 def acts_on_ticks(policy: Policy) -> bool:
-    """Return whether the policy does anything on a tick: its attribute `acts_on_ticks`, else whether it has `tick` or
-    `preempt`."""
+    """Return whether the policy acts on ticks.
+
+    The result is the policy's attribute `acts_on_ticks`; without this attribute, whether the policy has
+    `tick` or `preempt`.
+    """
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 
 
 class Resting(Protocol):
-    """A shipped policy or admission that predicts which nodes it would refuse without writing a row, even if they have
-    free slots. The heartbeats of these nodes can be skipped: the nodes rest.
+    """The interface of a shipped policy or admission that can tell which nodes would get no task for now.
 
-    `rest_turn` grows when a resting node may get a task without having reported anything. A policy may also have
-    `stage_ready(job, kind)`, which is called as soon as tasks may start; `changed` is called later.
+    Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
+    have no effect, not even a decision row. `rest_turn` is a counter that grows when a resting node may get a
+    task without having reported anything. A policy may also have `stage_ready(job, kind)`, which is called as
+    soon as tasks may start; `changed` is called later.
     """
 
     rest_turn: int
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether an offer of the node changes nothing until `rest_turn` grows or the node's attempts
+        """Return whether offers of the node change nothing until `rest_turn` grows or the node's attempts
         change."""
         ...
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the policy, or the admission of a composition, if its own class says which nodes rest."""
+    """Return the policy, or the admission of a composed policy, if its own class has `rests`; else None."""
     own: Any = policy
     if type(policy) in (Composed, Explained):
         own = own.admission
@@ -61,7 +68,8 @@ def resting_of(policy: Policy) -> Resting | None:
 
 
 class Awaits:
-    """Parts of a policy that await a heartbeat of any node."""
+    """The parts of a policy (the policy and its axes) that may need a heartbeat without news, by
+    `awaits_beat`."""
 
     def __init__(self, policy: Policy) -> None:
         parts: tuple[Any, ...] = (policy, *getattr(policy, "axes", ()))
@@ -69,10 +77,10 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def beat(self) -> bool:
-        """Return whether a part awaits the next heartbeat."""
+        """Return whether any part needs the next heartbeat of any node."""
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_beat(self, view: View, node: NodeView) -> None:
-        """Report the awaited heartbeat, without other content, to the policy at the view's time."""
+        """Call the hook `beat` of these parts for a skipped heartbeat of the node, at the view's time."""
         for part in self._waiting:
             part.beat(view, node)

@@ -1,7 +1,8 @@
-"""Costs that a framework adds to the work of tasks: polls, set-up and clean-up tasks, start costs, limits per
-heartbeat.
+"""Costs that a MapReduce framework adds to the work of tasks: polls, set-up and clean-up tasks, start costs,
+limits per heartbeat.
 
-Only the simulator has these. The costs of a live cluster of schedbed are in `cluster.virtual.latencies`.
+Only the simulator models these costs. The costs of schedbed's own live clusters are in
+`cluster.virtual.latencies`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from schedbed.tasks.specs import TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """Costs of a framework, in seconds that are not scaled. The defaults are no costs.
+    """Costs of a framework, in seconds that the scenario's `scale` does not change.
 
-    `maps_per_heartbeat` and `reduces_per_heartbeat` limit what one reply starts (0: as many as slots are free). With
-    `out_of_band` the end of a task sends a heartbeat immediately, else the next timer reports the end. `init_poll_s`
-    and `init_jobs` model the poller of Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs are
-    initialized until `init_jobs` of them (0: all) have no started task; each is ready `init_s` later. `jvm_s` is part
-    of a map's recorded duration. With `recorded_shuffle` a traced reduce's shuffle takes as long as it did once all
-    maps had ended, instead of `jvm_s` and `fetch_poll_s`. With contention `fetch_rate` limits what one reduce fetches
-    in all its parallel copies together.
+    The defaults are no costs. `maps_per_heartbeat` and `reduces_per_heartbeat` limit the number of tasks that
+    one reply starts (0: as many as slots are free). With `out_of_band` the end of a task sends a heartbeat
+    immediately, else the next timer reports the end. `init_poll_s` and `init_jobs` model the poller of
+    Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs are initialized until `init_jobs` of
+    them (0: all) have no started task; each is ready `init_s` later. `jvm_s` is part of a map's recorded
+    duration. With `recorded_shuffle` a traced reduce's shuffle takes the recorded time after the end of all
+    maps, instead of `jvm_s` and `fetch_poll_s`. With contention `fetch_rate` limits the total rate of one
+    reduce's parallel fetches.
     """
 
     name: str = "none"
@@ -34,35 +36,39 @@ class Framework:
     init_poll_s: float = 0.0  # between polls for jobs to initialize; 0: each job at once
     init_s: float = 0.0  # from a poll, or the submission, until the job is initialized
     init_jobs: int = 0
-    setup_s: float = 0.0  # the set-up task of a job, before any other
-    cleanup_s: float = 0.0  # the clean-up task, after all others
+    setup_s: float = 0.0  # the set-up task of a job, before all other tasks
+    cleanup_s: float = 0.0  # the clean-up task, after all other tasks
     localize_s: float = 0.0  # before a node's first task of a job: fetching the job's files
     jvm_s: float = 0.0  # from the start of an attempt to its first line
-    fetch_poll_s: float = 0.0  # until a reduce has heard of map outputs and fetched the last one
+    fetch_poll_s: float = 0.0  # until a reduce has learned of map outputs and fetched the last one
     recorded_shuffle: bool = False
     fetch_rate: float = 0.0  # bytes/s of one reduce, 0 for no limit
 
     @property
     def is_none(self) -> bool:
-        """Return whether the framework adds nothing."""
+        """Return whether the framework adds no costs."""
         return self == NONE
 
     @property
     def news_after_s(self) -> float:
-        """Return the seconds from a reply with map outputs until the node's reduces know of them."""
+        """Return the seconds from a reply that lists map outputs until the node's reduces can fetch them."""
         return 0.0 if self.recorded_shuffle else self.fetch_poll_s
 
     def start_s(self, kind: TaskKind, cost: TaskCost) -> float:
         """Return the seconds from the start of an attempt until its own work begins.
 
-        A recorded map's duration includes its JVM's start; the recorded work of a reduce begins after its shuffle.
+        The result is 0 for a map with a recorded duration, which includes the start of its JVM, and for a
+        reduce with recorded times, whose work begins after the shuffle.
         """
         if kind is TaskKind.MAP:
             return self.jvm_s if cost.duration_s is None else 0.0
         return 0.0 if cost.shuffle_s is not None else self.jvm_s + self.fetch_poll_s
 
     def cleanup_takes_s(self, heartbeat_s: float) -> float:
-        """Return the seconds from a job's last task to its end as the JobTracker sees it."""
+        """Return the seconds from the end of a job's last task until the JobTracker sees the job as ended.
+
+        Without `out_of_band` this is a multiple of the heartbeat interval.
+        """
         if self.out_of_band or not self.cleanup_s:
             return self.cleanup_s
         return math.ceil(self.cleanup_s / heartbeat_s) * heartbeat_s
@@ -91,4 +97,4 @@ YARN = Framework(
     fetch_poll_s=1.0,
 )
 PROFILES: Mapping[str, Framework] = {each.name: each for each in (NONE, HADOOP1, YARN)}
-"""The profiles by name. `python -m tests.bench.recorded_traces` measures where the numbers of hadoop1 come from."""
+"""The frameworks by name. `python -m tests.bench.recorded_traces` measures the values of hadoop1 from traces."""

@@ -1,7 +1,9 @@
-"""The steps of a framework around the tasks of a job, in virtual time: initialization, set-up, start, clean-up.
+"""Simulation of a framework's work before and after the tasks of a job: initialization, set-up, fetch of the
+job's files, clean-up.
 
-They are outside of the core, which live runs share: a job reaches the core when its set-up task has been reported. A
-set-up task starts with the heartbeat of a node with a free map slot, and takes no slot from other tasks.
+This work is outside of the core, which live runs share: a job is submitted to the core when its set-up task
+has been reported. A set-up task starts with the heartbeat of a node with a free map slot, and takes no slot
+from other tasks.
 """
 
 from __future__ import annotations
@@ -19,33 +21,36 @@ from schedbed.tasks.specs import JobSpec
 
 
 class SteppedSimulation(Protocol):
-    """The attributes of a simulation that the steps use."""
+    """The attributes of a simulation that `FrameworkSteps` uses."""
 
     queue: EventQueue
     master: Master
 
 
 class FrameworkSteps:
-    """The jobs that wait outside of the core, and which nodes have fetched the files of which job."""
+    """The jobs that are not submitted to the core yet, since their initialization or set-up is not done, and
+    the nodes that have fetched each job's files."""
 
     def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
         self._queue = simulation.queue
         self._master = simulation.master
         self._framework = framework
-        self._polled = 0  # the number of the last poll
-        self._waiting: deque[JobSpec] = deque()  # for a poll
-        self._initialized: deque[tuple[float, JobSpec]] = deque()  # from that time on
-        self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}  # by node, with the time when the task ends
-        self._unstarted: dict[str, str] = {}  # the user by job, of jobs without a started task
+        self._polled = 0  # Number of the last poll.
+        self._waiting: deque[JobSpec] = deque()  # Jobs that wait for a poll.
+        # Jobs with the times at which they are initialized.
+        self._initialized: deque[tuple[float, JobSpec]] = deque()
+        # By node: the jobs whose set-up task runs there, with the ends of these tasks.
+        self._set_up: dict[int, list[tuple[float, JobSpec]]] = {}
+        self._unstarted: dict[str, str] = {}  # Users by job, for jobs without a started task.
         self._files_ready_s: dict[str, dict[int, float]] = {}  # by job and node
 
     @property
     def holds_jobs(self) -> bool:
-        """Return whether a job waits outside of the core."""
+        """Return whether any job waits for its initialization or set-up."""
         return bool(self._waiting or self._initialized or self._set_up)
 
     def take_due(self, now_s: float) -> None:
-        """Take the jobs whose submit time has come from the plan."""
+        """Move the jobs whose submit time has come from the JobTracker's plan to initialization."""
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()
@@ -55,7 +60,10 @@ class FrameworkSteps:
                 self._initialized.append((job.submit_s + self._framework.init_s, job))
 
     def heartbeat(self, now_s: float, node: SimNode) -> int:
-        """Submit the jobs whose set-up is reported, and start set-up tasks. Return the number of submitted jobs."""
+        """Submit the jobs whose set-up task has ended on the node, and start a set-up task if one waits.
+
+        Return the number of submitted jobs.
+        """
         if self._waiting:
             self._poll(now_s)
         ready = self._reported(now_s, node)
@@ -96,9 +104,10 @@ class FrameworkSteps:
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
     def _poll(self, now_s: float) -> None:
-        """Initialize waiting jobs at a poll that was due by now, up to each user's limit of initialized jobs.
+        """Initialize waiting jobs if a poll was due since the last call.
 
-        The first poll is one interval after the run's start.
+        The number of initialized jobs of a user is limited. The first poll is one interval after the run's
+        start.
         """
         number = int(now_s / self._framework.init_poll_s)
         if number == self._polled:
@@ -119,7 +128,7 @@ class FrameworkSteps:
         self._waiting = still
 
     def _started(self, job: str) -> bool:
-        """Return whether a task of a polled job has started, or the job has ended."""
+        """Return whether a task of the job has started, or the job has ended."""
         books = self._master.books
         known = books.jobs.get(job)
         if known is None:
@@ -128,7 +137,10 @@ class FrameworkSteps:
 
 
 class CleanedRows:
-    """Passes rows on, with clean-up tasks added to the ends of jobs. `last_s` is the end of the last one."""
+    """A receiver of rows that adds the time of the clean-up task to the ends of jobs and passes all rows on.
+
+    `last_s` is the end of the last clean-up task.
+    """
 
     def __init__(self, rows: Rows, cleanup_s: float) -> None:
         self._cleanup_s = cleanup_s

@@ -1,7 +1,7 @@
 """Heartbeats in virtual time: their causes, their content, and the effects of their replies.
 
-The content of a heartbeat is read when it is served, `request_s` after its timer or the event that caused it. The
-delay of the reply is part of the start latency of launches.
+The content of a heartbeat is read when the JobTracker serves the heartbeat, `request_s` after the timer or
+event that caused it. The delay of the reply is part of the start latency of launches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from schedbed.tasks.specs import NodeId, job_of
 
 
 class _Faults(Protocol):
-    """The faults as heartbeats see them."""
+    """The attributes of `virtual_faults.Faults` that heartbeats use."""
 
     touch_heartbeats: bool
 
@@ -79,7 +79,8 @@ class BeatingSimulation(Protocol):
 
 
 class Beats:
-    """The heartbeats of all nodes. `asks`: the policy reads the progress of running attempts."""
+    """The heartbeats of all nodes, with the actions in their replies. `asks`: the policy reads the progress
+    of running attempts."""
 
     def __init__(self, simulation: BeatingSimulation, *, asks: bool) -> None:
         self._simulation = simulation
@@ -112,14 +113,14 @@ class Beats:
         self.follow()
 
     def follow(self) -> None:
-        """Use the core of a restarted JobTracker from now on."""
+        """Use the core of the current JobTracker, which a restart replaces, from now on."""
         self._books = self._master.books
         awaits = Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._wakes.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
         self._passing_s = inf
 
-    # -------------------------------------------------------- what sets them off
+    # -------------------------------------------------------- causes of heartbeats
 
     def take(self, now_s: float) -> None:
         """Queue the reports of attempts that ended by now, and schedule their nodes' heartbeats."""
@@ -131,12 +132,12 @@ class Beats:
                 if self._copies is not None:
                     self._copies.ended(now_s, name, what)
             else:
-                continue  # of a life that was given up
+                continue  # From an incarnation that was given up.
             if node.event_s < now_s and self._out_of_band:
                 self.set_off(now_s, node)
 
     def set_off(self, now_s: float, node: SimNode) -> None:
-        """Schedule a heartbeat immediately, unless one is already scheduled."""
+        """Schedule a heartbeat of the node without waiting for its timer, unless one is already scheduled."""
         if node.event_s >= now_s or not node.up or node.frozen:
             return
         at_s = node.event_s = now_s + self._request_s
@@ -145,7 +146,7 @@ class Beats:
             self._wakes.want_until(now_s, node, at_s)
 
     def on_event(self, now_s: float, index: int) -> None:
-        """Serve a heartbeat that an event caused."""
+        """Serve a heartbeat that an event, such as the end of an attempt, caused at this time."""
         node = self._nodes[index]
         if node.event_s == now_s:
             node.event_s = -1.0
@@ -153,7 +154,7 @@ class Beats:
                 self._beat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
-        """Serve a heartbeat of a node's timer."""
+        """Serve the heartbeat of a node's timer at this time."""
         node = self._nodes[index]
         self._queue.pass_timers(index)
         if node.grid_s == now_s:
@@ -175,7 +176,7 @@ class Beats:
 
     def _beat(self, now_s: float, node: SimNode) -> None:
         """Deliver one heartbeat of the node to the JobTracker, and the reply to the node."""
-        if node.resend_s >= 0.0:  # one is unanswered: the next follows its reply
+        if node.resend_s >= 0.0:  # The last heartbeat is unanswered: the next one follows its reply.
             node.due = True
             self._wakes.served(now_s, node)
             return
@@ -218,10 +219,10 @@ class Beats:
                 self._wakes.want_any(now_s)
 
     def note(self, now_s: float, node: SimNode) -> None:
-        """Write the first or last row of a node whose idle heartbeats are skipped.
+        """Write a heartbeat row when a node whose idle heartbeats are skipped joins or the run ends.
 
-        The use of resources counts from one row to the next; idle time before the first row and after the last one
-        would be missing.
+        A row counts the use of resources since the last row. Without these rows, idle time at the start and
+        at the end would be missing.
         """
         if self._rows is not None and self._wakes.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
@@ -233,10 +234,10 @@ class Beats:
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
     def _pass(self, now_s: float, node: SimNode) -> None:
-        """Report an awaited heartbeat to the policy if that heartbeat was skipped and came before the current one.
+        """Report an awaited heartbeat to the policy if it was skipped and was due before now.
 
-        With faults the heartbeat could be lost or its timer stand still, and a journal must contain it, so there it
-        is never skipped.
+        With faults or a journal, awaited heartbeats are never skipped: a fault could lose the heartbeat or
+        stop its timer, and a journal must contain it.
         """
         if self._awaits is not None and self._passing_s < now_s and node.held is not None:
             self._books.now_s = self._passing_s
@@ -244,8 +245,8 @@ class Beats:
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
-        """Report the progress of its attempts and its use of resources to the node's tracker, as far as the policy or
-        the tables need them."""
+        """Update the progress and the use of resources in the node's tracker, if the policy or the tables
+        need them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -253,8 +254,8 @@ class Beats:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
-        """Return whether the heartbeat is still on its way. Its delay and that of its reply both count before it is
-        served."""
+        """Return whether a fault still delays the heartbeat. The delay of its reply is added to its own
+        delay."""
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:
@@ -267,8 +268,10 @@ class Beats:
         self._wakes.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
-        """Count what the heartbeat reports, and note which reduces must hear of it. A repeated heartbeat is counted
-        once."""
+        """Count the ended attempts in the heartbeat, and wake the nodes whose reduces need news of them.
+
+        A repeated heartbeat is counted once.
+        """
         if beat.sequence == node.counted:
             return
         node.counted = beat.sequence
@@ -324,14 +327,14 @@ class Beats:
         self._reply(now_s, node, late)
 
     def _reply(self, now_s: float, node: SimNode, actions: list[Action]) -> None:
-        """Send the orders of a reply."""
+        """Schedule the arrival of a reply's actions at the node."""
         if actions:
             self._serial += 1
             self._replies[self._serial] = (node, node.incarnation, actions)
             self._queue.push(now_s + self._reply_s, REPLY, self._serial)
 
     def on_reply(self, now_s: float, serial: int) -> None:
-        """Carry out the orders of a reply that has reached the node."""
+        """Carry out the actions of a reply that has reached the node."""
         node, incarnation, actions = self._replies.pop(serial)
         if not node.up or node.incarnation != incarnation:
             return
@@ -345,7 +348,7 @@ class Beats:
                     self._start_over(now_s, node)
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
-        """Start a new incarnation on the same machine after the JobTracker gave up the old one. Running attempts are
+        """Start a new incarnation of the node after the JobTracker gave up the old one. Running attempts are
         killed."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
@@ -375,6 +378,6 @@ class Beats:
             self._wakes.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
-        """Forget the reduces on the node, since nothing runs there any more."""
+        """Forget the running reduces of a node on which nothing runs any more."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]

@@ -1,5 +1,7 @@
-"""Replicas kept by maps that fetched their block. Mirrors `cluster.agent.replica_keeper`; differs in that no bytes
-are moved."""
+"""Replicas that maps keep of the blocks they have fetched.
+
+Mirrors `cluster.agent.replica_keeper`, without moving bytes.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,23 @@ from schedbed.scheduler.policies.keeper_choice import Keeping
 from schedbed.scheduler.simulate.storage import Storage
 
 Keep = Callable[[float, str, str, int], None]
-"""Makes a replica: takes the time, the block, the node, and the bytes of the block that were read there."""
+"""A function that adds a replica: of the time, the block, the node, and the number of bytes that a map read there."""
 
 
 class Copies:
-    """Asks the NameNode when a map starts whether to keep its block, and adds the replica when the map has
-    succeeded."""
+    """The maps that will keep the block they fetch. The replica is added when the map has succeeded."""
 
     def __init__(self, keeping: Keeping, seed: int, storage: Storage, keep: Keep) -> None:
         self._keeping = keeping
         self._seed = seed
         self._storage = storage
         self._keep = keep
-        self._fetching: dict[str, tuple[str, int]] = {}  # by attempt: the block, and what is read of it
+        # By attempt: the block, and the number of its bytes that the attempt reads.
+        self._fetching: dict[str, tuple[str, int]] = {}
 
     def launched(self, node: str, plan: AttemptPlan) -> None:
-        """Note a starting map that will keep its block."""
+        """Record an attempt that fetches its block and keeps it as a replica, if the NameNode allows another
+        replica."""
         if not plan.blocks or not self._keeping.asks(self._seed, plan.attempt):
             return
         names, (block, read_bytes) = self._storage.names, plan.blocks[0]
@@ -35,7 +38,7 @@ class Copies:
             self._fetching[plan.attempt] = (block, read_bytes)
 
     def ended(self, now_s: float, node: str, report: AttemptReport) -> None:
-        """Add the noted replica if the ended attempt succeeded."""
+        """Add the replica of an attempt that `launched` has recorded, if the attempt succeeded."""
         block, read_bytes = self._fetching.pop(report.attempt, ("", 0))
         if block and report.state == "succeeded":
             self._keep(now_s, block, node, read_bytes)

@@ -1,4 +1,5 @@
-"""Conversion of an Assignment to an AttemptPlan, the form for simulated nodes, which includes the costs."""
+"""Conversion of the JobTracker's launch orders to attempt plans, which tell simulated nodes the costs of
+attempts."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from schedbed.tasks.chance import chance
 
 
 class Plans:
-    """Makes the plans of attempts of running jobs."""
+    """A factory of attempt plans. The costs come from the setup's cost model, changed by stragglers and CPU
+    factors."""
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
         self._costs = setup.costs
@@ -27,8 +29,11 @@ class Plans:
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of an attempt that takes `start_s` to its first line on a node with cores of `core_speed`;
-        None if its job has ended."""
+        """Return the plan of a launched attempt; None if its job has ended.
+
+        `start_s`: seconds until the first line of the attempt's code. `core_speed`: speed of the node's
+        cores.
+        """
         if launch.job not in self._driver.books.jobs:
             return None
         told = self._driver.assignment(launch)

@@ -1,4 +1,4 @@
-"""Rows of a simulation that may begin again: what was passed on is noted, and is not passed on twice."""
+"""Receivers of rows for a simulation that may restart, so that no row is written twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from schedbed.scheduler.simulate.setup import Rows
 
 
 class NotedRows:
-    """Passes rows on. Notes how many there were of each table, the last of each, and each node's last heartbeat."""
+    """A receiver that passes rows on to `target` until a possible restart.
+
+    It keeps the number of rows and the last row of each table, and the time of each node's last heartbeat
+    row.
+    """
 
     def __init__(self, target: Rows) -> None:
         self.target = target
@@ -23,40 +27,41 @@ class NotedRows:
         self.last[table] = row
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.decision`: count the row and pass it on."""
         self._note("decision", row)
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.attempt`: count the row and pass it on."""
         self._note("attempt", row)
         self.target.attempt(row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.job`: count the row and pass it on."""
         self._note("job", row)
         self.target.job(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.heartbeat`: keep the time of the node's last row and pass the row on."""
         self.beats_s[row[1]] = row[0]
         self.target.heartbeat(row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.block`: count the row and pass it on."""
         self._note("block", row)
         self.target.block(row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`."""
+        """Implement `Rows.fault`: count the row and pass it on."""
         self._note("fault", row)
         self.target.fault(row)
 
 
 class RestOfRows:
-    """Passes on the rows of the simulation that begins again, without those that were passed on before.
+    """A receiver for the rows of a restarted simulation, without the rows passed on before the restart.
 
-    Raises PolicyError if the last of these is another one now, because the policy has then answered differently.
+    Raises PolicyError if the last of these rows differs from the row passed on before, because the policy has
+    then answered differently.
     """
 
     def __init__(self, noted: NotedRows) -> None:
@@ -86,6 +91,7 @@ class RestOfRows:
         return take
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Implement `Rows`: pass on the row if it is later than the node's last one."""
+        """Implement `Rows.heartbeat`: pass on the row if it is later than the node's last row before the
+        restart."""
         if row[0] > self._noted.beats_s.get(row[1], -1.0):  # type: ignore[operator]
             self._noted.target.heartbeat(row)

@@ -1,4 +1,5 @@
-"""The replicas that exist at a simulation's end as columns of the blocks table, since there may be millions."""
+"""Columns of the blocks table for the replicas that exist at the end of a simulation, of which there may be
+millions."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ ROWS_AT_ONCE = 250_000
 def columns_of_lives(
     living: Iterable[tuple[NodeId, Mapping[str, Life]]], files: Sequence[tuple[str, Iterable[str]]]
 ) -> Iterator[dict[str, Column]]:
-    """Yield the columns of each node's replicas, one node after the other. `files` are paths with their blocks."""
+    """Yield columns of the blocks table for all replicas, in batches of about `ROWS_AT_ONCE` rows.
+
+    `living` are nodes with their replicas by block, `files` are paths with their blocks.
+    """
     file_of = {block: place for place, (_, blocks) in enumerate(files) for block in blocks}
     paths = [*(path for path, _ in files), ""]
     nodes: list[NodeId] = []
@@ -42,7 +46,7 @@ def _columns(
 ) -> dict[str, Column]:
     blocks = list(chain.from_iterable(held))
     lives = list(chain.from_iterable(each.values() for each in held))
-    distinct = {id(life): life for life in lives}  # neighbors share theirs
+    distinct = {id(life): life for life in lives}  # Neighboring blocks share one object.
     place = {key: number for number, key in enumerate(distinct)}
     lengths, added, causes = zip(*distinct.values(), strict=True)
     codes = np.array([place[id(life)] for life in lives])

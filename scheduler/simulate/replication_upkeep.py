@@ -1,6 +1,7 @@
-"""Messages between the NameNode and its nodes (orders to delete and copy) and to the scheduler (moved replicas).
+"""Simulated messages of the NameNode: orders to nodes (delete and copy blocks) and reports of moved replicas
+to the JobTracker.
 
-They are simulated only while there are any; a NameNode without orders is not asked.
+Nodes send heartbeats to the NameNode only while it has orders.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ COPY_LATENCY_S = 0.05
 
 
 class _LinkFaults(Protocol):
-    """The faults that can separate a node from its masters."""
+    """The method of `virtual_faults.Faults` that this module uses."""
 
     def is_cut_off(self, node: SimNode) -> bool: ...
 
@@ -50,7 +51,8 @@ class StoringSimulation(Protocol):
 
 
 class Upkeep:
-    """DataNodes' heartbeats, copies in progress, and the JobTracker's queries for moved replicas."""
+    """The upkeep of replicas: nodes' heartbeats to the NameNode, copies in progress, and reports of moved
+    replicas to the JobTracker."""
 
     def __init__(self, simulation: StoringSimulation) -> None:
         self._simulation = simulation
@@ -69,7 +71,10 @@ class Upkeep:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """Report the current readers to the NameNode, at regular intervals while other events are scheduled."""
+        """Report the numbers of current readers of inputs to the NameNode, and schedule the next report.
+
+        No report is scheduled when no other event is left.
+        """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:
             self._storage.names.note_reads(now_s, *reads_of(simulation.master.books), scheme)
@@ -78,7 +83,8 @@ class Upkeep:
             simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
 
     def stir(self) -> None:
-        """Schedule rounds of heartbeats or queries if the NameNode has orders or moved replicas."""
+        """Schedule heartbeats to the NameNode if it has orders, and a report to the JobTracker if replicas
+        have moved."""
         if not self._beating and self._storage.names.has_orders():
             self._beating = True
             self._next_round()
@@ -88,7 +94,8 @@ class Upkeep:
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
-        """Schedule one DataNode heartbeat of each node, spread over the round."""
+        """Schedule one heartbeat of each node to the NameNode, spread over the next `NAMENODE_BEAT_S`
+        seconds."""
         self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_BEAT_S)) + 1
         begin_s, count = self._round * NAMENODE_BEAT_S, len(self._simulation.nodes)
         for node in self._simulation.nodes:
@@ -96,7 +103,7 @@ class Upkeep:
             self._simulation.queue.push(at_s, NAMES, node.index)
 
     def beat(self, now_s: float, index: int) -> None:
-        """Serve a DataNode heartbeat: carry out the NameNode's orders for the node."""
+        """Serve a node's heartbeat to the NameNode: carry out the NameNode's orders for the node."""
         node = self._simulation.nodes[index]
         names = self._storage.names
         if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
@@ -130,8 +137,11 @@ class Upkeep:
     def _copy(
         self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
     ) -> None:
-        """Schedule the end of a copy. It takes the time of the slower end, without contention; `there_bytes` are
-        already there."""
+        """Schedule the end of a copy of the block from `source` to `target`.
+
+        The rate is that of the slowest disk or network of both nodes, without contention. `there_bytes`:
+        number of bytes that the target has already read.
+        """
         nodes = self._simulation.node_by_name
         one, other = nodes[source], nodes[target]
         length = self._storage.names.block_length(block)
@@ -146,12 +156,13 @@ class Upkeep:
         self._copies[self._serial] = (event, block, source, target, length)
         self._incarnations[self._serial] = (one.incarnation, other.incarnation)
         took_s = max(0, length - there_bytes) / slowest_bps
-        if there_bytes:  # is still to be written
+        if there_bytes:  # The read bytes must still be written.
             took_s = max(took_s, length / (other.spec.disk_bps * other.rates[1]))
         self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
 
     def copied(self, now_s: float, serial: int) -> None:
-        """Add the copied replica, unless one of the nodes has gone."""
+        """Add the copied replica, unless one of the two nodes has stopped or restarted since the copy
+        began."""
         event, block, source, target, length = self._copies.pop(serial)
         nodes = self._simulation.node_by_name
         lives = self._incarnations.pop(serial)
@@ -162,7 +173,7 @@ class Upkeep:
             self.stir()
 
     def follow_blocks(self, now_s: float, _: int) -> None:
-        """Report moved replicas of inputs to the JobTracker, and write finished rows of replicas."""
+        """Report moved replicas of inputs to the JobTracker, and write the rows of removed replicas."""
         simulation = self._simulation
         self._following = False
         if not simulation.master.is_up:
@@ -174,7 +185,7 @@ class Upkeep:
         self.take_rows()
 
     def take_rows(self) -> None:
-        """Write the rows that the NameNode has recorded."""
+        """Write the rows of the blocks table that the NameNode has recorded since the last call."""
         while rows := self._storage.rows():
             for row in rows:
                 self._simulation.rows.block(row)

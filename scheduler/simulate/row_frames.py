@@ -1,4 +1,5 @@
-"""Many rows of a table as columns. Texts are stored as codes into a list of the possible texts."""
+"""Tables with many rows, held as columns. A column of texts holds codes, which are indexes into a list of
+texts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A column of texts: each is `texts[code]`."""
+    """A column of texts: row i has the text `texts[codes[i]]`."""
 
     codes: Any
     texts: Sequence[str]
@@ -30,7 +31,7 @@ Column = Any
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
-    """Write columns of a table to a sink: as a frame if the sink takes frames, else row by row."""
+    """Write columns of a table to a sink: as a DataFrame if the sink has `columns`, else row by row."""
     if hasattr(rows, "columns"):
         rows.columns(table, as_frame(table, data))
         return
@@ -40,7 +41,7 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the columns as a frame with the types of that table."""
+    """Return the columns as a DataFrame with the column order of that table."""
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
@@ -55,7 +56,7 @@ def _series(column: Column) -> Any:
 
 
 def as_rows(table: str, columns: dict[str, Column]) -> Iterator[tuple[Any, ...]]:
-    """Yield the columns as rows."""
+    """Yield the columns row by row, as the row type of that table."""
     kind = {"decisions": DecisionRow, "attempts": AttemptRow}.get(table, tuple)
     values = [_values(name, columns[name]) for name in COLUMNS[table]]
     rows = zip(*values, strict=True)

@@ -21,15 +21,15 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Latencies of the masters and their messages, in seconds; those of attempts are in `Latencies`.
+    """Latencies of the masters and their messages, in seconds. The latencies of attempts are in `Latencies`.
 
-    To be calibrated against live runs. Heartbeats do not queue at the JobTracker.
+    The values should match live runs. Heartbeats do not wait in a queue at the JobTracker.
     """
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat
-    decision_s: float = 0.0005  # the service of one heartbeat
-    reply_s: float = 0.002  # from there to the node
-    commit_s: float = 0.008  # from an attempt's report to its output in place
+    decision_s: float = 0.0005  # the JobTracker's service of one heartbeat
+    reply_s: float = 0.002  # from the end of the service to the node
+    commit_s: float = 0.008  # from an attempt's report until its output is in place
     resend_s: float = 0.1  # until a lost heartbeat is sent again
     boot_s: float = 1.0  # from a node's restart to its registration
     begin_s: float = 0.0  # from the run's start, with the nodes up, until they find the JobTracker at work
@@ -37,7 +37,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Makes a share of all attempts slow: `factor` times the CPU time (or the whole duration if that is known)."""
+    """Slow attempts: the given share of all attempts takes `factor` times the CPU time (or the whole duration
+    if that is known)."""
 
     share: float = 0.0
     factor: float = 5.0
@@ -54,16 +55,17 @@ class CostModel(Protocol):
     """The costs of tasks. Repeated calls must return the same costs."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of a map."""
+        """Return the cost of the job's map with that index."""
         ...
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of a reduce."""
+        """Return the cost of the job's reduce with that index."""
         ...
 
 
 class Rows(Sink, Protocol):
-    """A receiver of all rows in the order of events: the core's, and those that the driver adds in a live run."""
+    """A receiver of all rows of a simulation, in the order of events: the rows of the core (`Sink`), and rows
+    of heartbeats, blocks and faults."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Take the row of a heartbeat."""
@@ -82,14 +84,15 @@ MakeEmulation = Callable[["Setup", Store], Emulation]
 class Setup:
     """Everything that determines a simulation: equal values give equal rows.
 
-    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a PlannedJob is
-    placed by the NameNode with `files`, as in a live run. `contention`: attempts share the resources of their nodes
-    (fluid), else each takes its own time. `play_all_beats`: simulate also heartbeats that change nothing. Without
-    `skip_rows` there are no decision rows for jobs that were offered a node and did not take it; under delay
-    scheduling these are most rows. `play` distinguishes runs of the same seed that differ only in the phases of the
-    nodes' heartbeats, as live runs do. `sizes`: which costs a user's policy can read. `framework`: costs that a
-    framework adds to tasks. Tasks of a job and kind without `cpu_factors` take the CPU time of their cost.
-    `snapshot_every`: events between snapshots of the JobTracker, if a fault stops the JobTracker.
+    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a
+    PlannedJob is placed by the NameNode with `files`, as in a live run. `contention`: attempts share the
+    resources of their nodes (fluid), else each attempt takes its own time. `play_all_beats`: simulate also
+    heartbeats that change nothing. Without `skip_rows` there are no decision rows for jobs that were offered
+    a node and did not take it; under delay scheduling these are most rows. `play` distinguishes runs of the
+    same seed that differ only in the phases of the nodes' heartbeats, as live runs do. `sizes`: the costs
+    that a user's policy can read. `framework`: costs that a framework adds to tasks. Tasks of a job and kind
+    without `cpu_factors` take the CPU time of their cost. `snapshot_every`: events between snapshots of the
+    JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -116,18 +119,22 @@ class Setup:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a simulation. `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the
-    ends of map stages (Verma et al., 2011)."""
+    """Counts of a simulation.
+
+    `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the ends of map stages
+    (Verma et al., 2011).
+    """
 
     events: int = 0
-    jobs: int = 0  # ended
+    jobs: int = 0  # ended jobs
     launches: int = 0
-    ends: int = 0  # of attempts, as far as they were reported
+    ends: int = 0  # reported ends of attempts
     beats: int = 0  # simulated heartbeats
     beats_elided: int = 0
-    steps: int = 0  # of the driver's own queue and of the emulation's
-    solved: Solved = field(default_factory=Solved)  # rates of attempts that contend
+    steps: int = 0  # events of the driver's queue and of the emulation's queue
+    solved: Solved = field(default_factory=Solved)  # statistics of the rates of attempts under contention
 
 
 class Stuck(Exception):
-    """Jobs wait, but no event is left, or no node will ever come back."""
+    """The simulation cannot end: jobs wait, but no event is left, or all nodes are down and none will
+    return."""

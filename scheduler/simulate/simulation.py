@@ -34,16 +34,16 @@ from schedbed.tasks.chance import array_chance
 from schedbed.tasks.specs import JobSpec, NodeId, id_key
 
 QUIET_LIMIT_S = 60.0
-"""A run is given up after this time with no node alive and no fault to come, as live."""
+"""Seconds without any live node or coming fault after which a run fails, as in live runs."""
 
 OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """Simulates a setup. Call `step` until it returns False, or `run`. Rows go to `rows` as they are made.
+    """A simulation of a setup. Call `run`, or `step` until it returns False. Rows go to `rows` as they occur.
 
-    A simulation that skips heartbeats, and whose policy then reads what only these bring, begins again without
-    skipping any. Rows that were passed on before are not passed on again.
+    If the simulation skips heartbeats and the policy reads a value that only heartbeats bring, the simulation
+    restarts without skipping any. Rows that were passed on before the restart are not passed on again.
     """
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
@@ -85,7 +85,7 @@ class Simulation:
         if keeping is not None:
             self.copies = Copies(keeping, setup.seed, self.storage, self.upkeep.keep)
         self.beats = Beats(self, asks=not elides)
-        self.due_s = inf  # when the next job is to be submitted
+        self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
         self._serial = 0
@@ -139,7 +139,7 @@ class Simulation:
             self.want_tick()
 
     def join_at(self, at_s: float, node: SimNode) -> None:
-        """Schedule the node's join at that time, in place of an earlier plan."""
+        """Schedule the node's registration at that time, and cancel an earlier schedule."""
         node.join_s = at_s
         self.queue.push(at_s, kinds.JOIN, node.index)
 
@@ -148,10 +148,10 @@ class Simulation:
         node = self.nodes[index]
         if node.join_s != now_s:
             return
-        if node.up:  # the JobTracker did not answer before
+        if node.up:  # The JobTracker did not answer the last time.
             self.register(now_s, node)
             return
-        # Its timer goes first `phase_s` from now; one interval before that would have been number 0.
+        # The timer first fires `phase_s` from now, as number 1; number 0 is one interval earlier.
         node.boot(now_s + self.setup.timing.request_s + node.phase_s - self.interval_s)
         self.emulation.node_up(now_s, node.spec)
         self.faults.joined(now_s, node)
@@ -159,7 +159,7 @@ class Simulation:
         self.register(now_s, node)
 
     def report_blocks(self, now_s: float, node: SimNode) -> None:
-        """Report the blocks on the node's disk to the NameNode, if the node was away."""
+        """Report the blocks on the node's disk to the NameNode, if the node returns after it was given up."""
         if node.blocks is not None:
             self.storage.register(now_s, node.node, node.spec.rack, node.blocks)
             node.blocks = None
@@ -183,12 +183,12 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
-        """Return seconds since the run's start."""
+        """Return the virtual time in seconds since the run's start."""
         return self.queue.now_s
 
     @property
     def core(self) -> Core:
-        """Return the current core. After a crash of the JobTracker this is another object."""
+        """Return the core of the JobTracker. A restart of the JobTracker creates a new core."""
         return self.master.core
 
     @property
@@ -198,7 +198,7 @@ class Simulation:
 
     @property
     def jobs(self) -> Sequence[JobSpec]:
-        """Return all jobs, by submit time."""
+        """Return all jobs of the run, sorted by submit time."""
         return self._jobs
 
     def is_alive(self, node: NodeId) -> bool:
@@ -220,14 +220,15 @@ class Simulation:
         return not self._ended
 
     def _play_or_begin_again(self, count: int) -> None:
-        """Simulate that number of events, or to the end, or to the begin."""
+        """Simulate `count` events or to the end. Restart if the policy reads a value that only heartbeats
+        bring."""
         try:
             self._play(count)
         except BeatRead:
             self._begin(replace(self.setup, play_all_beats=True), RestOfRows(self._noted))
 
     def _play(self, count: int) -> None:
-        """Simulate that number of events, or to the end."""
+        """Simulate `count` events, or fewer if the simulation ends."""
         queue, heap, handlers = self.queue, self.queue.heap, self._handlers
         next_s, take = self.emulation.next_s, self.beats.take
         for number in range(count):
@@ -261,7 +262,7 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """End the simulation: write the replicas' rows and count the skipped heartbeats."""
+        """End the simulation: write the rows of the remaining replicas and count the skipped heartbeats."""
         self._ended = True
         if self._watch is not None:
             self._watch.is_over = True
@@ -300,7 +301,8 @@ class Simulation:
     # ----------------------------------------------------------------- ticks
 
     def want_tick(self, *, now_too: bool = False) -> None:
-        """Schedule the JobTracker's next tick; with `now_too` also one that is due at this very time."""
+        """Schedule the JobTracker's next tick, unless one is scheduled. `now_too`: the tick may be at the
+        current time."""
         if self._tick_at_s < 0.0:
             number = max(1, int(self.now_s / self.interval_s))
             while (at_s := number * self.interval_s) < self.now_s or (at_s == self.now_s and not now_too):
@@ -332,13 +334,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """Carry out the core's effects after an event, and update which heartbeats matter."""
+        """Carry out the core's effects after an event, and update which heartbeats must be simulated."""
         self.do_effects(now_s)
         if self.wakes.elides:
             self.wakes.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Start carrying out the core's effects."""
+        """Carry out the core's effects. Commits take time: their ends are scheduled as events."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
@@ -368,7 +370,7 @@ class Simulation:
     def _on_commit(self, now_s: float, serial: int) -> None:
         effect = self._commits.pop(serial)
         if not self.master.is_up:
-            return  # The JobTracker that comes back asks again.
+            return  # The restarted JobTracker asks again.
         trouble = self.storage.commit(now_s, effect.job, effect.attempt, effect.index)
         if trouble:
             self.master.do(now_s, "commit_failed", effect.attempt, f"commit failed: {trouble}")
@@ -377,7 +379,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Bring the JobTracker back, with its journal replayed."""
+        """Bring the JobTracker back from its journal, and carry out the effects that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.wakes.follow(self.master.books, self.master.policy)
         self.beats.follow()
@@ -389,7 +391,7 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Return the simulated nodes: with contention sharing their resources, else each attempt on its own."""
+    """Return the emulation of the nodes. With contention, attempts share the resources of their nodes."""
     if setup.contention:
         fetch_bps = setup.framework.fetch_rate
         return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)

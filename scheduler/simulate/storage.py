@@ -1,7 +1,7 @@
-"""The block store of a simulation: the live NameNode in virtual time, without work that leaves no trace.
+"""The block store of a simulation: the NameNode of live runs, driven in virtual time.
 
-Inputs are placed by it before the run as in a live run. Output files of attempts are created in it, except files
-without bytes.
+The NameNode places inputs before the run as in a live run. Output files of attempts are created in it, except
+empty files. Work that would leave no trace in the results is left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ ROWS_AT_ONCE = 10_000
 class Storage:
     """The NameNode and the files of attempts; implements `cluster.virtual.node_model.Store`.
 
-    The NameNode can restart only with `restarts`, since its journal takes memory.
+    `alive` returns whether a node is alive. `restarts`: keep a journal, which takes memory, so that the
+    NameNode can restart.
     """
 
     def __init__(
@@ -39,12 +40,13 @@ class Storage:
         self._restarts = restarts
         self._journal = MemoryJournal(keeps_changes=restarts)
         self.names = self._name_node()
-        self._ranges: dict[str, tuple[BlockRange, ...]] = {}  # by path, of files placed by HDFS's rule
-        self._given: dict[str, tuple[NodeId, ...]] = {}  # replicas that come with the jobs themselves
-        self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # blocks by path
-        self._wrote: dict[str, dict[str, None]] = {}  # by job, the attempts that have begun a file
-        self._dropped: dict[str, dict[str, None]] = {}  # by job that runs, attempts that were given up
-        self._ended: dict[str, None] = {}  # jobs
+        self._ranges: dict[str, tuple[BlockRange, ...]] = {}  # By path, for files placed by HDFS's rule.
+        # Nodes by block, for the splits that the caller has placed.
+        self._given: dict[str, tuple[NodeId, ...]] = {}
+        self._writing: dict[str, list[tuple[str, list[NodeId]]]] = {}  # Allocated blocks by path.
+        self._wrote: dict[str, dict[str, None]] = {}  # By job: attempts that have begun a file.
+        self._dropped: dict[str, dict[str, None]] = {}  # By running job: attempts that were given up.
+        self._ended: dict[str, None] = {}  # ended jobs
 
     def _name_node(self) -> NameNode:
         order = [node.node for node in self._cluster.nodes]
@@ -69,10 +71,10 @@ class Storage:
                 skew=settings.skew,
             )
             self.names.input_uploaded(0.0, file.path, plan)
-        self.names.take_replica_changes()  # jobs are built from where the blocks are now
+        self.names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def _load_plain(self, file: InputFile, replication: int) -> None:
-        """Place a file by HDFS's rule, and keep where its blocks are for the jobs that read it."""
+        """Place a file by HDFS's rule, and keep the locations of its blocks for the jobs that read it."""
         places = self.names.load_input(0.0, file.path, file.blocks, replication)
         offsets = accumulate(file.blocks, initial=0)
         self._ranges[file.path] = tuple(
@@ -81,7 +83,7 @@ class Storage:
         )
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
-        """Return the jobs as they will be submitted."""
+        """Return the jobs as they will be submitted, with the locations of their splits."""
         found, self._ranges = self._ranges, {}
 
         def locate(path: str) -> tuple[BlockRange, ...]:
@@ -102,19 +104,24 @@ class Storage:
     # ----------------------------------------------------------------- Store
 
     def holders(self, block: str) -> Sequence[NodeId]:
-        """Implement `Store`."""
+        """Implement `Store.holders`: return the live nodes that hold a replica of the block."""
         given = self._given.get(block)
         if given is None:
             return self.names.holders(block)
         return [node for node in given if self._alive(node)]
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
-        """Return the nodes, live or not, that hold a split's block when the run begins. For a split placed by the
-        caller these are its hosts."""
+        """Return the nodes, live or not, that hold a split's block when the run begins.
+
+        For a split that the caller has placed, these are the split's hosts.
+        """
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Implement `Store`. An attempt that was given up gets no more blocks."""
+        """Implement `Store.allocate`: return the nodes for another block of an attempt's file.
+
+        The list is empty if no node can take the block or if the attempt was given up.
+        """
         _, _, job, _, attempt = path.split("/")
         if job in self._ended or attempt in self._dropped.get(job, ()):
             return []
@@ -127,7 +134,8 @@ class Storage:
         return answer["nodes"]
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Implement `Store`. A file that was deleted meanwhile stays deleted."""
+        """Implement `Store.written`: complete an attempt's file. A file that was deleted meanwhile stays
+        deleted."""
         blocks = self._writing.pop(path, [])
         if len(blocks) < len(lengths):
             return
@@ -144,8 +152,11 @@ class Storage:
     def write_output(
         self, now_s: float, node: NodeId, attempt: tuple[str, str, int], lengths: Sequence[int]
     ) -> None:
-        """Write the output of an attempt (its job, id and index) that is sure to be committed, in place of `allocate`,
-        `written` and `commit`. Raises NoNodes."""
+        """Write the output of an attempt that is certain to be committed, in one step. Raises NoNodes.
+
+        This replaces `allocate`, `written` and `commit`. `attempt`: its job, id and index. `lengths`: bytes
+        of each block.
+        """
         job, name, index = attempt
         self.names.write_output(
             now_s,
@@ -156,10 +167,10 @@ class Storage:
             placed_as=aside(job, name),
         )
 
-    # ----------------------------------------------------- the JobTracker's orders
+    # ----------------------------------------------------- orders of the JobTracker
 
     def commit(self, now_s: float, job: str, attempt: str, index: int) -> str:
-        """Put an attempt's file into place. Return why that is impossible; "" on success."""
+        """Move an attempt's file to the output of its job. Return the error as text; "" on success."""
         if attempt not in self._wrote.get(job, ()):
             return ""
         try:
@@ -169,7 +180,7 @@ class Storage:
         return ""
 
     def discard(self, now_s: float, job: str, attempt: str) -> None:
-        """Delete what an attempt wrote before its commit."""
+        """Delete the uncommitted file of an attempt that was given up."""
         self._dropped.setdefault(job, {})[attempt] = None
         if attempt in self._wrote.get(job, ()):
             self._writing.pop(aside(job, attempt), None)
@@ -188,19 +199,19 @@ class Storage:
     # ----------------------------------------------------------------- nodes
 
     def register(self, now_s: float, node: NodeId, rack: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """Register a node with its blocks."""
+        """Register a node and its blocks with the NameNode."""
         self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return the blocks on the node, as the node reports them."""
+        """Return the blocks on the node, in the form in which a node reports its blocks."""
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:
-        """Replace the NameNode by a new one with the same journal. Nodes have to register again."""
+        """Replace the NameNode by a new NameNode with the same journal. Nodes have to register again."""
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return the new rows of the blocks table. Call again until it returns none."""
+        """Return new rows of the blocks table, at most `ROWS_AT_ONCE`; an empty list if there are none."""
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:

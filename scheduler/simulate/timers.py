@@ -1,9 +1,10 @@
-"""The nodes with simulated timers: single nodes, and whole rings of nodes, one after the other.
+"""The schedule of heartbeat timers, which leaves out the timers of nodes whose heartbeats would change
+nothing.
 
-If no heartbeat is skipped, every node's timer is wanted. Else a node's timer is wanted while the node could be
-offered a task that the policy might start, and when an order waits for it. When tasks become ready, a chain wakes the
-nodes with free slots in the order of their timers: each timer wakes the next node, until all have gone or nothing is
-ready.
+If no heartbeat is skipped, every node's timer is simulated. Else a node's timer is simulated while the node
+could be offered a task that the policy might start, and when an order waits for the node. When tasks become
+ready, a chain wakes the nodes with free slots in the order of their timers: each timer wakes the next node,
+until all nodes have sent a heartbeat or no task is ready.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class Chain:
-    """Wakes the nodes of a ring for one heartbeat interval, as long as `goes_on` returns true."""
+    """A chain of timers that wakes the nodes of a ring one after another.
+
+    It runs for one heartbeat interval, and stops when `goes_on` returns false.
+    """
 
     __slots__ = ("_goes_on", "_interval_s", "_until_s", "_wakes", "at", "ring")
 
@@ -31,7 +35,7 @@ class Chain:
         self._interval_s = interval_s
         self._goes_on = goes_on
         self._until_s = -1.0
-        self.at: tuple[float, int] | None = None  # the timer with which it goes on
+        self.at: tuple[float, int] | None = None  # The timer (time, node index) that continues the chain.
 
     def start(self, now_s: float) -> None:
         """Start waking the ring's nodes for one heartbeat interval."""
@@ -39,7 +43,7 @@ class Chain:
         self.advance(now_s)
 
     def advance(self, now_s: float) -> None:
-        """Wait for the next timer of the ring."""
+        """Schedule the next timer of the ring, unless the interval is over or `goes_on` returns false."""
         self.at = None
         if self._goes_on():
             found = self.ring.after(now_s, self._wakes.queue.passed)
@@ -50,7 +54,11 @@ class Chain:
 
 
 class Wakes:
-    """The schedule of timers. If `elides` is false, all timers are simulated and nothing else here is used."""
+    """The schedule of heartbeat timers, with rings: sets of nodes in the order of their timers.
+
+    `elides`: skip heartbeats that change nothing. If false, all timers are simulated and the rings and chains
+    are not used.
+    """
 
     def __init__(self, queue: EventQueue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
         self.queue = queue
@@ -66,17 +74,16 @@ class Wakes:
         )
         self._typed = True
         self._feeds: dict[str, Chain] = {}
-        self.pointers: dict[tuple[float, int], list[Chain]] = {}  # chains by the timer with which they go on
+        self.pointers: dict[tuple[float, int], list[Chain]] = {}  # Chains by the timer that continues them.
         self._maps_ready = self._reduces_ready = False
         self._rester: Resting | None = None
         self._rest_turn = 0
-        self._resting: dict[
-            int, SimNode
-        ] = {}  # by index; also nodes that have come out of their rest meanwhile
+        # By index; includes nodes that no longer rest.
+        self._resting: dict[int, SimNode] = {}
         self._stirred: dict[NodeId, None] = {}
 
     def follow(self, books: Books, policy: Policy) -> None:
-        """Use these books of the core, and its policy, from now on."""
+        """Use the core's state `books` and this policy from now on."""
         self._books = books
         self._rester = resting_of(policy) if self.elides else None
         self._typed = books.limits.slots
@@ -84,7 +91,7 @@ class Wakes:
             books.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Note a node that an order to kill waits for."""
+        """Record that an order to kill an attempt waits for the node's next heartbeat."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
@@ -96,11 +103,12 @@ class Wakes:
     # ----------------------------------------------------------------- nodes
 
     def joined(self, node: SimNode) -> None:
-        """Start a node's timer."""
+        """Start the timer of a node that has registered."""
         self.everyone.add(node)
 
     def left(self, node: SimNode) -> None:
-        """Stop a node's timer. Its `base_s` must not have changed yet."""
+        """Stop the timer of a node that has stopped or frozen. The node's `base_s` must not have changed
+        yet."""
         self.everyone.remove(node)
         for ring in self._free:
             ring.remove(node)
@@ -111,44 +119,47 @@ class Wakes:
         node.grid_s = -1.0
 
     def want(self, now_s: float, node: SimNode) -> None:
-        """Schedule the node's next timer."""
+        """Schedule the heartbeat of the node's next timer, unless one is scheduled."""
         if node.grid_s < 0.0 and node.up and not node.frozen:
             node.grid_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the node's next timer if it goes by `until_s`, when there will be something to report."""
+        """Schedule the node's next timer if it fires at or before `until_s`, the time of the node's next
+        report."""
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
             self.want(now_s, node)
 
     def heard(self, now_s: float) -> None:
-        """Count all nodes with skipped heartbeats as heard."""
+        """Set the time of the last heartbeat to now for all nodes whose heartbeats may be skipped."""
         for node in self._nodes:
             if node.held is not None and node.up and not node.always:
                 node.held.heard_s = now_s
 
     def want_any(self, now_s: float) -> None:
-        """Schedule the next timer of any node."""
+        """Schedule the earliest next timer of all nodes."""
         found = self.everyone.after(now_s, self.queue.passed)
         if found is not None:
             self.want(now_s, found[1])
 
     def any_s(self, now_s: float) -> float:
-        """Return the time of the next timer of any node."""
+        """Return the time of the earliest next timer of all nodes; infinity if no node has a timer."""
         found = self.everyone.after(now_s, self.queue.passed)
         return found[0] if found is not None else inf
 
     # ---------------------------------------------------------------- heartbeats
 
     def played(self, now_s: float, at: tuple[float, int]) -> None:
-        """Advance the chains that waited for this timer, whether it was simulated or its node is gone."""
+        """Advance the chains that waited for the timer `at`, a pair of time and node index, even if its node
+        is gone."""
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
                 chain.advance(now_s)
 
     def served(self, now_s: float, node: SimNode) -> None:
-        """Update the rings after a heartbeat of the node, and schedule its next timer if that matters."""
+        """Update the rings after a heartbeat of the node, and schedule its next timer if the heartbeat will
+        matter."""
         held, books = node.held, self._books
         if not self.elides or held is None or books is None:
             self.want(now_s, node)
@@ -161,9 +172,9 @@ class Wakes:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Put the node into the rings, or take it out, by its free room, and schedule its next timer if that matters.
+        """Add the node to the rings of nodes with free slots, or remove it, and schedule its timer if needed.
 
-        A resting node is in no ring.
+        A resting node (see `elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(held)
         if rests:
@@ -181,7 +192,7 @@ class Wakes:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Look again which nodes rest if that may have changed."""
+        """Check again whether resting nodes still rest, if the policy's counter `rest_turn` has grown."""
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn
             resting, self._resting = self._resting, {}
@@ -197,7 +208,8 @@ class Wakes:
             ring.remove(node)
 
     def changed(self, now_s: float) -> None:
-        """Update the schedule after an event of the core: tasks may have become ready, orders may wait."""
+        """Update the schedule after an event of the core, since tasks may have become ready or orders may
+        wait for nodes."""
         books = self._books
         assert books is not None
         if self._stirred:
@@ -221,8 +233,8 @@ class Wakes:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Note that the first reduce of a job has started on the node, or that its last has ended there (`runs`
-        false)."""
+        """Record the start of a job's first reduce on the node or, with `runs` false, the end of its last
+        reduce there."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:
@@ -235,12 +247,12 @@ class Wakes:
                 del self._feeds[job]
 
     def fed(self, now_s: float, job: str) -> None:
-        """Wake the nodes of the job's reduces for news of map outputs."""
+        """Wake the nodes with reduces of the job, since heartbeats will bring them news of map outputs."""
         chain = self._feeds.get(job)
         if chain is not None:
             chain.start(now_s)
 
     def fed_all(self, now_s: float) -> None:
-        """Wake the nodes of all jobs' reduces, since any job may have news."""
+        """Wake the nodes with reduces of any job, since each job may have news of map outputs."""
         for chain in self._feeds.values():
             chain.start(now_s)

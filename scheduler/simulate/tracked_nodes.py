@@ -1,4 +1,5 @@
-"""Simulated nodes, each a tracker with timers, and rings: nodes in the order of their next timers."""
+"""Simulated nodes, each with the state of its TaskTracker and a heartbeat timer, and rings of nodes in the
+order of their timers."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from schedbed.scheduler.core.entities import Node
 
 
 class SimNode(Tracker):
-    """A node's tracker and timers. `base_s` is the time at which its timer's heartbeat number 0 is served; others
-    follow every `heartbeat_s`."""
+    """A simulated node: the state of its TaskTracker, and its heartbeat timer.
+
+    The JobTracker serves heartbeat number k of the timer (k = 1, 2, ...) at `base_s` + k heartbeat intervals.
+    """
 
     __slots__ = (
         "always",
@@ -46,26 +49,27 @@ class SimNode(Tracker):
         self.index = index
         self.spec = spec
         self.start_s = start_s  # from the service of a heartbeat to the first line of an attempt's code
-        self.always = False  # each of its heartbeats is simulated
-        self.phase_s = 0.0  # from its joining to its timer's first heartbeat
+        self.always = False  # Whether all its heartbeats are simulated.
+        self.phase_s = 0.0  # Seconds from joining to the timer's first heartbeat.
         self.base_s = 0.0
-        self.timer_s = -1.0  # no timer goes before that, as far as anybody has looked
-        self.grid_s = -1.0  # when the next timer's heartbeat must be simulated; negative if none must
-        self.event_s = -1.0  # when a heartbeat is served that an event has set off
-        self.resend_s = -1.0  # when a heartbeat is sent again that was not answered
-        self.due = False  # another one is to follow it
-        self.timers = 0  # simulated in this incarnation
-        self.sent = 0  # heartbeats that could have been lost
-        self.late = -1  # the heartbeat that a fault has delayed, and that is served next
-        self.join_s = -1.0  # when it joins next
+        self.timer_s = -1.0  # No timer fires before this time, as of the last check.
+        self.grid_s = -1.0  # Time of the next timer to simulate; negative if there is none.
+        self.event_s = -1.0  # Time at which a heartbeat caused by an event is served.
+        self.resend_s = -1.0  # Time at which an unanswered heartbeat is sent again.
+        self.due = False  # Whether another heartbeat must follow the unanswered one.
+        self.timers = 0  # Number of timers simulated in this incarnation.
+        self.sent = 0  # Number of messages that a fault could have lost.
+        self.late = -1  # Sequence of a heartbeat that a fault has delayed; served next.
+        self.join_s = -1.0  # Time of the next registration.
         self.up = False
         self.frozen = False
         self.rates = (1.0, 1.0, 1.0)
-        self.reduces = 0  # that run, as far as heartbeats have said
-        self.counted = -1  # the last heartbeat whose reports were counted
-        self.held: Node | None = None  # the core's object of this life
-        self.free_map = self.free_reduce = False  # whether it is in the rings of nodes with free slots
-        self.blocks: list[dict[str, Any]] | None = None  # on its disk, when the NameNode has given it up
+        self.reduces = 0  # Number of running reduces, by the heartbeats so far.
+        self.counted = -1  # Sequence of the last heartbeat whose reports were counted.
+        self.held: Node | None = None  # The core's object of this incarnation.
+        self.free_map = self.free_reduce = False  # Membership in the rings of free slots.
+        # Blocks on the node's disk, if the NameNode has given up the node.
+        self.blocks: list[dict[str, Any]] | None = None
 
     def boot(self, base_s: float) -> None:
         """Boot the node and prepare it to join as a new incarnation."""
@@ -76,7 +80,7 @@ class SimNode(Tracker):
         self.join_again()
 
     def join_again(self) -> None:
-        """Start the next incarnation, with no heartbeat on the way and no timer scheduled."""
+        """Start the next incarnation, without pending heartbeats or scheduled timers."""
         self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0
@@ -106,7 +110,7 @@ class Ring:
         insort(self._members, self._key(node))
 
     def remove(self, node: SimNode) -> None:
-        """Remove a node, if it is a member. Its `base_s` must not have changed since it was added."""
+        """Remove a node if it is a member. The node's `base_s` must not have changed since it was added."""
         place = bisect_left(self._members, self._key(node))
         if place < len(self._members) and self._members[place][1] == node.index:
             del self._members[place]
@@ -116,9 +120,9 @@ class Ring:
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """Return the first timer of a member from now on, and the member.
+        """Return the next timer of all members and its node; None without members.
 
-        At the very time `now_s`, nodes with an index up to `passed` have had their timers.
+        At the time `now_s` itself, the timers of nodes with an index up to `passed` have already fired.
         """
         members = self._members
         if not members:
@@ -126,7 +130,7 @@ class Ring:
         place = bisect_left(members, (now_s % self._interval_s, -1))
         best: tuple[float, int] | None = None
         count = len(members)
-        # Rounding may put a timer on the wrong side of the cut: its neighbors are looked at, too.
+        # Rounding can put a timer on the wrong side of the cut, so both neighbors are checked as well.
         for near in range(place - 1, place + 2):
             node = self._nodes[members[near % count][1]]
             at_s = next_grid_s(node, now_s, self._interval_s, passed)
@@ -137,8 +141,11 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the node's first timer from now on. Its very first is one interval after the start of the
-    incarnation."""
+    """Return the time of the node's next timer, at or after `now_s`.
+
+    The first timer is one interval after `base_s`. At `now_s` itself, the timers of nodes with an index up to
+    `passed` have already fired.
+    """
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)
     if number < 1:

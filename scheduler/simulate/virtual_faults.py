@@ -1,6 +1,8 @@
-"""Faults in virtual time: the plan of `cluster.fault_plan`, driven by the event queue, and the effects of each kind.
+"""Faults in virtual time: the event queue drives the plan of `cluster.fault_plan`, and this module applies
+the effects.
 
-The live effects are in `deploy/live/instant_faults.py` and, for kinds that last, in `cluster/conditions.py`.
+The effects in live runs are in `deploy/live/instant_faults.py` and, for faults that last, in
+`cluster/conditions.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class _Beats(Protocol):
-    """The heartbeats as faults see them."""
+    """The methods of `heartbeats.Beats` that faults use."""
 
     def forget(self, node: SimNode) -> None: ...
 
@@ -33,13 +35,13 @@ class _Beats(Protocol):
 
 
 class _Upkeep(Protocol):
-    """The repair of blocks as faults see it."""
+    """The method of `replication_upkeep.Upkeep` that faults use."""
 
     def stir(self) -> None: ...
 
 
 class _Master(Protocol):
-    """The JobTracker as faults see it."""
+    """The method of `virtual_jobtracker.Master` that faults use."""
 
     def crash(self) -> None: ...
 
@@ -78,7 +80,7 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """Injects a setup's faults. `silenced` are the nodes that any fault of the plan silences."""
+    """The faults of a setup. `silenced`: nodes that a planned fault keeps from sending heartbeats."""
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -103,7 +105,7 @@ class Faults:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Schedule the first fault, and apply permanent disturbances."""
+        """Schedule the first fault, and apply the permanent delays and losses that nodes declare."""
         if self._always:
             disturb(self, 0.0)
         self._want_next()
@@ -114,7 +116,7 @@ class Faults:
             self.simulation.queue.push(next_s, FAULT, 0)
 
     def inject(self, now_s: float, _: int) -> None:
-        """Begin or end the fault that is due."""
+        """Begin or end the fault that is due, and schedule the next begin or end."""
         row = self._plan.step(now_s)
         if row is not None:
             self.simulation.rows.fault(row)
@@ -122,11 +124,11 @@ class Faults:
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether a fault, or the end of one, is still ahead."""
+        """Return whether the begin or the end of any fault is still to come."""
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault that begins. Return what was hit."""
+        """Apply a fault that begins. Return the target that was chosen; "" if the fault names its targets."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -140,7 +142,7 @@ class Faults:
         return [self.simulation.node_by_name[name] for name in fault.nodes]
 
     def joined(self, now_s: float, node: SimNode) -> None:
-        """Apply the conditions in force to a node that has booted."""
+        """Apply the faults in force (slow rates, full disk) to a node that has booted."""
         name = node.spec.node
         if self.conditions.has("slow", name):
             _set_rates(self, now_s, node)
@@ -160,11 +162,14 @@ class Faults:
         return any(self.conditions.has(kind, name) for kind in ("kill", "kill_tracker"))
 
     def delay_s(self, node: SimNode) -> float:
-        """Return the delay of each message of the node, in seconds."""
+        """Return the delay that faults add to each message of the node, in seconds."""
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message gets through. Each message has its own random draw."""
+        """Return whether a message of the node gets through. Each message has its own random draw.
+
+        `kind`: the kind of fault that may lose the message.
+        """
         if self.is_cut_off(node):
             return False
         share = self.conditions.share(kind, node.spec.node)
@@ -207,12 +212,12 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
-    """Return the fault extended to all nodes of the host. In a simulation there is one host."""
+    """Return the fault extended to all nodes of the host. A simulation has only one host."""
     return replace(fault, nodes=tuple(faults.simulation.node_by_name))
 
 
 def kill_host(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Stop all nodes of the host. Return their names."""
+    """Stop all nodes of the host. Return their names, separated by commas."""
     every = _on_its_host(faults, fault)
     kill(faults, now_s, every)
     return ",".join(every.nodes)
@@ -224,7 +229,7 @@ def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Freeze the nodes."""
+    """Freeze the nodes: nothing on them advances, and they send no heartbeats."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
@@ -234,7 +239,8 @@ def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Continue frozen nodes. Timers that were due meanwhile go immediately."""
+    """Continue the frozen nodes. Each sends a heartbeat immediately, since a timer may have been due
+    meanwhile."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
@@ -249,7 +255,7 @@ def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Set the nodes' rates to the shares that all faults in force leave."""
+    """Set the nodes' CPU, disk and network rates to the shares that all faults in force leave."""
     for node in faults.nodes_of(fault):
         _set_rates(faults, now_s, node)
 
@@ -262,12 +268,12 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Separate the groups of nodes of all partitions in force."""
+    """Separate the nodes into the groups that all partitions in force define."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Delay and lose connections by the sum of all faults in force."""
+    """Delay and lose messages of the nodes: apply the sums of all delays and loss shares in force."""
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
@@ -284,7 +290,7 @@ def _set_disk(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Kill one of the running attempts that match the fault. Return its name."""
+    """Kill one of the running attempts that match the fault. Return its id; "" if there is none."""
     simulation = faults.simulation
     running = [
         (node.spec.node, name)
@@ -301,8 +307,11 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Lose a replica. Return which. A corrupt replica is found immediately here; in a live run only when it is
-    read."""
+    """Lose one replica that matches the fault. Return its block and node as text; "" if there is none.
+
+    The replica is marked corrupt or removed. The NameNode learns of a corrupt replica immediately; in a live
+    run only when the replica is read.
+    """
     simulation = faults.simulation
     names = simulation.storage.names
     up = [node.spec.node for node in simulation.nodes if simulation.is_alive(node.spec.node)]
@@ -327,7 +336,7 @@ def recover_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> Non
 
 
 def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Restart the NameNode. Live nodes report their blocks."""
+    """Restart the NameNode. All nodes that are up report their blocks."""
     simulation = faults.simulation
     storage = simulation.storage
     held = {node.index: storage.blocks_on(node.spec.node) for node in simulation.nodes}
@@ -339,15 +348,16 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: `passes`, `is_cut_off` and `delay_s` check the conditions at each message."""
+    """Do nothing, since `passes`, `is_cut_off` and `delay_s` apply these faults to each message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The functions for the begin (returns what was hit, if chosen) and the end of a kind of fault.
+    """The effect of a kind of fault: the functions that begin and end the fault.
 
-    `touches_heartbeats`: messages to the JobTracker may be late or lost. `silences`: the nodes fall silent. In both
-    cases the simulator does not skip heartbeats.
+    `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
+    JobTracker may be late or lost, so that no heartbeat is skipped. `silences`: the nodes send no heartbeats,
+    and none of their heartbeats is skipped.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]
@@ -375,4 +385,4 @@ EFFECTS: dict[str, Effect] = {
     "crash_jobtracker": Effect(crash_jobtracker, recover_jobtracker, touches_heartbeats=True),
     "restart_namenode": Effect(restart_namenode),
 }
-"""By kind."""
+"""The effects by kind of fault."""

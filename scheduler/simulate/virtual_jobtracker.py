@@ -1,4 +1,4 @@
-"""The simulated JobTracker: the driver shared by all JobTrackers, which a fault may stop and restart."""
+"""The simulated JobTracker: the `Driver` that live runs use as well, which a fault may stop and restart."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ class Gate:
 
 
 class Master(Driver):
-    """The JobTracker. It keeps a journal only if a fault needs one. While `is_up` is false, nothing may be asked of
-    it."""
+    """The JobTracker of a simulation. It keeps a journal only if a fault needs one.
+
+    While `is_up` is false, the JobTracker is down and its methods must not be called.
+    """
 
     def __init__(self, setup: Setup, policy: Policy, rows: Rows) -> None:
         self._rows = rows
@@ -55,11 +57,14 @@ class Master(Driver):
         )
 
     def crash(self) -> None:
-        """Stop, and lose everything that is not in the journal."""
+        """Stop the JobTracker. All state that is not in the journal is lost."""
         self.is_up = False
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Implement `Driver`. Rows of the replay are dropped, since the tables already have them."""
+        """Implement `Driver.recover`: restore the state from the journal and return the unfinished effects.
+
+        Rows of the replay are dropped, since the tables already have them.
+        """
         self._gate.target = NoSink()
         effects = super().recover(now_s)
         self._gate.target = self._rows

@@ -1,7 +1,14 @@
 """A live emulation testbed for MapReduce and cluster job schedulers.
 
-`run` runs a scenario under one or more policies and returns a `Result`; `connect` returns a cluster that `schedbed up`
-keeps up. `policy` has the types that a policy is written against. `BadInput` and `RunFailed` are the two errors.
+Functions and classes:
+
+- `run(scenario, policies=...)` runs a scenario under one or more policies and returns a `Result`.
+- `connect(name)` returns a client of a running cluster that was started by `schedbed up`.
+- `Result` gives access to the tables, the summary and the report of a run.
+- `policy` is the module with the types for writing a policy: `Policy`, `Order`, `Proposal`, the views and
+  others.
+- `BadInput` is raised for wrong arguments or a wrong scenario, `RunFailed` for a run or a cluster that
+  failed.
 
 Example:
 
@@ -12,7 +19,8 @@ Example:
     >>> sorted(result.summary["policies"])
     ['fair', 'fifo']
 
-Agents and attempts also import their modules through this package, so public names are loaded at their first use.
+Each public name is imported at its first use, because agents and attempts import their own modules through
+this package and must start fast.
 """
 
 from __future__ import annotations
@@ -39,7 +47,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name at its first use."""
+    """Return a public name of the package; import its module at the first use.
+
+    Raises AttributeError for others.
+    """
     if name == "policy":
         return import_module("schedbed.policy")
     if name not in _HOMES:
@@ -48,5 +59,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
+    """Return the public names of the package, as listed in `__all__`."""
     return list(__all__)

@@ -1,4 +1,4 @@
-"""The command `schedbed`, also as `python -m schedbed`."""
+"""The entry point of the command line: `schedbed`, also started by `python -m schedbed`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from schedbed.deploy.signals import SIGNALLED, ended_by, terminations_interrupt
 
 
 def main() -> None:
-    """Run the command and exit with its code; a signal ends the command in one line, also while it is imported."""
+    """Run the command line and exit with its exit code.
+
+    A signal (Ctrl-C, SIGTERM, SIGHUP) ends the program with one line instead of a traceback, also during
+    imports.
+    """
     ending: list[int] = []
-    atexit.register(_leave, ending)  # The first to be registered is the last to run.
+    atexit.register(_leave, ending)  # Functions registered first run last, so this one runs at the very end.
     terminations_interrupt()
     try:
         from schedbed.deploy.cli.main import app
@@ -28,9 +32,10 @@ def main() -> None:
 
 
 def _leave(ending: list[int]) -> None:
-    """Exit with the code of a signal.
+    """Exit with the exit code in `ending`, if there is one.
 
-    CPython forgets the code, and dies of SIGINT, once an interrupt has come within `exec`, which makes each dataclass.
+    CPython loses the exit code and dies of SIGINT if an interrupt arrived within `exec`, which runs for each
+    dataclass. `os._exit` avoids that.
     """
     if ending:
         sys.stdout.flush()

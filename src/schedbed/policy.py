@@ -1,6 +1,11 @@
-"""Everything that a user's policy imports: the interface, its proposals, and the view of the cluster.
+"""The public module for writing a policy: the policy interface, its proposals, and the views of the cluster.
 
-See `schedbed.scheduler.policy` for the interface with an example, and `schedbed.scheduler.view` for the view.
+A policy's file needs no other import:
+
+    >>> from schedbed.policy import Policy, Proposal, TaskKind, View
+
+`schedbed.scheduler.policy` documents the interface, with an example. `schedbed.scheduler.view` documents the
+views.
 """
 
 from schedbed.scheduler.policy import (

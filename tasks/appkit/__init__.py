@@ -1,1 +1,2 @@
-"""The interface of applications and the code they share. The applications are in tasks/apps."""
+"""The interface of applications and the code that several applications share. The applications are in
+tasks/apps."""

@@ -14,13 +14,14 @@ from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
 
 ReadRange = Callable[[int, int], bytes]
-"""The bytes of a job's input at (offset, length)."""
+"""Function that returns the bytes of a job's input at (offset, length)."""
 
 Check = Callable[[Ran, Pieces, Parts], str | None]
-"""What is wrong with an output, in one line; None when it is right.
+"""Function that returns the error in a job's output, in one line; None if the output is correct.
 
-It is given the job, its input's pieces (none without an input) and each part's, and works the output out in another way
-than the application does. It may raise ValueError on an output that is not even of the right form.
+Arguments: the job's properties, the pieces of the input (none without an input), and the pieces of each part of the
+output. A check computes the output in a different way from the application. It may raise ValueError for malformed
+output.
 """
 
 
@@ -28,9 +29,10 @@ than the application does. It may raise ValueError on an output that is not even
 class Parameter:
     """A parameter of an application.
 
-    `unit` is "bytes" for sizes (scaled with the scenario), else a word or "". `required`: without a default.
-    `derived`: set by the software at submission, not by a user. `scaled`: an amount of written data, which the
-    scenario's `scale` changes. A number is between `least` and `most`.
+    `unit` is "bytes" for sizes, "s" for durations, otherwise another word or "". `required`: the parameter
+    has no default. `derived`: set at submission by the application's `derive`, not by a user. `scaled`: an
+    amount of data to write, which the scenario's `scale` multiplies. A number must be between `least` and
+    `most`.
     """
 
     name: str
@@ -55,11 +57,12 @@ RUNTIME_PARAMETERS = (
 class App:
     """An application.
 
-    `input` is a kind that can be generated, raw or none. `reduces` is needed, never or any. `default_maps`: number of
-    maps of a job without input. `paper`: papers that use the application. `derive(read, input bytes, reduces, seed)`
-    returns the derived parameters at submission. `check` checks an output. `costs` are for the simulator, which
-    measures an application without them on this host. `work`: amount of work of a map without input. `generate(size,
-    seed)` generates an input kind that only this application has.
+    `input` is a kind of input that can be generated, "raw" or "none". `reduces` is "needed", "never" or
+    "any". `default_maps`: number of maps of a job without input. `paper`: papers that use the application.
+    `derive(read, input bytes, reduces, seed)` returns the derived parameters at submission. `check` checks an
+    output. `costs` are for the simulator; if missing, the simulator measures the application on its host.
+    `work`: amount of work of a map without input. `generate(size, seed)` generates a kind of input that no
+    other application has.
     """
 
     name: str
@@ -78,7 +81,10 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters with defaults. Raises BadInput that names an unknown or a missing one."""
+        """Return the given parameters, completed with defaults.
+
+        Raises BadInput for an unknown or missing parameter, whose name is in the message.
+        """
         known = {parameter.name: parameter for parameter in (*self.parameters, *RUNTIME_PARAMETERS)}
         for name in given:
             if name not in known:
@@ -90,7 +96,8 @@ class App:
         return {name: parameter.default for name, parameter in known.items()} | dict(given)
 
     def work_of(self, params: Mapping[str, Any], input_bytes: int, maps: int) -> int:
-        """Return the amount of work of one of `maps` maps with a split of `input_bytes`."""
+        """Return the work of one of `maps` maps: `input_bytes`, or for an application without input the
+        `work` parameter."""
         if self.work is None:
             return input_bytes
         return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)

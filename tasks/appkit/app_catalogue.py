@@ -18,11 +18,11 @@ KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
     **SHARED_KINDS,
     **{app.input: app.generate for app in APPS.values() if app.generate is not None},
 }
-"""The kinds of input that can be generated: those that several applications read, and what one brings for itself."""
+"""Generators of input by kind: shared kinds, and kinds that only one application reads."""
 
 
 def add_app(app: App) -> None:
-    """Add an application to this process only, one that is not in tasks/apps."""
+    """Add an application that is not in tasks/apps, in the current process only."""
     _apps[app.name] = app
 
 
@@ -36,7 +36,8 @@ class RunsApp(Protocol):
 
 
 def app_of(job: RunsApp) -> App:
-    """Return the application of a job with complete parameters: a shipped one, or a user's own."""
+    """Return the application of a job, with complete parameters. The application is a shipped one or a
+    user's class."""
     source = class_of(job.params)
     return completed(APPS[job.app] if source is None else app_of_class(job.app, source), job.params)
 
@@ -51,8 +52,10 @@ def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
 
 
 def check_output(app: str, ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Return what is wrong with the output of a shipped application, in one line; None if it is right, or has no
-    check."""
+    """Return a one-line message about an error in the output of a shipped application.
+
+    Returns None if the output is correct or if the application has no check.
+    """
     check = APPS[app].check
     try:
         return None if check is None else check(ran, data, parts)

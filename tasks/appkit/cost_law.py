@@ -1,7 +1,8 @@
-"""Costs of an application for the simulator: laws fitted to measurements, declared beside its code.
+"""Costs of an application in the simulator: formulas fitted to measurements, declared in the application's
+module.
 
-CPU is in core-seconds of the host. A map's work is the bytes of its split, or, for an application without input, the
-value of its `work` parameter (pi: samples).
+CPU is in core-seconds of the host. The work of a map is the size of its split in bytes. For an application
+without input it is the value of the `work` parameter (for pi, the number of samples).
 """
 
 from __future__ import annotations
@@ -11,37 +12,43 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """An amount: `factor` times the work to the power of `exponent`. The exponent is 1 for sorting, less where equal
-    keys are combined."""
+    """A power law for an amount: `factor` times the work to the power of `exponent`.
+
+    The exponent is 1 for an application such as sorting, and below 1 where equal keys are combined.
+    """
 
     factor: float
     exponent: float = 1.0
 
     def of(self, work: float) -> float:
-        """Return the amount for that much work. With exponent 0 the amount is the same for any work, also none."""
+        """Return the amount for the given work. With exponent 0 the amount is `factor` for any work,
+        including 0."""
         return self.factor * work**self.exponent if work > 0 or not self.exponent else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppCosts:
-    """The costs of one application. Reading and computing are concurrent; then a map sorts what it has collected."""
+    """The costs of one application. A map reads and computes concurrently, then sorts the collected
+    output."""
 
-    map_start_s: float  # whatever the work
-    map_cpu_s: float  # for each unit of work
-    map_sort_s: float  # for each byte of its output
-    map_output: Law  # bytes
-    map_records: float  # read, for each unit of work
+    map_start_s: float  # For any amount of work.
+    map_cpu_s: float  # For each unit of work.
+    map_sort_s: float  # For each byte of the map's output.
+    map_output: Law  # Bytes.
+    map_records: float  # Records read for each unit of work.
     reduce_start_s: float
-    reduce_sort_s: float  # for each byte fetched
-    reduce_cpu_s: float  # for each byte fetched
-    output: Law  # bytes of all parts, by the work of all maps
+    reduce_sort_s: float  # For each byte fetched.
+    reduce_cpu_s: float  # For each byte fetched.
+    output: Law  # Bytes of all parts, from the work of all maps.
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The parameter for the amount of work of a map without input. `shared`: the amount is for all maps together, in
-    equal shares."""
+    """The name of the parameter that sets the work of a map without input.
+
+    `shared`: the value is the work of all maps together, divided equally.
+    """
 
     parameter: str
     shared: bool = False

@@ -1,4 +1,5 @@
-"""The common part of counting applications: a collector that counts keys, and the reduce that adds the counts."""
+"""Shared code of applications that count: a collector that counts keys, and the reduce function that adds
+the counts."""
 
 from __future__ import annotations
 
@@ -11,14 +12,16 @@ from schedbed.tasks.readers import line_batches
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import CountLines, count_lines
 
-BATCH_BYTES = 64 * 1024  # of text at a time: the keys stay in the CPU's cache
+BATCH_BYTES = 64 * 1024  # Text counted at a time, so that the keys fit the CPU's cache.
 LINES_A_WRITE = 5_000
-ENTRY_BYTES = 200  # of memory for a counted key of a usual length, while the dictionary grows
+ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictionary.
 
 
 class KeyCounts:
-    """A map's collector that counts keys and partitions them by CRC-32. `keys` returns the keys of a piece of
-    text."""
+    """A map's collector that counts keys and assigns them to reduces by CRC-32.
+
+    Subclasses override `keys`, which returns the keys in a text, or `feed`.
+    """
 
     def __init__(self, reduces: int) -> None:
         self.counts: Counter[bytes] = Counter()
@@ -30,16 +33,16 @@ class KeyCounts:
         return len(self.counts) * ENTRY_BYTES
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the keys in some whole lines: the words, unless a subclass says otherwise."""
+        """Return the keys in a text of whole lines: the words, unless a subclass overrides the method."""
         return text.split()
 
     def feed(self, chunk: bytes) -> None:
-        """Count the keys of a chunk of whole lines."""
+        """Count the keys in a chunk of whole lines."""
         for text in line_batches(chunk, BATCH_BYTES):
             self.counts.update(self.keys(text))
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted lines with counts of each partition."""
+        """Return the counts as sorted lines for each reduce, and reset the counts."""
         counts, self.counts = self.counts, Counter()
         parts: list[list[bytes]] = [[] for _ in range(self._reduces)]
         for key in counts:
@@ -47,17 +50,19 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """Return the text that decides which reduce gets the key: the key itself, unless a subclass says otherwise."""
+        """Return the text whose CRC-32 selects the reduce for a key: the key itself, unless a subclass
+        overrides the method."""
         return key
 
 
 def reduce_counts(task: ReduceTask) -> None:
-    """Add up the counts of each key and write them as sorted lines `key<TAB>count`."""
+    """Add the counts of each key and write the sums as sorted lines `key<TAB>count`."""
     task.write_merged(CountLines())
 
 
 def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
-    """Yield each key of this reduce once with its count, in the order of the keys, after copying and merging."""
+    """Yield each key of the reduce and its total count, sorted by key, after the map outputs were fetched
+    and merged."""
     for piece in task.merged(CountLines()):
         for text in line_batches(bytes(piece), BATCH_BYTES):
             for line in text.removesuffix(b"\n").split(b"\n"):
@@ -66,7 +71,7 @@ def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
 
 
 def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
-    """Write the reduce's output, one line per record. The lines come without newlines."""
+    """Write the lines, given without newlines, as the reduce's output. Each line counts as one record."""
     output = task.create()
     for batch in _batches(lines):
         output.write(b"".join(batch))

@@ -1,4 +1,4 @@
-"""Input of pages, one per line: `title<TAB>label<TAB>text`."""
+"""Parsing of input that consists of pages, one per line: `title<TAB>label<TAB>text`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from schedbed.tasks.errors import BadInput
 
 Page = tuple[bytes, bytes, bytes]
-"""Title, label and text."""
+"""The title, label and text of a page."""
 
 
 def pages(chunk: bytes) -> Iterator[Page]:
-    """Yield the pages of a chunk of whole lines, without empty lines. Raises BadInput that shows a malformed line."""
+    """Yield the pages in a chunk of whole lines, skipping empty lines.
+
+    Raises BadInput for a malformed line, whose start is in the message.
+    """
     for line in chunk.split(b"\n"):
         fields = line.split(b"\t", 2)
         if len(fields) == 3:

@@ -1,4 +1,5 @@
-"""Files in pieces as checks of outputs read them: their records and lines, and texts for messages."""
+"""Helpers for the checks of outputs: reading files given in pieces as records or lines, and texts for
+messages."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ Parts = Iterable[Pieces]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A job as seen by a check, apart from input and output: all its parameters, and its number of maps."""
+    """The properties of a finished job that a check needs in addition to input and output: parameters and
+    number of maps."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     maps: int = 1
 
 
 def records_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the 100-byte records of a file. Raises ValueError if it does not end with a whole one."""
+    """Yield the 100-byte records of a file. Raises ValueError if the file does not end with a whole
+    record."""
     rest = b""
     for piece in pieces:
         data = rest + bytes(piece)
@@ -35,7 +38,7 @@ def records_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def lines_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the lines of a file without their newlines; the last may lack one."""
+    """Yield the lines of a file without their newlines. The last line may lack a newline."""
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + bytes(piece)).split(b"\n")
@@ -45,12 +48,13 @@ def lines_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def shown(text: bytes) -> str:
-    """Return bytes as text for a message, cut short."""
+    """Return the first 60 bytes as quoted text for a message."""
     return repr(text[:60].decode(errors="backslashreplace"))
 
 
 def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
-    """Return a text about the first key, in order, with a wrong value; None if there is none."""
+    """Return a message about the smallest key whose values in the two mappings differ; None if the
+    mappings are equal."""
     wrong = [key for key in wanted if wanted[key] != found.get(key)]
     wrong += [key for key in found if key not in wanted]
     if not wrong:
@@ -60,7 +64,10 @@ def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) ->
 
 
 def keyed(parts: Parts) -> dict[bytes, int]:
-    """Return the lines key<TAB>count of all parts. Raises ValueError for a repeated or unordered key."""
+    """Return the counts by key from the lines key<TAB>count of all parts.
+
+    Raises ValueError if a key is repeated, or out of order within a part.
+    """
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
         last: bytes | None = None

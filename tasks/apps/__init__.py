@@ -1,1 +1,2 @@
-"""The applications, one per module. A module declares `APP`, and no other list exists."""
+"""The applications, one per module. Each module declares its application as `APP`; there is no list to
+maintain."""

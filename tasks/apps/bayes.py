@@ -1,7 +1,8 @@
-"""Counts for a naive Bayes classifier from labeled pages, as the feature step of Mahout's trainer.
+"""Counts for a naive Bayes classifier from labeled pages, like the feature step of Mahout's trainer.
 
-A word of a page weighs log(1 + n) / sqrt(sum of n^2 over the page's words), where n is its number of occurrences.
-Left out: n-grams above single words, and the later jobs that turn the sums into a model.
+The weight of a word in a page is log(1 + n) / sqrt(sum of n^2 over the page's words), where n is the number
+of occurrences. Not implemented: n-grams above single words, and the later jobs that turn the sums into a
+model.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from schedbed.tasks.appkit.part_files import Parts, Pieces, Ran, difference, key
 from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.spill_formats import CountLines
 
-MILLIONTHS = 1_000_000  # weights are added as whole millionths: the sum does not depend on the order
+MILLIONTHS = 1_000_000  # Whole millionths are added, so that the sum is independent of the order.
 
 
 class FeatureCounts(KeyCounts):
-    """A map's collector that sums weights and counts pages by label and word. Reduces add them up."""
+    """A map's collector that sums weights and counts pages by label and word. The reduces add these sums."""
 
     def feed(self, chunk: bytes) -> None:
-        """Count the pages of a chunk of whole lines."""
+        """Add the counts and weights of the pages in a chunk of whole lines."""
         counts = self.counts
         for _, label, text in pages(chunk):
             counts[b"label\t" + label] += 1
@@ -41,7 +42,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output against pages and weights added up again, by label and word."""
+    """Check the output by computing the counts and weights by label and word again from the input.
+
+    Returns a one-line message about the first difference, or None.
+    """
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):
         if not line.strip():

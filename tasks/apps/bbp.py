@@ -1,7 +1,7 @@
-"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, as Hadoop's bbp example computes them.
+"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, like Hadoop's bbp example.
 
-Digits come in groups of eight, each computed separately and exactly: fractions are whole multiples of 2^-64, and
-where their rounding could affect a digit the group is computed again with more bits.
+Digits are computed in groups of eight. Each group is computed separately and exactly: fractions are integer
+multiples of 2^-64, and a group is computed again with more bits if rounding could affect a digit.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ GROUP_DIGITS = 8
 GROUP_BITS = 4 * GROUP_DIGITS
 BITS = 64
 MORE_BITS = 192
-TAIL_TERMS = 16  # beyond the first digit, each 1/16 of the one before
+TAIL_TERMS = 16  # Terms after the first digit; each is about 1/16 of the previous one.
 TERMS_AT_ONCE = 1 << 16
-GROUP_TERMS = 1000  # what a group costs beside its terms, in terms
-START_MAX = 2**28  # beyond it, products of remainders would not fit 64 bits
+GROUP_TERMS = 1000  # Fixed cost of a group, as a number of terms.
+START_MAX = 2**28  # Above it, products of remainders would not fit 64 bits.
 SERIES = ((1, 4), (4, -2), (5, -1), (6, -1))  # pi = sum over k of 16^-k (4/(8k+1) - 2/(8k+4) - ...)
-DIGITS_CHECKED = 500_000  # of pi: further out, only the number of digits is looked at
+DIGITS_CHECKED = 500_000  # Digits beyond this one are only counted by the check.
 
 Numbers = npt.NDArray[np.uint64]
 
 
 def group_at(first: int) -> int:
-    """Return the eight hexadecimal digits of pi that follow digit number `first` after the point, as one number."""
+    """Return as one number the eight hexadecimal digits of pi after the first `first` digits of the
+    fraction."""
     value = sum(factor * _fraction(first, j) for j, factor in SERIES)
     return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
 
@@ -55,7 +56,8 @@ def _fraction(first: int, j: int) -> int:
 
 
 def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
-    """Return `base` to the power of each exponent modulo each modulus. Moduli are below 2^32."""
+    """Return, for each element, `base` to the power of the exponent modulo the modulus. Moduli must be
+    below 2^32."""
     result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
     while exponents.any():
         result = np.where(exponents & np.uint64(1), result * square % moduli, result)
@@ -78,7 +80,7 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Return whether the digits are independent of the rounding of the terms."""
+    """Return whether the rounding of the terms cannot affect the digits."""
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -88,7 +90,11 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return the groups that each map computes: an equal number of terms for each, since later digits cost more."""
+    """Return the range of groups that each map computes. Each map gets about the same number of terms of the
+    series.
+
+    Later digits need more terms, so the later ranges are shorter.
+    """
     count = -(-digits // GROUP_DIGITS)
 
     def terms(groups: int) -> int:
@@ -123,7 +129,11 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the digits are those of Chudnovsky's series, one group per line, in order."""
+    """Check the digits against Chudnovsky's series, and the order of the groups.
+
+    Returns a one-line error message, or None. Beyond digit `DIGITS_CHECKED` only order and number are
+    checked.
+    """
     start, count = ran.params["start"], ran.params["digits"]
     found, place = [], start
     for number, pieces in enumerate(parts):
@@ -147,7 +157,8 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """Return the first hexadecimal digits of pi after the point as one number, and its number of bits."""
+    """Return the first `digits` hexadecimal digits of pi after the point as one number, and its width in
+    bits."""
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:
@@ -160,7 +171,7 @@ def pi_fraction(digits: int) -> tuple[int, int]:
         p2, q2, t2 = split(middle, high)
         return p1 * p2, q1 * q2, t1 * q2 + p1 * t2
 
-    _, q, t = split(1, bits // 47 + 2)  # a term gives 47 bits
+    _, q, t = split(1, bits // 47 + 2)  # Each term of the series gives 47 bits.
     pi = q * 426880 * math.isqrt(10005 << 2 * bits) // (13591409 * q + t)
     return (pi - (3 << bits)) >> 64, 4 * digits
 

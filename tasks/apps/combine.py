@@ -1,7 +1,7 @@
-"""Gridmix's combiner job (polo2011's Combine): a word count whose maps add up counts before the shuffle.
+"""Gridmix's combiner job (polo2011's Combine): a word count whose maps add counts before the shuffle.
 
-Gridmix builds it from Hadoop's wordcount with the reduce as combiner, as does this module. It has a name, and
-therefore a profile, of its own.
+Gridmix uses the reduce of Hadoop's wordcount as the combiner. In schedbed wordcount already combines, so the
+module only gives wordcount a second name, with separate costs.
 """
 
 from __future__ import annotations

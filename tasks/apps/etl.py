@@ -1,7 +1,7 @@
 """Conversion of a text to XML, block by block (liu2015, 3.1): much I/O, little computing, no reduces.
 
-A line is a row, its fields between tabs are cells. Characters that XML cannot contain (control characters, bytes that
-are not UTF-8) become the replacement character U+FFFD.
+Each line becomes a row, and each field of the line (between tabs) a cell. Characters that XML cannot contain
+(control characters, bytes that are not UTF-8) become the replacement character U+FFFD.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;")
 
 
 def rows_of(chunk: bytes) -> bytes:
-    """Return whole lines as rows of XML."""
+    """Return the lines of a chunk as XML rows, with one cell per field."""
     text = NOT_XML.sub("\ufffd", chunk.decode(errors="replace")).encode()
     for plain, escaped in ESCAPES:
         text = text.replace(plain, escaped)
@@ -45,7 +45,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check that the rows of all documents, read by an XML parser, are the lines of the text in order."""
+    """Check that the rows of all XML documents equal the lines of the text, in order.
+
+    Returns a one-line message about the first difference, or None.
+    """
     wanted = lines_of(text)
     number = 0
     for cells in _rows(parts):
@@ -62,7 +65,7 @@ def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 
 
 def _rows(parts: Parts) -> Iterator[list[str]]:
-    """Yield the cells of each row. Raises ValueError if a part is not XML."""
+    """Yield the cells of each row of all parts. Raises ValueError if a part is not well-formed XML."""
     # The warm process imports this file for its maps, which need no parser.
     from xml.etree.ElementTree import ParseError, XMLPullParser
 

@@ -1,4 +1,4 @@
-"""Counts of the matches of a regular expression, as in the first job of Hadoop's grep example."""
+"""Counts of the matches of a regular expression, like the first job of Hadoop's grep example."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from schedbed.tasks.spill_formats import CountLines
 
 
 class MatchCounts(KeyCounts):
-    """Counts the matches of the pattern's group line by line, so that no match depends on how the text is cut."""
+    """A map's collector that counts the matches of a pattern, or of one of its groups.
+
+    Matches are searched line by line, so that the counts do not depend on how the text is split.
+    """
 
     def __init__(self, reduces: int, pattern: str, group: int) -> None:
         super().__init__(reduces)
@@ -24,14 +27,15 @@ class MatchCounts(KeyCounts):
         self._group = group
 
     def keys(self, text: bytes) -> Iterable[bytes]:
-        """Return the non-empty matches in some whole lines."""
+        """Return the non-empty matches in a text of whole lines."""
         find, group = self._regex.finditer, self._group
         lines = text.removesuffix(b"\n").split(b"\n")
         return [match[group] for line in lines for match in find(line.removesuffix(b"\r")) if match[group]]
 
 
 def compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """Return the regular expression over UTF-8 bytes. Raises BadInput that says what is wrong with it."""
+    """Return the compiled regular expression over UTF-8 bytes. Raises BadInput with the error in an
+    invalid pattern."""
     try:
         return re.compile(str(pattern).encode())
     except re.error as error:
@@ -44,7 +48,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_grep(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output against the matches counted again."""
+    """Check the output by counting the matches again in the input.
+
+    Returns a one-line message about the first difference, or None.
+    """
     regex, group = re.compile(str(ran.params["pattern"]).encode()), ran.params["group"]
     wanted = Counter(
         match[group]

@@ -1,4 +1,4 @@
-"""Estimate of pi by quasi-Monte-Carlo with a Halton sequence, as in Hadoop's pi example."""
+"""Estimation of pi by the quasi-Monte Carlo method with a Halton sequence, like Hadoop's pi example."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ BASES = (2, 3)
 
 
 def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
-    """Return each index with its digits in `base` mirrored at the point, which is the Halton sequence of that
-    base."""
+    """Return the elements of the Halton sequence of a base at the given indices.
+
+    Each element, from 0 to 1, is the index with its digits in `base` mirrored at the point.
+    """
     left = indices.copy()
     value = np.zeros(len(left))
     weight = 1.0
@@ -31,8 +33,10 @@ def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np
 
 
 def count_inside(first: int, samples: int) -> int:
-    """Return how many of the points `first` + 1 to `first` + `samples` are in the circle inscribed in the unit
-    square."""
+    """Return the number of points inside the circle inscribed in the unit square.
+
+    The points are elements `first` + 1 to `first` + `samples` of the two-dimensional Halton sequence.
+    """
     indices = np.arange(first + 1, first + samples + 1, dtype=np.int64)
     x, y = (radical_inverse(indices, base) - 0.5 for base in BASES)
     return int(np.count_nonzero(x * x + y * y <= 0.25))

@@ -1,4 +1,4 @@
-"""Random text written by maps, as by Hadoop's randomtextwriter."""
+"""Generation of random text by maps, like Hadoop's randomtextwriter."""
 
 from __future__ import annotations
 

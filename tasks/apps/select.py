@@ -1,8 +1,8 @@
-"""Selection of few of many records, as in Gridmix's scan of web data (polo2011's Select): maps keep 0.2%, reduces 5%
-of that.
+"""Selection of a small share of records, like Gridmix's scan of web data (polo2011's Select).
 
-Gridmix keeps every n-th record of a task; here a record's key decides, so that the result does not depend on how the
-input is cut.
+By default maps keep 0.2% of the records, and reduces 5% of these. Deviation from Gridmix, which keeps every
+n-th record of a task: a hash of the key decides, so that the result does not depend on how the input is
+split.
 """
 
 from __future__ import annotations
@@ -23,39 +23,43 @@ from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import KEY_BYTES, PREFIX_BYTES, Rows, SortedRecords
 
 HASH_BITS = 53
-FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # odd numbers that spread a key over 64 bits
+FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)  # Odd numbers that spread a key over 64 bits.
 MASK = (1 << 64) - 1
 
 
 class Selector(RecordSorter):
-    """A map's collector that keeps the records whose key has a hash below `limit`, sorted."""
+    """A map's collector that keeps and sorts the records whose keys have a hash below `limit`."""
 
     def __init__(self, boundaries: list[bytes], limit: int) -> None:
         super().__init__(boundaries, GROW_BYTES)
         self._limit = limit
 
     def feed(self, chunk: bytes) -> None:
-        """Add a chunk of whole records."""
+        """Add the selected records of a chunk of whole records."""
         super().feed(kept(chunk, self._limit))
 
 
 def kept(chunk: Buffer, limit: int) -> bytes:
-    """Return the records of a chunk of whole records whose key has a hash below `limit`."""
+    """Return the records of the chunk whose keys have a hash below `limit`."""
     rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, RECORD_BYTES)
     return rows[hashes(rows) < limit].tobytes()
 
 
 def hashes(rows: Rows) -> np.ndarray:
-    """Return a hash from 0 to 2^53 - 1 of each record's key: its 8 + 2 bytes multiplied, folded, multiplied."""
+    """Return a hash of each record's key, from 0 to 2^53 - 1.
+
+    The first 8 and the last 2 bytes of the key are multiplied, folded and multiplied again.
+    """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
     rest = np.ascontiguousarray(rows[:, PREFIX_BYTES:KEY_BYTES]).view(">u2").ravel().astype(np.uint64)
     first, second = (np.uint64(factor) for factor in FACTORS)
-    mixed = (prefix + rest * second) * first  # modulo 2^64
+    mixed = (prefix + rest * second) * first  # Modulo 2^64.
     return ((mixed ^ (mixed >> np.uint64(32))) * second) >> np.uint64(64 - HASH_BITS)
 
 
 def limit_of(share: float) -> int:
-    """Return the hash below which that share of all keys lies. Raises BadInput if it is not a share."""
+    """Return the hash limit that selects the given share of all keys. Raises BadInput unless `share` is
+    from 0 to 1."""
     if not 0 <= share <= 1:
         raise BadInput(f"select keeps {share:g} of the records, expected a share from 0 to 1")
     return int(share * 2**HASH_BITS)
@@ -79,13 +83,16 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def limit_share(share: float) -> float:
-    """Return the share. Raises BadInput if it is not a share."""
+    """Return `share` unchanged. Raises BadInput unless `share` is from 0 to 1."""
     limit_of(share)
     return share
 
 
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the parts are sorted and contain exactly the records that both shares select."""
+    """Check that the parts are sorted and contain exactly the records selected by both shares.
+
+    Returns a one-line error message, or None.
+    """
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]
     for record in records_of(data):
@@ -107,7 +114,7 @@ def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def key_hash(key: bytes) -> int:
-    """Return the number from 0 to 2^53 - 1 that decides about a record."""
+    """Return the hash of a 10-byte key, from 0 to 2^53 - 1, computed without numpy as a check on `hashes`."""
     first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
     mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
     return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11

@@ -1,4 +1,4 @@
-"""Sorting of 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
+"""A sort of 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROW_BYTES = 4 * 2**20
 
 
 class RecordSorter:
-    """A map's collector that holds records in one array and sorts it when drained."""
+    """A map's collector that stores records in one array and sorts the array in `drain`."""
 
     def __init__(self, boundaries: list[bytes], expected_bytes: int) -> None:
         self.buffered: int = 0
@@ -33,7 +33,7 @@ class RecordSorter:
         self._array: Rows = np.empty(expected_bytes, dtype=np.uint8)
 
     def feed(self, chunk: bytes) -> None:
-        """Append whole records."""
+        """Append a chunk of whole records."""
         end = self.buffered + len(chunk)
         if end > len(self._array):
             larger = np.empty(end + GROW_BYTES, dtype=np.uint8)
@@ -43,7 +43,7 @@ class RecordSorter:
         self.buffered = end
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted records of each partition. They must be read before the next chunk is added."""
+        """Return the sorted records for each reduce. The caller must consume them before the next `feed`."""
         rows = self._array[: self.buffered].reshape(-1, RECORD_BYTES)
         self.buffered = 0
         return [take_rows(rows, part) for part in cut_by_key(rows, order_of(rows), self._boundaries)]
@@ -52,9 +52,10 @@ class RecordSorter:
 def sample_boundaries(
     read: ReadRange, file_length: int, reduces: int, seed: int, samples: int = SAMPLES
 ) -> list[str]:
-    """Return the keys (hex) that divide the input evenly among `reduces`, from records sampled at a few places.
+    """Return the keys, in hexadecimal, that divide the input into `reduces` ranges of about equal size.
 
-    `read(offset, length)` returns bytes of the input. The same input and seed give the same keys.
+    The keys are estimated from records sampled at up to 20 positions. `read(offset, length)` returns bytes of
+    the input. The same input and seed give the same keys.
     """
     records = file_length // RECORD_BYTES
     if reduces < 2 or not records:
@@ -92,14 +93,15 @@ def _reduce(task: ReduceTask) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordSum:
-    """The number of records and the sum of their CRC-32, which are equal for the same records in any order."""
+    """The number of records and the sum of their CRC-32. Equal records in any order have equal sums."""
 
     records: int
     checksum: int
 
 
 def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
-    """Return the sum over a file in pieces. Raises ValueError if it does not end with a whole record."""
+    """Return the `RecordSum` of a file given in pieces. Raises ValueError if the file does not end with a
+    whole record."""
     count = checksum = 0
     for record in records_of(pieces):
         count += 1
@@ -108,9 +110,10 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """Return what is wrong with the parts of a sorted file, in one line; None if they are right.
+    """Return a one-line message about an error in the parts of a sorted file, or None.
 
-    Within and across parts no record may be smaller than the previous one; none may be lost, changed or doubled.
+    No record may be smaller than the previous one, within a part or across parts. No record may be lost,
+    changed or duplicated.
     """
     last = b""
     count = checksum = 0

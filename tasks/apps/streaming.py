@@ -1,5 +1,5 @@
-"""Commands that read lines and write `key<TAB>value`, as in Hadoop Streaming. Any program can be a mapper or a
-reducer."""
+"""Commands that read lines and write `key<TAB>value`, like Hadoop Streaming. Any program can be the mapper
+or reducer."""
 
 from __future__ import annotations
 

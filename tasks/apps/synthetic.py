@@ -1,5 +1,4 @@
-"""Synthetic tasks with declared costs: they burn CPU, read their split, send bytes through a real shuffle and write
-real files."""
+"""Synthetic tasks with declared costs. A task burns CPU, reads its split, shuffles and writes real bytes."""
 
 from __future__ import annotations
 
@@ -14,24 +13,25 @@ from schedbed.tasks.specs import Cost
 
 STEP_BYTES = 256 * 1024
 STEPS_MIN, STEPS_MAX = 8, 400
-LAST = 0.05  # of the CPU time, which is burned behind the output
+LAST = 0.05  # Share of the CPU time that is burned after the output.
 
 
 class CostRun:
-    """Spends an attempt's cost step by step, so that computing, reading and writing alternate.
+    """The gradual spending of an attempt's declared cost, so that computing, reading and writing alternate.
 
-    A little CPU time is left for `finish`, since the end of a task uses some as well. CPU time counts from the first
-    line of the attempt's code, including that used for reading and writing.
+    A little CPU time is reserved for `finish`, since the end of a task also uses some. CPU time counts from
+    the first line of the attempt's code, including the time used for reading and writing.
     """
 
     def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:
         self._cost = cost = task.spec.cost or Cost()
         self._task = task
         self._phase = phase
-        self._held = b"\1" * (int(task.params["hold_mib"]) << 20)  # written to, so that it counts
-        self._began = began  # progress when this begins
+        # The memory is written to, so that it counts as used.
+        self._held = b"\1" * (int(task.params["hold_mib"]) << 20)
+        self._began = began  # Progress of the task when the spending begins.
         self._setup_cpu_s = task.progress.setup_cpu_s
-        self._burn_cpu_s = cost.cpu_s * task.core_speed  # core-seconds of the host
+        self._burn_cpu_s = cost.cpu_s * task.core_speed  # In core-seconds of the host.
         self._to_read_bytes = cost.read_bytes if isinstance(task, MapTask) else 0
         moved = max(self._to_read_bytes, cost.write_bytes)
         self._step = 1 / min(STEPS_MAX, max(STEPS_MIN, -(-moved // STEP_BYTES)))
@@ -41,7 +41,7 @@ class CostRun:
         self._filler = Filler(task.spec.seed, task.spec.task)
 
     def advance(self, to: float) -> None:
-        """Read and burn until that share of the cost is spent."""
+        """Read input and burn CPU until the share `to` (0 to 1) of the cost is spent."""
         while self._done < to:
             self._done = min(to, self._done + self._step)
             while self._read_bytes < int(self._to_read_bytes * self._done):
@@ -50,7 +50,7 @@ class CostRun:
             self._tick()
 
     def finish(self) -> None:
-        """Burn the rest, as the task's last step."""
+        """Burn the remaining CPU time, at the end of the task."""
         self.advance(1.0)
         self._burn(1.0)
 
@@ -58,7 +58,8 @@ class CostRun:
         burn(self._setup_cpu_s + self._burn_cpu_s * to, self._tick)
 
     def write(self, length: int) -> Iterator[memoryview]:
-        """Yield the next `length` bytes of output, spending the same share of the cost."""
+        """Yield the next `length` bytes of output in pieces, and spend the cost in proportion to the
+        output."""
         for piece in self._filler.take(length):
             self._written_bytes += len(piece)
             self.advance(self._written_bytes / self._cost.write_bytes)
@@ -79,7 +80,7 @@ class CostRun:
 
 
 def share(total: int, part: int, parts: int) -> int:
-    """Return the amount of part number `part` of `parts` when `total` is divided evenly in whole units."""
+    """Return the size of part number `part` when `total` is divided evenly among `parts` in whole units."""
     return total * (part + 1) // parts - total * part // parts
 
 
@@ -99,7 +100,7 @@ def _map(task: MapTask) -> None:
 
 def _reduce(task: ReduceTask) -> None:
     copied = task.copy()
-    copied.clear()  # opaque bytes: there is nothing to merge
+    copied.clear()  # The bytes are opaque, so there is nothing to merge.
     task.node.meter.mark("sort_end", task.progress.now_s())
     run, output = CostRun(task, "reduce", 2 / 3), task.create()
     for piece in run.write((task.spec.cost or Cost()).write_bytes):

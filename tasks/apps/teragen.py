@@ -1,4 +1,7 @@
-"""Generation of the records that sort reads, as in Hadoop's teragen: map-only, numbered across maps."""
+"""Generation of the records that the sort application reads, like Hadoop's teragen.
+
+The job has maps only. Records are numbered consecutively across the maps.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_teragen(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that all records exist, numbered in order, with teragen's fixed bytes in place."""
+    """Check that the output has all records, numbered in order, with the fixed bytes of teragen's format.
+
+    Returns a one-line error message, or None.
+    """
     number = 0
     for part, pieces in enumerate(parts):
         for record in records_of(pieces):

@@ -1,8 +1,8 @@
 """TF-IDF weights of each word of each page, by the formula of Mahout and Lucene.
 
-sqrt(tf) * (1 + ln(pages / (df + 1))): tf is the number of occurrences in the page, df the number of pages with the
-word. Mahout takes several jobs; here the maps tell every reduce how many pages they read. Left out: the dictionary,
-pruning, normalizing.
+sqrt(tf) * (1 + ln(pages / (df + 1))): tf is the number of occurrences in the page, df the number of pages
+with the word. Deviation from Mahout, which uses several jobs: a single job, in which each map sends its
+number of pages to every reduce. Not implemented: the dictionary, pruning, normalizing.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from schedbed.tasks.mapper import MapTask
 from schedbed.tasks.reducer import ReduceTask
 from schedbed.tasks.spill_formats import CountLines
 
-PAGES_KEY = b""  # comes before all words
+PAGES_KEY = b""  # Sorts before all words.
 
 
 class TermCounts(KeyCounts):
-    """A map's collector that counts words by page. All counts of a word, and the number of pages, go to one
-    reduce."""
+    """A map's collector that counts words by page. All counts of a word go to the same reduce.
+
+    The number of pages goes to every reduce.
+    """
 
     def __init__(self, reduces: int) -> None:
         super().__init__(reduces)
         self._pages = 0
 
     def group(self, key: bytes) -> bytes:
-        """Return the word of a key, without its document."""
+        """Return the word of a key, without the page's title."""
         return key.partition(b"\t")[0]
 
     def feed(self, chunk: bytes) -> None:
-        """Count the words of the pages of a chunk of whole lines."""
+        """Count the words of the pages in a chunk of whole lines."""
         counts = self.counts
         for title, _, text in pages(chunk):
             self._pages += 1
@@ -47,7 +49,7 @@ class TermCounts(KeyCounts):
                 counts[b"%b\t%b" % (word, title)] += count
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted lines of each partition, the number of pages first."""
+        """Return the counts as sorted lines for each reduce, with the number of pages as the first line."""
         seen, self._pages = b"%b\t%d\n" % (PAGES_KEY, self._pages), 0
         return [_chained(seen, part) for part in super().drain()]
 
@@ -58,7 +60,8 @@ def _chained(first: Buffer, others: Iterable[Buffer]) -> Iterator[Buffer]:
 
 
 def weight(count: int, found_in: int, all_pages: int) -> float:
-    """Return the TF-IDF of a word that occurs `count` times in a page and in `found_in` of all pages."""
+    """Return the TF-IDF weight of a word with `count` occurrences in a page, found in `found_in` of
+    `all_pages` pages."""
     return math.sqrt(count) * (1 + math.log(all_pages / (found_in + 1)))
 
 
@@ -79,7 +82,11 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check that every word of every page occurs once with its count, and that its weight follows from the counts."""
+    """Check that each word of each page occurs once with the correct count and the weight that follows from
+    the counts.
+
+    Returns a one-line error message, or None.
+    """
     all_pages, entries, checksum = 0, 0, 0
     found_in: Counter[bytes] = Counter()
     for line in lines_of(text):

@@ -1,4 +1,4 @@
-"""Counts of the links of a graph without a link back: edges i -> j without j -> i (verma2011, 7.1)."""
+"""Counts of one-way links in a graph: edges i -> j without an edge j -> i (verma2011, 7.1)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ NODES = 50_000
 
 
 class LinkCounts(KeyCounts):
-    """A map's collector of edges by their two ends and direction. Both directions go to the same reduce."""
+    """A map's collector of edges, keyed by both ends and the direction. Both directions go to the same
+    reduce."""
 
     def group(self, key: bytes) -> bytes:
-        """Return the two ends without the direction."""
+        """Return the two ends of an edge without the direction."""
         return key[:-2]
 
     def feed(self, chunk: bytes) -> None:
-        """Add the edges of a chunk of whole lines. Empty lines and comments (#) are ignored."""
+        """Add the edges in a chunk of whole lines, skipping empty lines and comments (#). Raises BadInput
+        for others."""
         counts = self.counts
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -47,10 +49,10 @@ class LinkCounts(KeyCounts):
 
 
 def edges(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of a power-law graph, one edge of two numbers per line."""
+    """Yield about `size` bytes of a random power-law graph, one edge (two node numbers) per line."""
     table = zipf_table(NODES)
     order = list(range(NODES))
-    chance(seed, "edges order").shuffle(order)  # else the most linked node would be number 0
+    chance(seed, "edges order").shuffle(order)  # Otherwise the most linked node would be number 0.
     nodes = Vocabulary([b"%d" % node for node in order])
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         picks, _ = nodes.draw(table, array_chance(seed, "edges", number), wanted)
@@ -80,8 +82,11 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the number of links without a link back by counting them again, as hashes of both ends in two sorted
-    lists."""
+    """Check the numbers of one-way and mutual links by counting them again from the input.
+
+    The edges of the two directions are compared as sorted arrays of hashes. Returns a one-line message about
+    the first difference, or None.
+    """
     # The warm process imports this file for its attempts, which need no hashes.
     from hashlib import blake2b
 

@@ -1,6 +1,6 @@
-"""Sums of the visits of each article, from hourly logs of page views as published by Wikimedia.
+"""Sums of the page views of each article, from hourly logs in Wikimedia's format.
 
-The logs are not compressed here, so a map's output is not larger than its input.
+Deviation from Wikimedia's logs: the input is not compressed, so a map's output is not larger than its input.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ DIGITS_MAX = 18
 
 ARTICLES = 50_000
 PROJECTS = tuple(b"en en en en en en de fr ja es".split())
-VIEW_BYTES = 12_000  # sent for a view, about
+VIEW_BYTES = 12_000  # Approximate number of bytes sent for a view.
 
 
 class ViewCounts(KeyCounts):
-    """A map's collector that sums the views of each article. An empty `project` includes all projects."""
+    """A map's collector that sums the views of each article of one project. An empty `project` selects all
+    projects."""
 
     def __init__(self, reduces: int, project: str) -> None:
         super().__init__(reduces)
         self._project = project.encode()
 
     def feed(self, chunk: bytes) -> None:
-        """Add the lines `project title views bytes` of a chunk. Other lines, which real logs contain, are ignored."""
+        """Add the views in a chunk of lines `project title views bytes`. Malformed lines, which real logs
+        contain, are skipped."""
         counts, wanted = self.counts, self._project
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -53,7 +55,7 @@ class ViewCounts(KeyCounts):
 
 
 def views(size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of hourly page counts, one line `project title views bytes` each."""
+    """Yield about `size` bytes of random hourly page counts, one line `project title views bytes` each."""
     table, words = zipf_table(ARTICLES), vocabulary()
     titles = [
         b"%b_%b" % (words[rank % 997].capitalize(), words[rank % len(words)].capitalize())
@@ -62,7 +64,7 @@ def views(size: int, seed: int) -> Iterator[bytes]:
     chance(seed, "views order").shuffle(titles)
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         rng = array_chance(seed, "views", number)
-        count = wanted // 20 + 20  # no line is shorter than 20 bytes by much
+        count = wanted // 20 + 20  # Enough lines, as few are shorter than 20 bytes.
         articles = table[rng.integers(0, SLOTS, size=count, dtype=np.int32)].tolist()
         projects = rng.integers(0, len(PROJECTS), size=count).tolist()
         views = np.ceil(rng.pareto(1.2, size=count) * 3 + 0.01).clip(max=10**7).astype(np.int64).tolist()
@@ -78,7 +80,10 @@ def _map(task: MapTask) -> None:
 
 
 def check_wikitrends(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output against views added up again."""
+    """Check the output by summing the views again from the input.
+
+    Returns a one-line message about the first difference, or None.
+    """
     project = ran.params["project"].encode()
     wanted: dict[bytes, int] = defaultdict(int)
     for line in lines_of(text):

@@ -1,5 +1,7 @@
-"""Counts of words: maximal runs of bytes that are not ASCII white space. Words of up to 8 bytes are counted as
-numbers."""
+"""Counts of words, which are maximal runs of bytes other than ASCII white space.
+
+For speed, words of up to 8 bytes are counted as numbers.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from schedbed.tasks.readers import line_batches
 from schedbed.tasks.spill_formats import CountLines, add_counts
 
 SHORT_BYTES = 8
-BATCH_BYTES = 2**20  # of text that is cut into words at a time
-PENDING_BYTES = 4 * 2**20  # of short words, as numbers, that are sorted at a time
+BATCH_BYTES = 2**20  # Text that is split into words at a time.
+PENDING_BYTES = 4 * 2**20  # Short words, as numbers, that are sorted at a time.
 IS_SPACE = np.isin(np.arange(256), list(b" \t\n\r\x0b\x0c"))
 MASKS = np.array([(1 << 8 * length) - 1 for length in range(SHORT_BYTES + 1)], dtype=np.uint64)
 
@@ -29,8 +31,8 @@ Numbers = npt.NDArray[Any]
 
 
 class WordCounts(KeyCounts):
-    """A map's collector that counts words. A short word is held as a number made of its bytes, padded with zero
-    bytes."""
+    """A map's collector that counts words. A short word is stored as the number formed by its bytes,
+    padded with zeros."""
 
     def __init__(self, reduces: int) -> None:
         super().__init__(reduces)
@@ -40,12 +42,12 @@ class WordCounts(KeyCounts):
 
     @property
     def buffered(self) -> int:
-        """Return the approximate size of the counts and of the words to be counted, in bytes."""
+        """Return the approximate memory of the counts and of the uncounted words, in bytes."""
         return (len(self.counts) + len(self._short)) * ENTRY_BYTES + self._pending_bytes
 
     def feed(self, chunk: bytes) -> None:
-        """Count the words of a chunk of whole lines."""
-        if b"\0" in chunk:  # there a number would not tell where its word ends
+        """Count the words in a chunk of whole lines."""
+        if b"\0" in chunk:  # A zero byte would be taken for the padding of a number.
             super().feed(chunk)
             return
         for text in line_batches(chunk, BATCH_BYTES):
@@ -57,7 +59,7 @@ class WordCounts(KeyCounts):
                 self._count_pending()
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted lines with counts of each partition."""
+        """Return the counts as sorted lines for each reduce, and reset the counts."""
         self._count_pending()
         while self._short:
             number, count = self._short.popitem()
@@ -72,14 +74,15 @@ class WordCounts(KeyCounts):
 
 
 def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
-    """Return the words of a text without zero bytes: short ones as little-endian numbers, long ones as bytes."""
+    """Return the words of a text that has no zero bytes: short words as little-endian numbers, long words
+    as bytes."""
     data = b"".join((b" ", text, b" " * SHORT_BYTES))
     space = IS_SPACE.take(np.frombuffer(data, dtype=np.uint8))
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1
     starts, ends = edges[0::2], edges[1::2]
     lengths = ends - starts
     short = lengths <= SHORT_BYTES
-    # The 8 bytes from each place of the text on, as numbers, without a copy.
+    # A view without a copy: the 8 bytes from each position of the text, as a number.
     windows = np.ndarray((len(data) - SHORT_BYTES + 1,), dtype="<u8", buffer=data, strides=(1,))
     numbers = windows[starts[short]] & MASKS[lengths[short]]
     long = [
@@ -93,7 +96,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -> str | None:
-    """Return what is wrong with a word count of that text, in one line; None if it is right."""
+    """Return a one-line message about an error in the output of a word count of `text`, or None."""
     wanted = count_words(text)
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):
@@ -116,7 +119,7 @@ def check_wordcount(text: Iterable[Buffer], parts: Iterable[Iterable[Buffer]]) -
 
 
 def count_words(text: Iterable[Buffer]) -> Counter[bytes]:
-    """Return the number of occurrences of each word in a text in pieces."""
+    """Return the number of occurrences of each word in a text given in pieces."""
     counts: Counter[bytes] = Counter()
     rest = b""
     for piece in text:

@@ -1,1 +1,2 @@
-"""Attempts that do not cooperate. `schedbed doctor --hostile` runs them to test whether limits hold for any code."""
+"""Programs that try to exceed their limits. `schedbed doctor --hostile` runs them to test that limits hold
+for any code."""

@@ -1,4 +1,4 @@
-"""Disk traffic by system calls that bypass the node's budget."""
+"""Programs that read and write the disk by system calls, which are not charged to the node's disk budget."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from pathlib import Path
 from schedbed.tasks.hostile.orders import HostileWork
 
 PIECE_BYTES = 2**20
-REGION_BYTES = (
-    64 * 2**20
-)  # what is written over and over; buffered writes need fresh room, or memory would hide them
+# The range of a file that is written repeatedly. Buffered writes do not repeat, or the page cache would absorb them.
+REGION_BYTES = 64 * 2**20
 SYNC_PIECES = 4
 READ_SHARE, READ_MIN_BYTES, READ_MOST_BYTES = 16, 4 * 2**20, 32 * 2**20
 
 
 def buffered(work: HostileWork) -> None:
-    """Write and leave flushing to the kernel."""
+    """Write through the page cache, and let the kernel write the pages to disk later."""
     end_s, left, piece = time.monotonic() + work.seconds, work.size_bytes, os.urandom(PIECE_BYTES)
     with _opened(work.folder, os.O_WRONLY) as file:
         while left > 0 and time.monotonic() < end_s:
@@ -28,7 +27,7 @@ def buffered(work: HostileWork) -> None:
 
 
 def direct(work: HostileWork) -> None:
-    """Write around the page cache."""
+    """Write with `O_DIRECT`, which bypasses the page cache."""
     end_s, left, at = time.monotonic() + work.seconds, work.size_bytes, 0
     with mmap.mmap(-1, PIECE_BYTES) as piece, _opened(work.folder, os.O_WRONLY | os.O_DIRECT) as file:
         piece.write(os.urandom(PIECE_BYTES))
@@ -38,7 +37,7 @@ def direct(work: HostileWork) -> None:
 
 
 def synced(work: HostileWork) -> None:
-    """Write, and make the kernel flush every few pieces."""
+    """Write through the page cache, with an fsync after every 4 MiB."""
     end_s, left, at, piece = time.monotonic() + work.seconds, work.size_bytes, 0, os.urandom(PIECE_BYTES)
     with _opened(work.folder, os.O_WRONLY) as file:
         while left > 0 and time.monotonic() < end_s:
@@ -49,7 +48,8 @@ def synced(work: HostileWork) -> None:
 
 
 def cold_reads(work: HostileWork) -> None:
-    """Write a file, then read it from the disk repeatedly, dropping its pages from memory each time."""
+    """Write a file and read it repeatedly from the disk, by dropping its pages from the page cache before
+    each pass."""
     size = min(READ_MOST_BYTES, max(READ_MIN_BYTES, work.size_bytes // READ_SHARE))
     with _opened(work.folder, os.O_RDWR) as file:
         for _ in range(0, size, PIECE_BYTES):
@@ -66,7 +66,7 @@ def cold_reads(work: HostileWork) -> None:
 
 @contextmanager
 def _opened(folder: Path, flags: int) -> Iterator[int]:
-    """Open a new file that is deleted at the end."""
+    """Open a new file in the folder, and delete the file at the end of the context."""
     path = folder / "hostile"
     file = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -1,7 +1,8 @@
-"""Attempts that try to leave their control group or to raise their limits, then burn CPU in children.
+"""Programs that try to leave their control group or to raise its limits, and then burn CPU in child
+processes.
 
-They join only groups above their own, and change only limits of schedbed's groups, so that a host is never left
-changed.
+The programs join only groups above their own and change only limits of schedbed's groups, so that the host is
+never left changed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from pathlib import Path
 
 from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wait_for
 
-PIDFD_GETFD = 438  # the same number on every architecture
+PIDFD_GETFD = 438  # System call number, the same on every architecture.
 UNLIMITED = {"cpu.cfs_quota_us": "-1", "cpu.max": "max", "memory.limit_in_bytes": "-1", "memory.max": "max"}
 OURS = "schedbed"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def other_group(work: HostileWork) -> None:
-    """Move into each group above its own, and remove the limits of its own group and the node's."""
+    """Remove the limits of the attempt's and the node's control groups, and move to the groups above, then
+    burn CPU."""
     for top, own in group_folders():
         if OURS in str(own):
             _lift(own)
@@ -34,7 +36,7 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Steal the agent's open files of control groups, and write unlimited values into them."""
+    """Steal the agent's open descriptors of control group files, write "unlimited" to them, then burn CPU."""
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):
@@ -46,7 +48,11 @@ def stolen_descriptors(work: HostileWork) -> None:
 
 
 def group_folders() -> list[tuple[Path, Path]]:
-    """Return the top and this process's group of each mounted hierarchy, as far as they are visible."""
+    """Return, for each mounted control group hierarchy, its mount point and the folder of the process's own
+    group.
+
+    Hierarchies that are not visible are left out.
+    """
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
@@ -65,9 +71,11 @@ def group_folders() -> list[tuple[Path, Path]]:
 
 
 def stolen_files() -> Iterator[int]:
-    """Yield duplicates of control group files that the node's processes have open, where the kernel permits it.
+    """Yield duplicates of the control group files that the node's processes have open, if the kernel permits
+    it.
 
-    The processes are the parent and its parent (the warm process and the agent), and no other process of the host.
+    Only the parent process (the warm process) and its parent (the agent) are tried, no other process of the
+    host.
     """
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:
@@ -87,17 +95,17 @@ def stolen_files() -> Iterator[int]:
 
 
 def _parent_of(process: int) -> int:
-    """Return the parent of a process. Raises OSError."""
+    """Return the process id of a process's parent. Raises OSError if the process is gone."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _name_of(process: int, descriptor: int) -> str:
-    """Return the name of a file that a process has open. Raises OSError."""
+    """Return the name of the file behind a process's descriptor. Raises OSError if it cannot be read."""
     return Path(f"/proc/{process}/fd/{descriptor}").readlink().name
 
 
 def _lift(group: Path) -> None:
-    """Remove the limits of a group of schedbed."""
+    """Set all limits of a control group to unlimited, but only if the group belongs to schedbed."""
     for name, text in UNLIMITED.items():
         if OURS in str(group) and (group / name).exists():
             with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""A harmless fork bomb: its generations are limited, and all of it ends with the attempt, or after seconds."""
+"""A harmless fork bomb: generations are limited, and each process ends with the attempt or after 5 s of
+CPU time."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from schedbed.tasks.hostile.orders import HostileWork
 
 GENERATIONS = 10
 PROCESSES = 2 ** (GENERATIONS + 1) - 1
-"""What the bomb comes to where nothing stops it."""
-# Each shell makes two, until the last generation; all then wait for the end of a pipe that the attempt holds.
+"""Number of processes of the fork bomb if no limit stops it."""
+# Each shell forks two more, up to the last generation. All then wait until the attempt closes a pipe.
 BOMB = """
 bomb() {
     if [ "$1" -gt 0 ]; then
@@ -27,7 +28,7 @@ bomb GENERATIONS 2>/dev/null
 
 
 def fork_bomb(work: HostileWork) -> None:
-    """Start processes that start processes."""
+    """Start a shell whose processes each start two more, over ten generations."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, False)
     shell = subprocess.Popen(["sh", "-c", BOMB], stdin=reader)

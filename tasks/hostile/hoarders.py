@@ -1,4 +1,5 @@
-"""Memory beyond the declared amount, in ways that a limit on a process's data segment does not count."""
+"""Programs that hold more memory than declared, in forms that a limit on a process's data segment does not
+count."""
 
 from __future__ import annotations
 
@@ -16,21 +17,21 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def private(work: HostileWork) -> None:
-    """Hold private memory."""
+    """Hold private memory of one process."""
     held = [b"\1" * step for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared(work: HostileWork) -> None:
-    """Hold shared memory, which belongs to no single process."""
+    """Hold anonymous shared memory, which belongs to no single process."""
     held = [_touched(mmap.mmap(-1, step)) for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared_files(work: HostileWork) -> None:
-    """Hold unnamed files in memory, and shared memory when there is no more room for files."""
+    """Hold unnamed files in /dev/shm, and anonymous shared memory after /dev/shm is full."""
     held: list[mmap.mmap] = []
     with contextlib.ExitStack() as files:
         room = True
@@ -39,14 +40,14 @@ def shared_files(work: HostileWork) -> None:
                 try:
                     held.append(_touched(files.enter_context(_file_in_memory(step))))
                     continue
-                except OSError:  # no such folder, or it is full
+                except OSError:  # /dev/shm is missing or full.
                     room = False
             held.append(_touched(mmap.mmap(-1, step)))
         time.sleep(work.seconds)
 
 
 def children(work: HostileWork) -> None:
-    """Hold in each of several children as much as one process may."""
+    """Hold private memory in several child processes, an equal share of the total in each."""
     share = HostileWork(
         folder=work.folder, seconds=work.seconds, size_bytes=work.size_bytes // CHILDREN, port=work.port
     )
@@ -65,7 +66,10 @@ def _touched(memory: mmap.mmap) -> mmap.mmap:
 
 
 def _file_in_memory(size: int) -> mmap.mmap:
-    """Return a mapped file in /dev/shm that vanishes with its last user. Raises OSError if there is no room."""
+    """Return a memory-mapped, unnamed file in /dev/shm of `size` bytes. Raises OSError if there is no space.
+
+    The file is deleted when its last user ends.
+    """
     file = os.open(SHARED_MEMORY, os.O_TMPFILE | os.O_RDWR, 0o600)
     try:
         os.posix_fallocate(file, 0, size)

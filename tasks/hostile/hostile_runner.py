@@ -1,4 +1,4 @@
-"""Executes a hostile program as the application of an attempt, with the same limits as any application."""
+"""Execution of a hostile program as an attempt's application, under the same limits as any application."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ _PARAMETERS = (
 
 
 def run_hostile(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run the attempt as `run_attempt` does, with one of PROGRAMS as application."""
+    """Run the attempt like `run_attempt`, with the program named by the parameter `attack` as the
+    application."""
     add_app(_app(node.root / "attempts" / spec.attempt))
     return run_attempt(spec, node, limited)
 
@@ -59,7 +60,7 @@ def _app(folder: Path) -> App:
         orders = {name: value for name, value in task.params.items() if name in HostileWork.__slots__}
         PROGRAMS[task.params["attack"]](HostileWork(folder=folder, **orders))
         if task.params["vanish"]:
-            os._exit(0)  # pays nothing, reports nothing
+            os._exit(0)  # The attempt neither pays for its use nor reports.
 
     return App(
         name=HOSTILE_APP,

@@ -1,4 +1,5 @@
-"""The parameters of a hostile program, and its forks. Every program ends by itself, even without limits."""
+"""The parameters of hostile programs, and helpers to fork and burn CPU. Every program ends by itself, even
+without limits."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ CHILDREN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileWork:
-    """The parameters of a program: how long it runs, the most bytes it takes, and its peer.
+    """The parameters of a hostile program: duration in seconds, and the most bytes to write or hold.
 
-    `folder` is on the node's disk. `port` is where the receiver of raw bytes listens, `peer` its address.
+    `folder` is on the node's disk. `peer` and `port` are the address of the program that receives raw bytes.
     """
 
     folder: Path
@@ -30,7 +31,7 @@ Program = Callable[[HostileWork], None]
 
 
 def spin(seconds: float) -> None:
-    """Burn CPU for that many seconds of wall-clock time."""
+    """Burn CPU for `seconds` of wall-clock time."""
     value, end_s = 1, time.monotonic() + seconds
     while time.monotonic() < end_s:
         for _ in range(1500):
@@ -38,8 +39,10 @@ def spin(seconds: float) -> None:
 
 
 def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
-    """Fork a child that does the work and exits. Return its pid. `own_session`: outside of the attempt's process
-    groups."""
+    """Fork a child process that calls `work` and exits. Return its process id.
+
+    `own_session`: the child leaves the attempt's process group and session.
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -53,6 +56,6 @@ def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
 
 
 def wait_for(pids: list[int]) -> list[int]:
-    """Wait for these children. Return the signals that ended some of them."""
+    """Wait for the child processes to end. Return the numbers of the signals that killed children."""
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
     return [os.WTERMSIG(status) for status in statuses if os.WIFSIGNALED(status)]

@@ -1,6 +1,6 @@
-"""Network traffic on connections of the attempt's own, which bypass the agent and the node's budget.
+"""Programs that use network connections directly, without the agent and the node's network budget.
 
-It uses `os.read` and `os.write`, so that the kernel counts the bytes of each process (`/proc/PID/io`).
+They call `os.read` and `os.write`, since the kernel counts these bytes for each process (`/proc/PID/io`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from schedbed.tasks.hostile.orders import HostileWork
 
 PIECE_BYTES = 256 * 1024
 CONNECT_S = 10.0
-GRACE_S = 2.0  # beyond the senders' time
+GRACE_S = 2.0  # Seconds after the senders' time.
 
 
 def send(work: HostileWork) -> None:
-    """Send to the receiver as fast as possible."""
+    """Send bytes to the receiver as fast as possible."""
     piece = os.urandom(PIECE_BYTES)
     with _connected(work) as line:
         end_s = time.monotonic() + work.seconds
-        with contextlib.suppress(ConnectionError):  # the receiver has had enough
+        with contextlib.suppress(ConnectionError):  # The receiver has stopped.
             while time.monotonic() < end_s:
                 os.write(line.fileno(), piece)
 
 
 def receive(work: HostileWork) -> None:
-    """Receive from all peers until every connected peer has closed its connection."""
+    """Receive bytes from all senders, until every connected sender has closed its connection or time is
+    up."""
     with socket.create_server(("", work.port)) as door, selectors.DefaultSelector() as selector:
         selector.register(door, selectors.EVENT_READ)
         lines: set[socket.socket] = set()
@@ -50,7 +51,7 @@ def receive(work: HostileWork) -> None:
 
 
 def _take(line: socket.socket) -> bool:
-    """Read once. Return False at the end of the stream."""
+    """Read once from the socket. Return False at the end of the stream."""
     try:
         return bool(os.read(line.fileno(), PIECE_BYTES))
     except ConnectionError:
@@ -58,7 +59,8 @@ def _take(line: socket.socket) -> bool:
 
 
 def _connected(work: HostileWork) -> socket.socket:
-    """Return a connection to the receiver, after waiting for it to listen. Raises OSError."""
+    """Return a connection to the receiver, retrying for up to 10 s until the receiver listens. Raises
+    OSError."""
     give_up_s = time.monotonic() + CONNECT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""CPU use that a limit on one process, by its own clock and timer, does not see."""
+"""Programs that use CPU outside of the clock and timer of the attempt's own process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from functools import partial
 
 from schedbed.tasks.hostile.orders import CHILDREN, HostileWork, fork, spin, wait_for
 
-TURN_S = 1.0  # the life of a child that is waited for
+TURN_S = 1.0  # Lifetime of a child process that is waited for.
 SHELLS = 2
-SHELL_CPU_S = 60  # a shell that is left running is ended by the kernel
+SHELL_CPU_S = 60  # The kernel kills a shell after this CPU time.
 BUFFER_BYTES = 2**20
 
 
 def timer_off(work: HostileWork) -> None:
-    """Switch off the timer by which an attempt paces itself, then burn CPU."""
+    """Switch off the timer by which an attempt limits its own CPU use, then burn CPU."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     spin(work.seconds)
 
 
 def waited_children(work: HostileWork) -> None:
-    """Burn CPU in children, each for a second, and wait for them."""
+    """Burn CPU in child processes that live for a second each, and wait for them."""
     end_s = time.monotonic() + work.seconds
     while (left_s := end_s - time.monotonic()) > 0:
         turn = partial(spin, min(TURN_S, left_s))
@@ -34,13 +34,13 @@ def waited_children(work: HostileWork) -> None:
 
 
 def unwaited_children(work: HostileWork) -> None:
-    """Burn CPU in orphans with sessions of their own, which nobody waits for."""
+    """Burn CPU in orphan processes with separate sessions, for which no process waits."""
     orphans_of(CHILDREN, work.seconds)
     time.sleep(work.seconds)
 
 
 def orphans_of(count: int, seconds: float) -> None:
-    """Start `count` orphans that burn CPU, each in a session of its own."""
+    """Start `count` orphan processes that burn CPU for `seconds`, each in a separate session."""
 
     def parent() -> None:
         for _ in range(count):
@@ -62,7 +62,7 @@ def shells(work: HostileWork) -> None:
 
 
 def native_threads(work: HostileWork) -> None:
-    """Burn CPU in threads that have released the interpreter's lock."""
+    """Burn CPU in threads that release the interpreter's global lock (by hashing)."""
     end_s, data = time.monotonic() + work.seconds, os.urandom(BUFFER_BYTES)
 
     def burn() -> None:

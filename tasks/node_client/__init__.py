@@ -1,1 +1,2 @@
-"""The services of a node to its attempts: files, map outputs, the disk budget."""
+"""The client by which an attempt uses its node: files of the block store, map outputs, and the disk and
+network budgets."""

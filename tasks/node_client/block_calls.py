@@ -1,4 +1,4 @@
-"""An attempt's calls to the NameNode, through the agent of its node, which permits these calls only."""
+"""An attempt's calls to the NameNode. The agent of its node forwards them, and permits no other calls."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from schedbed.tasks.specs import BlockRange, NodeId
 
 
 class BlockCalls:
-    """The NameNode as attempts see it (answered by `cluster.attempt_calls`). Each call raises OSError on failure."""
+    """The NameNode's methods for attempts (implemented by `cluster.attempt_calls`). A failed call raises
+    OSError."""
 
     def __init__(self, link: AgentLink) -> None:
         self._link = link
 
     def locate(self, path: str, offset: int, length: int) -> list[BlockRange]:
-        """Return the blocks that overlap a range of a file."""
+        """Return the blocks that overlap the range of `length` bytes from `offset`, with the nodes that
+        hold them."""
         answer = self._ask("locate", path=path, offset=offset, length=length)
         return [BlockRange(**{**raw, "nodes": tuple(raw["nodes"])}) for raw in answer]
 
     def allocate(self, path: str, replication: int, length_hint: int) -> tuple[str, list[NodeId]]:
-        """Return a new block of a file, and the nodes to store it on."""
+        """Return the id of a new block of a file, and the nodes to store it on."""
         given = self._ask("allocate", path=path, replication=replication, length_hint=length_hint, exclude=[])
         return given["block"], given["nodes"]
 
     def complete(self, path: str, blocks: Sequence[dict[str, Any]]) -> None:
-        """Complete a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
+        """Complete a file that consists of the given blocks ({"block", "length", "nodes"}), in order."""
         self._ask("complete", path=path, blocks=blocks)
 
     def keeps(self, block: str, budget: float) -> bool:
-        """Return whether a replica of a block that this attempt fetches stays on the node."""
+        """Return whether the node should keep a replica of a block that the attempt fetches."""
         return bool(self._ask("keeps", block=block, budget=budget)["keep"])
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Report a bad or missing replica."""
+        """Report to the NameNode that the replica on a node is corrupt or missing."""
         self._ask("report_bad", block=block, node=node)
 
     def _ask(self, method: str, **args: Any) -> Any:

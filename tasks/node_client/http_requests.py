@@ -1,4 +1,5 @@
-"""Requests from an attempt to agents: HTTP with keep-alive, the run's token and the node's network budget."""
+"""HTTP requests from an attempt to agents: kept connections, the run's token, and the node's network
+budget."""
 
 from __future__ import annotations
 
@@ -18,18 +19,19 @@ from schedbed.tasks.node_client.server_trust import trusting
 from schedbed.tasks.pacing import LINK_BUCKET, Budget, socket_bytes
 from schedbed.tasks.specs import NodeId
 
-AGENT_TIMEOUT_S = 75.0  # without one byte from the own agent, which itself waits up to 60 s for the masters
-PEER_TIMEOUT_S = 20.0  # without one byte from another agent
-CONNECT_S = 5.0  # to be accepted: an agent on a lost host does not even refuse
-PACED_PIECE_BYTES = 128 * 1024  # read from a socket before it is charged
+AGENT_TIMEOUT_S = 75.0  # No byte from the own agent, which waits up to 60 s for the masters.
+PEER_TIMEOUT_S = 20.0  # No byte from another agent.
+CONNECT_S = 5.0  # Limit for connecting, since a lost host does not refuse.
+PACED_PIECE_BYTES = 128 * 1024  # Largest piece read from a socket before it is charged.
 
 
 Charge = Callable[[int], None]
-"""Waits until that many more bytes of a stream are paid."""
+"""Function that charges a number of bytes to a budget, and waits until they are paid."""
 
 
 class Refused(OSError):
-    """An agent answered with an error. `status` is the HTTP status; the text says which agent and why."""
+    """Raised if an agent answers with an error. `status` is the HTTP status; the message includes the
+    agent's explanation."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -37,8 +39,10 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """A connection whose kernel buffer holds at most `buffer_bytes` (0: the kernel's choice). `tls` None is clear
-    text."""
+    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes` (0: the kernel's default).
+
+    `tls` None means clear text.
+    """
 
     def __init__(
         self, host: str, port: int | None, timeout_s: float, buffer_bytes: int, tls: ssl.SSLContext | None
@@ -49,7 +53,7 @@ class _Connection(http.client.HTTPConnection):
         self._buffer_bytes = buffer_bytes
 
     def connect(self) -> None:
-        """Connect, limit the buffer, set the timeout, and do the TLS handshake."""
+        """Connect, limit the receive buffer, set the timeout for transfers, and do the TLS handshake."""
         super().connect()
         self.sock.settimeout(self._timeout_s)
         if self._buffer_bytes:
@@ -59,18 +63,23 @@ class _Connection(http.client.HTTPConnection):
 
 
 class AgentLink:
-    """Requests to agents: one connection for each thread and agent. Errors are OSError."""
+    """A client of the agents, with one kept connection for each thread and agent. All errors are OSError."""
 
     def __init__(self, context: NodeContext) -> None:
         self.context = context
         self.peers = dict(context.peers)
         self.budget = Budget.open(context.budget) if context.budget else None
         self._shared_disk = Budget.open(context.shared_disk) if context.shared_disk else None
-        self.settle_cpu: Callable[[], None] | None = None  # where this process paces its CPU itself
+        self.settle_cpu: Callable[[], None] | None = None  # Set if the process limits its own CPU use.
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Return a stream of bytes through the node's budget of that name, and through the disk that it shares."""
+        """Return a function that charges bytes to the budget `name` ("disk", "rx", ...) and waits until they
+        are paid.
+
+        Disk bytes are also charged to the disk that the node shares with others, if any. Without limits the
+        function does nothing.
+        """
         if self.budget is None:
             return lambda amount_bytes: None
         shared = self._shared_disk if name == "disk" else None
@@ -78,12 +87,15 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the CPU used so far during a transfer's wait. Fetching threads leave that to the main thread."""
+        """Pay for the CPU time used so far, while a transfer waits. Only the main thread does so."""
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()
 
     def request_json(self, verb: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a small request to the own agent and return the answer. Raises Refused with the agent's message."""
+        """Send a small request to the attempt's own agent and return the decoded JSON answer.
+
+        Raises Refused if the agent answers with an error status.
+        """
         url = self.context.agent_url
         response = self.send(url, verb, path, None if body is None else json.dumps(body).encode())
         return json.loads(self.finish(url, response))
@@ -96,7 +108,8 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request and return the response's head. A kept connection that has died is opened again once."""
+        """Send a request and return the response, with its body unread. A dead kept connection is reopened
+        once."""
         for fresh in (False, True):
             connection = self.connection(url, fresh)
             reused = connection.sock is not None
@@ -110,7 +123,10 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """Return the rest of a response. Raises Refused unless the status means success."""
+        """Return the unread body of a response.
+
+        Raises Refused for an error status, but OSError (ENOSPC) for status 507.
+        """
         try:
             body = response.read()
         except (http.client.HTTPException, OSError) as error:
@@ -124,11 +140,11 @@ class AgentLink:
         return body
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of every request."""
+        """Return the headers of every request: the run's token and the node's name."""
         return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
 
     def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:
-        """Return this thread's connection to that agent."""
+        """Return the current thread's connection to the agent at `url`, opening one if needed or `fresh`."""
         kept: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         if fresh or url not in kept:
             self.drop(url)
@@ -136,7 +152,10 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """Return a new connection for the caller only."""
+        """Return a new connection to the agent at `url` for a single caller.
+
+        Raises OSError if the run uses TLS but the URL is not https.
+        """
         where = urlsplit(url)
         assert where.hostname is not None
         timeout_s = AGENT_TIMEOUT_S if url == self.context.agent_url else PEER_TIMEOUT_S
@@ -148,13 +167,16 @@ class AgentLink:
         return _Connection(where.hostname, where.port, timeout_s, buffer_bytes, tls)
 
     def drop(self, url: str) -> None:
-        """Close this thread's connection to that agent, if any."""
+        """Close the current thread's connection to the agent at `url`, if there is one."""
         connection = self._local.__dict__.setdefault("kept", {}).pop(url, None)
         if connection is not None:
             connection.close()
 
     def url_of(self, node: NodeId) -> str:
-        """Return the address of a node's agent, asking the own agent if it is unknown."""
+        """Return the URL of a node's agent, asking the attempt's own agent if needed.
+
+        Raises Refused if the own agent does not know the node.
+        """
         if node not in self.peers:
             self.refresh_peers()
         if node not in self.peers:
@@ -162,26 +184,31 @@ class AgentLink:
         return self.peers[node]
 
     def forget(self, node: NodeId) -> None:
-        """Forget the address of a node that did not answer, since it may have restarted at another one."""
+        """Forget the URL of a node that did not answer, since the node may have restarted with another
+        URL."""
         if node != self.context.node:
             self.peers.pop(node, None)
 
     def refresh_peers(self) -> None:
-        """Ask the own agent for the current addresses of all agents."""
+        """Ask the attempt's own agent for the current URLs of all agents."""
         answer = self.request_json("GET", "/peers")
         self.peers.update(answer.get("peers", answer))
 
     def receiving(self, node: NodeId) -> Charge:
-        """Return a stream of bytes from a node, to be made before the request, since the first bytes also take time.
+        """Return the function that charges bytes received from a node. Get it before the request is sent.
 
-        The stream passes `rx`, unless the node is this one, whose agent charges the disk.
+        The first bytes then count from the start of the request. Bytes are charged to the budget `rx`, except
+        those from the attempt's own node, whose agent charges its disk.
         """
         return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
 
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """Yield a response's body in pieces. Raises OSError if it is cut short. `charge` is from `receiving`."""
+        """Yield the body of a response in pieces, charged by `charge` (see `receiving`).
+
+        Raises OSError if the body ends early.
+        """
         left = response.length or 0
         while left > 0:
             piece = bytearray(min(left, self._piece_bytes(node)))
@@ -193,7 +220,10 @@ class AgentLink:
     def receive_all(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> bytearray:
-        """Return a response's whole body, charged as in `receive`, read into one buffer."""
+        """Return the whole body of a response in one buffer, charged by `charge` (see `receiving`).
+
+        Raises OSError if the body ends early.
+        """
         data = bytearray(response.length or 0)
         view = memoryview(data)
         for low in range(0, len(data), self._piece_bytes(node)):

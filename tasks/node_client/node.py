@@ -1,4 +1,4 @@
-"""The services of a node to its attempts: files, map outputs, the disk budget. `HttpNode` is the live
+"""The node's services as attempts see them: files, map outputs, disk budget. `HttpNode` is the live
 implementation."""
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from schedbed.tasks.specs import AttemptSpec, NodeId
 
 
 class FetchFailed(Exception):
-    """A map's output could not be fetched from its node."""
+    """Raised if a map's output could not be fetched from its node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """The location of a map's output. `lost`: it is gone and another will follow.
+    """The location of a map's output. `lost`: the output is gone, and a new attempt will replace it.
 
-    `after` is the index of the map whose records precede this one's in the input, if that is not the previous map.
+    `after` is the index of the map whose records precede the output's records in the input; None for the
+    previous map.
     """
 
     index: int
@@ -38,24 +39,25 @@ class MapOutputAt:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return the sort key of outputs by the order of their records in the input."""
+        """Return a sort key that orders map outputs by the position of their records in the input."""
         return (self.index if self.after is None else self.after, self.index)
 
 
 class Output(Protocol):
-    """A file of the block store that is being written."""
+    """A file of the block store that is being written by an attempt."""
 
     def write(self, data: Buffer) -> None:
         """Append data."""
         ...
 
     def close(self) -> None:
-        """Complete the file. Without this call it never exists."""
+        """Complete the file. A file that is not closed never becomes visible."""
         ...
 
 
 class AttemptNode(Protocol):
-    """The services that the runtime needs of a node: `HttpNode` in live runs, a plain object in tests."""
+    """The services of a node that the task runtime uses. `HttpNode` implements them in live runs; tests
+    use plain objects."""
 
     meter: Meter
 
@@ -64,23 +66,24 @@ class AttemptNode(Protocol):
         ...
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Return a new file of the block store."""
+        """Create a file of the block store with a replication and block size, and return it for writing."""
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Return the next cursor, the map outputs of the job after `cursor`, and whether all maps are done."""
+        """Return the next cursor, the job's map outputs after `cursor`, and whether all maps are done."""
         ...
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return one partition of a map's output. Raises FetchFailed."""
+        """Return one partition of a map's output. Raises FetchFailed if the node does not deliver it."""
         ...
 
     def fetch_failed(self, map_attempt: str) -> None:
-        """Report to the JobTracker that this output cannot be fetched."""
+        """Report to the JobTracker that the output of a map attempt cannot be fetched."""
         ...
 
     def disk_stream(self) -> Charge:
-        """Return a function that waits until the disk's budget has paid for that many bytes of a local file."""
+        """Return a function that charges bytes of a local file to the disk budget and waits until they are
+        paid."""
         ...
 
     def need_room(self) -> None:
@@ -89,7 +92,8 @@ class AttemptNode(Protocol):
 
 
 class HttpNode:
-    """The node of a live attempt: direct access to its own disk, everything else through the agents."""
+    """The node of a live attempt. The attempt uses the node's disk directly and everything else through
+    agents."""
 
     def __init__(self, spec: AttemptSpec, context: NodeContext) -> None:
         self.meter = Meter()
@@ -100,20 +104,26 @@ class HttpNode:
         self._full_disk = str(context.root / FULL_DISK)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the verified bytes [start, end), nearest replica first. Raises OSError if no replica can be read."""
+        """Yield the verified bytes [start, end) of a file, from the nearest good replica. Raises OSError
+        if there is none."""
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Return a new file. Its blocks go to this node and down the pipeline that the NameNode chooses."""
+        """Return a new file for writing. The NameNode chooses the nodes to which its blocks are
+        replicated."""
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Ask for the job's map outputs by a long poll of up to 5 s. Implements `AttemptNode`."""
+        """Implement `AttemptNode.map_outputs` by a request to the agent, which answers after at most 5 s
+        without new outputs."""
         answer = self._link.request_json("GET", f"/jobs/{self._spec.job}/outputs?cursor={cursor}")
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return a partition: from the own disk if the map ran here, else from the agent of its node."""
+        """Return a partition of a map's output, from the local disk or from the agent of the map's node.
+
+        Raises FetchFailed if that fails.
+        """
         try:
             if output.node == self._context.node:
                 return self._fetch_here(output.attempt, partition)
@@ -141,32 +151,38 @@ class HttpNode:
         return data
 
     def ended(self, *, succeeded: bool) -> None:
-        """Give the copy that the attempt kept of its block to the agent, or delete it after a failure. Called after
-        the report."""
+        """Give the copy that the attempt kept of its input block to the agent, or delete the copy if the
+        attempt failed.
+
+        Called after the attempt's report.
+        """
         if succeeded:
             self._reader.copy.give()
         else:
             self._reader.copy.drop()
 
     def fetch_failed(self, map_attempt: str) -> None:
-        """Report the failed fetch through the own agent."""
+        """Implement `AttemptNode.fetch_failed` by a request to the attempt's own agent, which informs the
+        JobTracker."""
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 
     def disk_stream(self) -> Charge:
-        """Return a stream through the node's disk budget."""
+        """Return a function that charges bytes to the node's disk budget and waits until they are paid."""
         return self._link.stream("disk")
 
     @property
     def budget(self) -> Budget | None:
-        """Return the node's budget as opened by this process; None without limits."""
+        """Return the node's resource budget, opened in the current process; None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
-        """Call `settle` whenever a transfer makes the attempt wait, so that CPU time is paid for in the same time."""
+        """Set the function that is called when a transfer waits, so that the attempt pays for its CPU time
+        meanwhile."""
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:
-        """Raise OSError (ENOSPC) if a fault has filled the disk. A really full disk raises it by itself."""
-        if os.path.exists(self._full_disk):  # noqa: PTH110  a third of the time, before each write
+        """Raise OSError (ENOSPC) if an injected fault marks the disk as full. On a really full disk,
+        writes fail by themselves."""
+        if os.path.exists(self._full_disk):  # noqa: PTH110  `Path.exists` takes three times as long.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

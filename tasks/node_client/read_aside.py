@@ -1,4 +1,5 @@
-"""The copy of what an attempt has read of its block from other nodes, from which its agent can make a replica."""
+"""The copy of block data that an attempt read from other nodes, from which its agent can make a local
+replica."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ from schedbed.tasks.node_client.block_calls import BlockCalls
 from schedbed.tasks.node_client.http_requests import AgentLink
 from schedbed.tasks.specs import AttemptSpec, BlockRange
 
-NAME = "kept"  # in the attempt's folder
+NAME = "kept"  # File name in the attempt's folder.
 
 
 class KeptCopy:
-    """A range without gaps of the block in which the attempt's split begins. The NameNode is asked before the first
-    byte.
+    """A contiguous copy of the bytes read from the block in which the attempt's split begins.
 
-    Errors of the copy never disturb reading.
+    The NameNode is asked before the first byte whether to keep the block. Errors of the copy never disturb
+    reading.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
@@ -29,7 +30,11 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Add bytes of the block from position `at` on, which came from another node."""
+        """Append a piece that was read from another node, from position `at` of the block.
+
+        Ignores pieces of other blocks, pieces that do not continue the copy, and all pieces if the NameNode
+        wants no replica. An error ends the copying.
+        """
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return
         with contextlib.suppress(OSError):
@@ -47,7 +52,8 @@ class KeptCopy:
         return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
-        """Give the copy to the agent, which fetches the rest of the block. Called after a success."""
+        """Give the copy to the agent, which fetches the missing parts of the block. Called after the
+        attempt succeeded."""
         block = self._block
         if not self._wanted or block is None or self._high == self._low:
             return
@@ -61,5 +67,5 @@ class KeptCopy:
             self._link.request_json("POST", f"/blocks/{block.block}/keep", told)
 
     def drop(self) -> None:
-        """Delete the copy. Called after a failure."""
+        """Delete the copy. Called after the attempt failed."""
         self._path.unlink(missing_ok=True)

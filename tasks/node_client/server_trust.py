@@ -1,4 +1,4 @@
-"""The certificates that a client of a TLS server accepts: only those signed by the run's own authority."""
+"""The TLS certificates that clients accept: those signed by the certificate authority of the run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from functools import cache
 
 @cache
 def trusting(authority: str) -> ssl.SSLContext:
-    """Return an SSL context that accepts only servers with a certificate signed by that authority (PEM).
+    """Return an SSL context that accepts only servers whose certificate the authority (in PEM format) has
+    signed.
 
-    A server's name is not checked, since hosts are known by addresses of any kind. Raises ssl.SSLError for invalid
-    PEM.
+    Server names are not checked, since hosts are known by names or addresses of any kind. Raises ssl.SSLError
+    for invalid PEM.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -1,4 +1,5 @@
-"""Files of the block store: read from the nearest good replica, written through the agents' pipeline."""
+"""Files of the block store: reading from the nearest good replica, and writing through a pipeline of
+agents."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ from schedbed.tasks.node_client.http_requests import AgentLink, Refused
 from schedbed.tasks.node_client.read_aside import KeptCopy
 from schedbed.tasks.specs import AttemptSpec, BlockRange, NodeId
 
-LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # before asking again where a block's replicas are
+LOCATE_WAITS_S = (0.3, 1.0, 2.0)  # Waits before a block's replicas are located again.
 SEND_BYTES = 512 * 1024
 
 
 class BlockReader:
-    """Reads ranges of files. Knows the blocks around the attempt's split and asks for others."""
+    """A reader of byte ranges of files in the block store.
+
+    The block locations of the attempt's split are known at the start; others are requested from the NameNode.
+    """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink, meter: Meter) -> None:
         self.copy = KeptCopy(spec, link)
@@ -36,7 +40,11 @@ class BlockReader:
             self._known[spec.file] = list(spec.blocks)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the file. If a replica is bad or missing, the next one is used."""
+        """Yield the bytes [start, end) of the file. A corrupt or missing replica is replaced by the next
+        nearest one.
+
+        Raises OSError if no replica of a block can be read, after several attempts.
+        """
         waits = iter(LOCATE_WAITS_S)
         located = False
         while start < end:
@@ -81,7 +89,8 @@ class BlockReader:
         return sorted(block.nodes, key=lambda node: (context.distance(node), toss[node], node))
 
     def _read_replica(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
-        """Yield the bytes [low, high) of the block. `high` is limited to its length."""
+        """Yield the bytes [low, high) of the block from the replica on one node. `high` is limited to the
+        block's length."""
         high = min(high, block.length)
         here = node == self._link.context.node
         pieces = self._read_here(block, low, high) if here else self._read_there(block, node, low, high)
@@ -122,13 +131,13 @@ class BlockReader:
         yield from self._link.receive(url, node, response, charge)
 
     def _report_bad(self, block: BlockRange, node: NodeId) -> None:
-        # Only a hint for the NameNode: the read goes on with another replica whether it arrives or not.
+        # The report is only a hint. Reading continues with another replica even if the report is lost.
         with contextlib.suppress(OSError):
             self._names.report_bad(block.block, node)
 
 
 class OutputFile:
-    """A file of the block store that is written block after block. It does not exist before `close`."""
+    """A file of the block store that is written block by block. The file becomes visible by `close`."""
 
     def __init__(self, path: str, replication: int, block_bytes: int, link: AgentLink, meter: Meter) -> None:
         self._path = path
@@ -142,7 +151,7 @@ class OutputFile:
         self._put: _BlockPut | None = None
 
     def write(self, data: Buffer) -> None:
-        """Append data. Returns when the bytes are on their way to the agent."""
+        """Append data. Returns after all but a small buffered rest was sent to the agent."""
         self._meter.add("output_bytes", len(data))
         if len(data) < SEND_BYTES // 2:
             self._pending += data
@@ -155,7 +164,7 @@ class OutputFile:
         self._send(memoryview(data).cast("B"))
 
     def close(self) -> None:
-        """Send the rest, end the last block and complete the file. Raises OSError on failure."""
+        """Send the buffered data, end the last block and complete the file. Raises OSError on failure."""
         if self._pending:
             self._send(memoryview(self._pending))
         if self._put is not None:
@@ -186,7 +195,8 @@ class OutputFile:
 
 
 class _BlockPut:
-    """A block that is being sent: a PUT in chunks to the first node, which forwards it down the pipeline."""
+    """The transfer of one block: a chunked PUT request to the first node, which forwards the data down the
+    pipeline."""
 
     def __init__(self, link: AgentLink, block: str, nodes: list[NodeId]) -> None:
         self.length = 0
@@ -223,7 +233,7 @@ class _BlockPut:
             self._connection.close()
 
     def _say_why(self, error: OSError) -> None:
-        # An agent that gives up answers before it has read all; that says more than the broken pipe.
+        # An agent that fails answers before it has read all data. Its answer says more than a broken pipe.
         try:
             self._answer()
         except (ConnectionError, TimeoutError):

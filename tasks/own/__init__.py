@@ -1,1 +1,1 @@
-"""Users' applications: a class of their own, or commands that read and write lines."""
+"""Applications that users write: a Python class, or commands that read and write lines (streaming)."""

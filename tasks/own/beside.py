@@ -1,8 +1,9 @@
-"""Imports of files beside a user's file (a policy, an application), by folder.
+"""Imports between the Python files in a user's folder (policies, applications).
 
-`import helper` in such a file means `helper.py` beside the file, whatever the working folder contains and however
-late the import happens. `sys.path` is not changed, and files in two folders may each have a `helper.py`. The modules
-of a folder form a package of their own; each gets an `__import__` that looks in the folder first.
+`import helper` in a user's file means `helper.py` in the same folder, whatever the working folder contains
+and however late the import happens. `sys.path` is not changed, and files in two folders may each have a
+`helper.py`. The modules of a folder form a separate package; each module gets an `__import__` that searches
+the folder first.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
-    """Run a Python file as a new module; files beside it are run again when imported. The file's exceptions are
-    raised."""
+    """Run a Python file as a new module and return the module. Raises the exceptions of the file.
+
+    Other files of the folder are run again when they are imported.
+    """
     folder = path.resolve().parent
     package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
-    importlib.invalidate_caches()  # the folder may have got new files since the last time
+    importlib.invalidate_caches()  # The folder may have new files.
     holder = ModuleType(package)
     holder.__path__ = [str(folder)]
     sys.modules[package] = holder
@@ -36,19 +39,19 @@ def load_with_files_beside(path: Path) -> ModuleType:
         sys.meta_path.insert(0, _Finder)
     name = f"{package}.{path.stem}"
     spec = spec_from_file_location(name, path, loader=_FolderLoader(name, str(path)))
-    assert spec is not None and spec.loader is not None  # a loader was given
+    assert spec is not None and spec.loader is not None  # A loader was given above.
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look there
+    sys.modules[name] = module  # dataclasses look up modules there.
     spec.loader.exec_module(module)
     return module
 
 
 class _Finder:
-    """Finds the modules of the packages made of users' folders; an entry of `sys.meta_path`."""
+    """An entry of `sys.meta_path` that finds the modules in the packages made of users' folders."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return how to load a module of a user's folder; None for other modules."""
+        """Return the spec to load a module of a user's folder; None for other modules."""
         if not name.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -58,17 +61,17 @@ class _Finder:
 
 
 class _FolderLoader(SourceFileLoader):
-    """Loads a file of such a folder so that its imports look in that folder first."""
+    """A loader of files in users' folders. The imports of a loaded file search its folder first."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the file's code in the module."""
+        """Run the file's code in the module, with the replaced `__import__`."""
         package = module.__name__.partition(".")[0]
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import_of(package)}
         super().exec_module(module)
 
 
 def _import_of(package: str) -> Any:
-    """Return the `__import__` for a folder's modules."""
+    """Return the `__import__` function for the modules of a user's folder, given its package."""
     folder = Path(sys.modules[package].__path__[0])
 
     def find(
@@ -93,6 +96,6 @@ def _import_of(package: str) -> Any:
 
 
 def _lies_in(folder: Path, name: str) -> bool:
-    if name == "schedbed":  # a file beside a copy of ours must meet the interface of the running program
+    if name == "schedbed":  # User files must import the running program, not a copy in their folder.
         return False
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()

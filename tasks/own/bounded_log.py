@@ -1,17 +1,19 @@
-"""A bound on the size of a log, whatever a user's code prints: only the end is kept."""
+"""A limit on the size of a log of user code: only the end of the log is kept."""
 
 from __future__ import annotations
 
 import os
 
-LOG_BYTES = 2**20  # a log that is longer is cut
+LOG_BYTES = 2**20  # A longer log is shortened to KEPT_BYTES.
 KEPT_BYTES = 64 * 1024
 SHOWN_LINES = 3
 SHOWN_CHARS = 160
 
 
 def trim(log: int) -> None:
-    """Shorten the file of a descriptor, open for reading and appending, if it is too long.
+    """Shorten a log that is longer than LOG_BYTES to its end.
+
+    `log` is a descriptor open for reading and appending.
 
     A process that appends at the same time may lose a line.
     """
@@ -24,7 +26,7 @@ def trim(log: int) -> None:
 
 
 def last_lines(log: int) -> str:
-    """Return the last lines of the file as one line."""
+    """Return the last three lines of a log, joined into one short line for messages."""
     length = os.fstat(log).st_size
     text = os.pread(log, KEPT_BYTES, max(0, length - KEPT_BYTES)).decode(errors="replace")
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]

@@ -1,7 +1,7 @@
-"""Executes a function that may run a user's code in a child process: request and answer are JSON.
+"""Execution of functions that may run user code, in a child process. Request and answer are JSON.
 
-The driver never runs such code itself. The child has a session of its own, which is killed with all its processes
-when it has answered or takes too long.
+The driver never runs user code itself. The child has its own session, whose processes are all killed when the
+child has answered or takes too long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Run a module's `main` in a child process, and return its answer.
+    """Run the function `main` of a module in a child process with this request, and return the answer.
 
-    Raises BadInput if the child raises it, ends without an answer, or exceeds `limit_s`.
+    Raises BadInput if the child raises it, ends without an answer, or takes longer than `limit_s`.
     """
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:
@@ -48,7 +48,7 @@ def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if process.stdin is not None:
-                with contextlib.suppress(OSError):  # the part of the request that it has not read
+                with contextlib.suppress(OSError):  # The child may not have read the whole request.
                     process.stdin.close()
         return _read(answer.read(), process.returncode)
 
@@ -64,7 +64,9 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Act as the child of `ask`: read the request, do the work, write the answer. Output of the code is dropped."""
+    """Act as the child of `ask`: read the request, call `work`, and write the answer or the BadInput
+    error.
+    """
     with os.fdopen(int(sys.argv[1]), "w") as out:
         os.set_inheritable(out.fileno(), False)
         try:

@@ -1,4 +1,4 @@
-"""A user's application class as read from its source, without running it: methods, parameters, input and costs."""
+"""The declarations of a user's application class, read from its source without running it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "partition": ("key", "reduces"),
     "check": ("records", "output"),
 }
-"""The methods that are called, with what each is given."""
+"""The methods that are called, with the names of their arguments."""
 REQUIRED = "required"
-"""In place of the default of a parameter that has none."""
+"""Shown instead of a default value for a required parameter."""
 PROGRAM = "program"
 """The parameter of a job that describes the class of its application."""
 INPUT = "input must be a plain text, such as input = 'text'"
@@ -31,10 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSource:
-    """The declarations of a class. `costs` and `input` are None if it does not declare them.
+    """The declarations of a user's application class. `costs` and `input` are None if not declared.
 
-    `parameters` are the arguments of its constructor with their defaults, `computed` those whose default is not a
-    plain value, `lines` the first line of each method.
+    `parameters` are the arguments of the constructor with their default values, `required` the arguments
+    without a default, and `computed` the arguments whose default is an expression. `lines` has the first line
+    number of each method.
     """
 
     file: str
@@ -48,28 +49,31 @@ class ClassSource:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, method: str) -> bool:
-        """Return whether the class, or a base class in the same file, has this method."""
+        """Return whether the class, or a base class in the same file, has the method."""
         return method in self.lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declarations as plain JSON values, as stored in a job's parameter `program`."""
+        """Return the declarations as JSON values, as stored in the job parameter `program`."""
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ClassSource:
-        """Return the declarations from the values of `to_json`."""
+        """Return the declarations for JSON values that `to_json` has returned."""
         return ClassSource(**{**raw, "required": tuple(raw["required"]), "computed": tuple(raw["computed"])})
 
 
 def class_of(params: Mapping[str, Any]) -> ClassSource | None:
-    """Return the user's class of a job with these parameters; None without one."""
+    """Return the user class of a job with these parameters; None if the job has no user class."""
     raw = params.get(PROGRAM)
     return None if raw is None else ClassSource.from_json(raw)
 
 
 def read_class(path: Path, name: str) -> ClassSource:
-    """Return the declarations of the class `name` in a Python file. Raises BadInput with file, line and what was
-    expected."""
+    """Return the declarations of the class `name` in a Python file.
+
+    Raises BadInput with the file, the line and the expected form if the class is missing or not an
+    application.
+    """
     tree = _parsed(path)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = classes.get(name)
@@ -119,7 +123,10 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return the members of a class and of its base classes in the file, and whether it has other base classes."""
+    """Return the members of a class and its base classes in the file, by name, and a flag.
+
+    The flag is True if the class has base classes outside the file, other than `object`.
+    """
     members: dict[str, Member] = {}
     foreign = depth > len(classes)
     for base in reversed(found.bases):
@@ -148,7 +155,7 @@ def _check_method(path: Path, owner: str, method: str, node: Member, given: tupl
     if isinstance(node, ast.AsyncFunctionDef):
         raise BadInput(f"{path}:{node.lineno}: {owner}.{method} is async, {expected}")
     if not isinstance(node, ast.FunctionDef) or node.decorator_list:
-        return  # only running it would tell
+        return  # The signature is known only at run time.
     plain = [*node.args.posonlyargs, *node.args.args]
     needed = len(plain) - len(node.args.defaults)
     most = float("inf") if node.args.vararg else len(plain)
@@ -170,8 +177,11 @@ def _check_together(path: Path, found: ast.ClassDef, members: Mapping[str, Membe
 def _parameters(
     path: Path, owner: str, made: Member | None
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the constructor's arguments: defaults, arguments without one, and arguments whose default is
-    computed."""
+    """Return the constructor's arguments in three groups.
+
+    The groups are: a mapping of arguments to plain default values, the arguments without a default, and the
+    arguments whose default is an expression.
+    """
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()
     plain = [*made.args.posonlyargs, *made.args.args][1:]
@@ -203,7 +213,10 @@ def _literal(node: Member | None) -> Any:
 
 
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
-    """Return an attribute's plain value of this kind. Raises BadInput, with `what` was expected, for another one."""
+    """Return the plain value of a class attribute, or None if it is not declared.
+
+    Raises BadInput with the message `what` if the value is not a literal of the type `kind`.
+    """
     try:
         value = _literal(node)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Executes a command of a streaming job: lines to its standard input, lines from its standard output.
+"""Runs a command of a streaming job: writes lines to its standard input, reads lines from its output.
 
-One thread feeds and reads as the pipes allow, in large pieces. The command stays in the attempt's session, so that
-the end of the attempt ends the command with all its processes; its CPU time counts as the attempt's (waited-for
-children).
+One thread writes and reads as the pipes allow, in large pieces. The command stays in the session of the
+attempt, so all its processes end with the attempt, and its CPU time counts for the attempt (as a child that
+is waited for).
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from schedbed.tasks.own.watch import Idle
 from schedbed.tasks.units import format_bytes, format_duration
 
 PIPE_BYTES = 2**20
-GIVE_BYTES = 256 * 1024  # of output are handed on at a time
+GIVE_BYTES = 256 * 1024  # Output is yielded in pieces of this size.
 LINE_MAX_BYTES = 16 * 2**20
-SHOWN_CHARS = 60  # of a command in a message
-LOOK_S = 1.0  # between two looks at the size of what the command writes on standard error
-LEFT_OPEN_S = 5.0  # that output may stay open, with nothing in it, when the command has ended
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says
+SHOWN_CHARS = 60  # Length of a command in messages.
+LOOK_S = 1.0  # Interval of checks of the size of standard error.
+LEFT_OPEN_S = 5.0  # Longest time for idle output to stay open after the command's end.
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # Exit codes of a shell.
 
 
 class Command:
-    """A command of one attempt. `role` is mapper, combiner or reducer."""
+    """A shell command of an attempt. `role` is mapper, combiner or reducer; `text` is the command line."""
 
     def __init__(
         self, role: str, text: str, folder: Path, environment: Mapping[str, str], idle: Idle
@@ -44,10 +44,10 @@ class Command:
         self._idle = idle
 
     def through(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Feed the pieces and yield the output in pieces of whole lines. A newline is added to the last line if
-        missing.
+        """Write the pieces to the command, and yield its output in pieces of whole lines.
 
-        Raises BadInput with the last lines of standard error if the command fails, hangs or does not exist.
+        A missing newline after the last line is added. Raises BadInput with the last lines of standard error
+        if the command fails, hangs or does not exist.
         """
         with _stderr_file(self._folder / f"{self._role}.stderr") as errors:
             process = self._start(errors)
@@ -80,14 +80,14 @@ class Command:
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            with contextlib.suppress(OSError):  # small pipes work as well, only slower
+            with contextlib.suppress(OSError):  # Small pipes also work, but are slower.
                 fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return process
 
     def _pump(
         self, process: subprocess.Popen[bytes], pieces: Iterator[Buffer], errors: int
     ) -> Iterator[bytes]:
-        """Yield the command's output until it closes it, feeding it meanwhile."""
+        """Yield the command's output until the command closes it, and write the input meanwhile."""
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         waiting = memoryview(b"")
@@ -115,9 +115,10 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write what the pipe takes. Return the rest of the current piece, empty when everything is fed.
+        """Write as much input as the pipe takes. Return the unwritten part of the current piece.
 
-        A command may stop reading, as `head` does; the rest of its input is then dropped.
+        The result is empty when all input is written. A command may stop reading, as `head` does; its
+        remaining input is then dropped.
         """
         waiting = waiting or _next(pieces)
         try:
@@ -137,10 +138,11 @@ class Command:
                 self._note(False, process, errors)
 
     def _note(self, moved: bool, process: subprocess.Popen[bytes], errors: int) -> bool:
-        """Count the time without any data. Raises BadInput if it is too long.
+        """Count the time without any data, and return whether to continue.
 
-        Returns False if the command has failed while a process that it started keeps its output open: nothing more
-        counts.
+        Raises BadInput if the limit is exceeded.
+
+        The result is False if the command has failed while a process that it started keeps its output open.
         """
         in_time = self._idle.note(moved)
         if moved or (in_time and process.poll() is None):
@@ -179,7 +181,7 @@ class Command:
 
 
 def _next(pieces: Iterator[Buffer]) -> memoryview:
-    """Return the next non-empty piece; empty if there is none."""
+    """Return the next non-empty piece; an empty one if there is none."""
     for piece in pieces:
         if len(piece):
             return memoryview(piece).cast("B")
@@ -202,7 +204,9 @@ def _stderr_file(path: Path) -> Iterator[int]:
 
 
 def _whole_lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the output in larger pieces that end with a newline."""
+    """Yield the output in larger pieces that end with a newline. Raises BadInput for a line that is too
+    long.
+    """
     held: list[bytes] = []
     size = 0
     for piece in pieces:

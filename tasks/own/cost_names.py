@@ -1,4 +1,4 @@
-"""Costs of a user's application for the simulator, as a few named numbers."""
+"""The costs of a user's application in the simulator, given as a few named numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedbed.tasks.appkit.cost_law import AppCosts, Law
 
 MB = 1e6
 COSTS = "costs"
-"""The parameter of a job that declares what its application costs."""
+"""The job parameter with the declared costs of its application."""
 NAMES: Mapping[str, str] = {
     "map_start_s": "CPU seconds of a host's core that each map needs, whatever it reads",
     "map_s_per_mb": "CPU seconds of a host's core that a map needs for each MB (1,000,000 bytes) that it reads",
@@ -21,7 +21,10 @@ NAMES: Mapping[str, str] = {
 
 
 def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the declared numbers. Raises ValueError that names one that is unknown, negative or not a number."""
+    """Return the declared costs as floats.
+
+    Raises ValueError for an unknown name or a value that is not a number >= 0.
+    """
     for name, value in given.items():
         if name not in NAMES:
             raise ValueError(f"costs: {name!r} is unknown, expected one of {', '.join(NAMES)}")
@@ -31,7 +34,11 @@ def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
-    """Return the law of the declared numbers. Others count as 0, and output is as long as its input."""
+    """Return the cost model of an application with the declared costs.
+
+    Costs that are not declared are 0. If output costs are not declared, each output is equal to its input in
+    size.
+    """
     ratio = costs.get("map_output", 1.0)
     output = costs.get("output", 1.0) * (ratio if reduces else 1.0)
     return AppCosts(

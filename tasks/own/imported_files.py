@@ -1,4 +1,4 @@
-"""Files that belong to a Python file because it imports them, directly or not, found without running them."""
+"""Search for the files that a Python file imports from its folder, directly or not, without running them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def with_imported(file: Path) -> list[Path]:
-    """Return the file and the files of its folder that it imports, directly or not, packages as a whole.
+    """Return the file and all files of its folder that it imports, directly or not.
 
-    Files that cannot be parsed are included without their imports. Imports by a computed name are not seen. Raises
-    OSError.
+    Packages are included as a whole. Files that cannot be parsed are included without their imports. Imports
+    by a computed name are not found. Raises OSError if a file cannot be read.
     """
     folder, found, todo = file.parent, dict[Path, None](), [file]
     while todo:
@@ -33,7 +33,7 @@ def _imports(file: Path, folder: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            # A relative import names a module of the package, which is taken whole.
+            # A relative import stays within its package, which is included as a whole.
             names = [node.module] if node.module and not node.level else []
         else:
             continue

@@ -1,4 +1,6 @@
-"""A user's application as an `App`: a class by its declarations, streaming by the parameters of the job."""
+"""Descriptions (`App`) of users' applications, made from class declarations or the parameters of
+streaming.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,14 @@ OWN_PARAMETERS = (
     Parameter(FILES, [], "", "files of the application", derived=True),
     Parameter(COSTS, None, "", "what it costs in the simulator", derived=True),
 )
-"""The parameters that every application of a user's own has beside its own."""
+"""The parameters that all users' applications have in addition to their own."""
 
 
 def app_of_class(name: str, source: ClassSource) -> App:
-    """Return the application of a class, named as in the scenario. The class itself checks its output."""
+    """Return the description of the application that a user's class declares.
+
+    `name` is its name in the scenario.
+    """
     own = [Parameter(each, value, "", "") for each, value in source.parameters.items()]
     own += [Parameter(each, None, "", "", required=True) for each in source.required]
     own += [Parameter(each, None, "", "") for each in source.computed]
@@ -39,7 +44,10 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with what only a job's parameters define: whether it reduces, and its declared costs."""
+    """Return the application with two properties that depend on a job's parameters.
+
+    The properties are whether the application has reduces, and its declared costs.
+    """
     if app.name == "streaming":
         app = replace(app, reduces="needed" if params.get("reducer") else "never")
     costs = params.get(COSTS)

@@ -1,9 +1,9 @@
-"""The files of a user's application: found on the driver's host, stored in the block store, and written out for an
-attempt.
+"""The files of a user's application: read on the driver's host, stored as blocks, written out for attempts.
 
-A job's parameter `files` names each with its digest. Like files of Hadoop's distributed cache they are transported by
-the block store, so that containers and other hosts have them; each node keeps those that its attempts have read, by
-digest. They run only in attempts, or in child processes of the driver (`tasks.own.child`).
+A job's parameter `files` names each file with its digest. The block store transports the files, like those of
+Hadoop's distributed cache, so that containers and other hosts have them. Each node keeps the files that its
+attempts have read, by digest. The files run only in attempts, or in child processes of the driver
+(`tasks.own.child`).
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from schedbed.tasks.errors import BadInput
 FILES = "files"
 """The parameter of a job that lists the files of its application."""
 PROGRAMS = "/apps/"
-"""Where such files lie in the block store."""
+"""The folder of application files in the block store."""
 KEPT = "programs"
-"""The folder of a node in which attempts keep the files that they have read, each under its digest."""
+"""The folder of a node with copies of application files, named by digest."""
 
 
 def is_app_file(name: str) -> bool:
-    """Return whether the name of an application means a class in a Python file."""
+    """Return whether the name of an application means a class in a Python file, such as `my_app.py:Count`."""
     return name.endswith(".py") or ".py:" in name
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """A file: `name` is its path in the attempt's working folder, `sha256` the digest of its bytes."""
+    """A file of a user's application.
+
+    `name` is its path in the attempt's working folder, and `sha256` the digest of its content.
+    """
 
     name: str
     sha256: str
@@ -41,31 +44,31 @@ class ProgramFile:
 
     @property
     def path(self) -> str:
-        """Return the path of the file in the block store. Equal bytes are stored once."""
+        """Return the path of the file in the block store, which is the same for files with equal content."""
         return f"{PROGRAMS}{self.sha256}"
 
     @staticmethod
     def of(name: str, real: Path) -> ProgramFile:
-        """Return the description of a file of this host. Raises OSError."""
+        """Return the description of the file `real` on this host. Raises OSError if it cannot be read."""
         data = real.read_bytes()
         executable = bool(real.stat().st_mode & 0o100)
         return ProgramFile(name, hashlib.sha256(data).hexdigest(), len(data), executable)
 
 
 def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
-    """Return the value of a job's parameter `files`."""
+    """Return the files as JSON values for a job's parameter `files`."""
     return [asdict(file) for file in files]
 
 
 def files_of(params: Mapping[str, Any]) -> tuple[ProgramFile, ...]:
-    """Return the files of the application of a job with these parameters; () for a shipped application."""
+    """Return the application files of a job with these parameters; () for a shipped application."""
     return tuple(ProgramFile(**file) for file in params.get(FILES, ()))
 
 
 def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramFile], bytes]) -> None:
-    """Write the files into a folder with their relative paths. `read` returns the bytes of one.
+    """Write the files into a folder, at their relative paths. `read` returns the content of a file.
 
-    Raises BadInput if the bytes have changed since the job was planned.
+    Raises BadInput if the content has changed since the job was planned.
     """
     for file in files:
         data = read(file) if file.length else b""
@@ -79,9 +82,9 @@ def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramF
 
 
 class NodeFiles:
-    """Reads program files on a node: kept by an earlier attempt, else from the block store.
+    """Reads application files on a node, from copies stored by earlier attempts or from the block store.
 
-    A kept file is used only if its digest is right, so that no attempt can give another one false code.
+    A copy is used only if its digest is right, so no attempt can give false code to another attempt.
     """
 
     def __init__(self, root: Path, fetch: Callable[[ProgramFile], bytes]) -> None:
@@ -89,14 +92,14 @@ class NodeFiles:
         self._fetch = fetch
 
     def read(self, file: ProgramFile) -> bytes:
-        """Return the bytes of a file. Raises OSError when no replica can be read."""
+        """Return the content of a file. Raises OSError if no replica can be read."""
         kept = self._kept / file.sha256
         with contextlib.suppress(OSError):
             data = kept.read_bytes()
             if hashlib.sha256(data).hexdigest() == file.sha256:
                 return data
         data = self._fetch(file)
-        # A node on which attempts may not write there reads from the block store each time.
+        # If attempts may not write to the folder, each attempt reads from the block store.
         with contextlib.suppress(OSError):
             self._kept.mkdir(exist_ok=True)
             aside = self._kept / f"{file.sha256}.{id(data):x}"

@@ -1,7 +1,8 @@
-"""Detection of attempts without signs of life: user code that even its own watch (`tasks.own.watch`) cannot stop.
+"""Detection of attempts that give no sign of life: user code that the attempt's own timer cannot stop.
 
-The watch touches the attempt's status file each second. Time is counted by heartbeats of the agent, each for at most
-a second or two, so that nothing counts while the whole node is frozen.
+The timer (`tasks.own.watch`) touches the attempt's status file each second. At each heartbeat, the agent adds
+the time since the last one, at most two seconds, while the file does not change. So nothing counts while the
+whole node is frozen.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from schedbed.tasks.own.watch import TIMEOUT
 from schedbed.tasks.specs import AttemptSpec
 from schedbed.tasks.units import format_duration
 
-GRACE_S = 10.0  # beyond the limit, for the attempt's own watch, which can say more
-GAP_MAX_S = 2.0  # that counts between two looks
+GRACE_S = 10.0  # Extra time for the attempt's own timer, whose message says more.
+GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class Silence:
-    """The time for which the status file of one attempt has not changed."""
+    """The time during which the status file of an attempt has not changed."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status
@@ -28,24 +29,24 @@ class Silence:
 
     @property
     def reason(self) -> str:
-        """Return why the attempt is ended, as one line."""
+        """Return the reason for killing the attempt, as one line."""
         limit = format_duration(self._limit_s)
         return f"hangs: its code did nothing for {limit} (task_timeout) and could not be interrupted"
 
     def too_long(self, now_s: float) -> bool:
-        """Check the file at the time `now_s`. Return whether the attempt must be ended."""
+        """Check the status file at the time `now_s`. Return whether the attempt must be killed."""
         gap_s = 0.0 if self._looked_s is None else min(GAP_MAX_S, now_s - self._looked_s)
         self._looked_s = now_s
         try:
             changed_ns = self._status.stat().st_mtime_ns
         except OSError:
-            return False  # its code has not begun
+            return False  # The user code has not begun.
         self._silent_s = 0.0 if changed_ns != self._seen_ns else self._silent_s + gap_s
         self._seen_ns = changed_ns
         return self._silent_s > self._limit_s + GRACE_S
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> Silence | None:
-    """Return the watcher of an attempt of a user's application; None for a shipped application."""
+    """Return the detector for an attempt of a user's application; None for a shipped application."""
     limit_s = spec.params.get(TIMEOUT)
     return None if limit_s is None else Silence(status, float(limit_s))

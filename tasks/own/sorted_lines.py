@@ -1,7 +1,8 @@
-"""Lines sorted by bytes, as by `LC_ALL=C sort`: the data between a user's maps and reduces.
+"""Lines sorted by bytes, as with `LC_ALL=C sort`: the data between maps and reduces of users' applications.
 
-A line is `key<TAB>value`, or only a key. Lines of one key are adjacent. Equal lines are held once with a count while
-they are sorted, which makes text with repeated words cheap; they are written as often as they occurred.
+A line is `key<TAB>value`, or only a key. Lines with the same key are adjacent. While lines are sorted, equal
+lines are stored once with a count, which saves memory for text with repeated words. They are written as often
+as they occurred.
 """
 
 from __future__ import annotations
@@ -13,23 +14,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from schedbed.tasks.blockfile import Buffer
 from schedbed.tasks.readers import line_batches
 
-BATCH_BYTES = 256 * 1024  # of lines are taken apart at a time
-ENTRY_BYTES = 150  # of memory for a counted line, beside its bytes
+BATCH_BYTES = 256 * 1024  # Lines are split in batches of this size.
+ENTRY_BYTES = 150  # Memory of a counted line in addition to its bytes.
 PIECE_BYTES = 256 * 1024
-WINDOW_BYTES = 2 * 2**20  # of all runs together are merged at a time
+WINDOW_BYTES = 2 * 2**20  # Bytes of all runs together that are merged at a time.
 WINDOW_MIN_BYTES = 16 * 1024
 
 Stage = Callable[[Iterable[Buffer]], Iterator[bytes]]
-"""Turns lines into other lines, both in pieces of whole lines."""
+"""A function from lines to lines, both in pieces of whole lines."""
 Partition = Callable[[bytes, int], int]
-"""Return the index of the reduce that gets a key."""
+"""A function of a key and the number of reduces that returns the index of the key's reduce."""
 
 
 class SortedLines:
-    """The format of runs of sorted lines. A record is a line, and `RunFormat` takes the whole line as the key."""
+    """The format of runs of sorted lines.
+
+    A record is a line, and its key (for `RunFormat`) is the whole line.
+    """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge runs. Equal lines are all kept."""
+        """Merge runs of sorted lines. All equal lines are kept."""
         if len(runs) == 1:
             yield runs[0]
         elif sum(map(len, runs)) <= WINDOW_BYTES:
@@ -38,24 +42,24 @@ class SortedLines:
             yield from self._by_windows(runs)
 
     def records(self, data: Buffer) -> int:
-        """Count the lines."""
+        """Return the number of lines in `data`."""
         return _plain(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the number of bytes up to the last newline, which counts."""
+        """Return the number of bytes in `window` up to the last newline, inclusive."""
         return _plain(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the last line."""
+        """Return the last line in `window`, without its newline."""
         data = _plain(window)
         return bytes(data[data.rfind(b"\n", 0, len(data) - 1) + 1 : len(data) - 1])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the length of the lines up to `key`, by bisection."""
+        """Return the total number of bytes of the lines that are at most `key`, found by bisection."""
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge up to `WINDOW_BYTES` at a time, so that memory is bounded by that and not by the runs."""
+        """Merge up to `WINDOW_BYTES` at a time, so that the memory needed is bounded by this size."""
         share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
         left = [(_plain(run), 0) for run in runs if len(run)]
         while left:
@@ -78,7 +82,7 @@ class SortedLines:
 
 
 def _plain(data: Buffer) -> bytes | bytearray:
-    """Return the data as bytes, which have search methods. A view is copied."""
+    """Return the data as a type with search methods. A memoryview is copied."""
     return bytes(data) if isinstance(data, memoryview) else data
 
 
@@ -87,7 +91,7 @@ def _line_end(data: bytes | bytearray, at: int) -> int:
 
 
 def _upto(data: bytes | bytearray, key: bytes, low: int, high: int) -> int:
-    """Return the position of the first line above `key` among the sorted lines [low, high)."""
+    """Return the position of the first line above `key` among the sorted lines in data[low:high]."""
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(b"\n", low, middle) + 1)
@@ -128,27 +132,30 @@ def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
 
 
 def by_crc(key: bytes, reduces: int) -> int:
-    """Return the reduce of a key by its CRC-32, as in the shipped applications."""
+    """Return the number of the reduce that gets a key, by its CRC-32, as in the shipped applications."""
     return zlib.crc32(key) % reduces
 
 
 class LineCollector:
-    """A map's collector of lines for the reduces. `combine` shortens each sorted run before it is kept."""
+    """The collector of a user's map: sorts lines and divides them among the reduces.
+
+    `combine`, if given, shortens each sorted run before it is stored.
+    """
 
     def __init__(self, reduces: int, partition: Partition = by_crc, combine: Stage | None = None) -> None:
         self._reduces = reduces
         self._partition = partition
         self._combine = combine
         self._counts: Counter[bytes] = Counter()
-        self._bytes = self._lines = 0  # fed since the last drain
+        self._bytes = self._lines = 0  # Counted since the last drain.
 
     @property
     def buffered(self) -> int:
-        """Return the approximate size of the counted lines in bytes."""
+        """Return the approximate memory in bytes that the counted lines need."""
         return len(self._counts) * (ENTRY_BYTES + self._bytes // max(1, self._lines))
 
     def feed(self, chunk: bytes) -> None:
-        """Count the lines of a chunk of whole lines."""
+        """Add the lines of a chunk of whole lines."""
         for text in line_batches(chunk, BATCH_BYTES):
             lines = text.removesuffix(b"\n").split(b"\n")
             self._counts.update(lines)
@@ -156,7 +163,7 @@ class LineCollector:
         self._bytes += len(chunk)
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return the sorted lines of each partition."""
+        """Return one sorted run of lines per partition, and clear the collector."""
         counts, self._counts = self._counts, Counter()
         self._bytes = self._lines = 0
         parts: list[list[bytes]] = [list(counts)] if self._reduces == 1 else self._dealt(counts)
@@ -176,7 +183,7 @@ class LineCollector:
         if first is None:
             return
         assert self._combine is not None
-        # A combiner may write in any order.
+        # A combiner may write its lines in any order.
         yield from _merged(self._combine(_again(first, run)))
 
 

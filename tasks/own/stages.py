@@ -1,5 +1,6 @@
-"""The steps of an attempt of a user's application: write out its files, and pass lines through its class or
-commands."""
+"""Execution of a user's application in an attempt: writes its files, passes lines through class or
+commands.
+"""
 
 from __future__ import annotations
 
@@ -27,32 +28,32 @@ from schedbed.tasks.units import format_bytes
 
 STDERR = 2
 WORK = "work"
-"""The folder of an attempt's scratch in which its application runs."""
+"""The folder below an attempt's scratch folder in which the user code runs."""
 COMMANDS = ("mapper", "combiner", "reducer")
-"""The parameters of streaming."""
+"""The parameters of streaming jobs that are commands."""
 LIMIT = "output_limit"
-"""The parameter of a job: bytes that the code of one attempt may write."""
+"""The job parameter with the number of bytes that an attempt's code may write."""
 
 Task = MapTask | ReduceTask
 
 
 class Program(Protocol):
-    """The code of an application in one attempt: a class or commands."""
+    """The user code of an application in one attempt: a class or commands."""
 
     combine: Stage | None
     partition: Partition
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Yield the code's output lines for the split."""
+        """Yield the output lines of the user code for the map's split."""
         ...
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the code's output lines for the sorted lines of a reduce."""
+        """Yield the output lines of the user code for the sorted input lines of a reduce."""
         ...
 
 
 class ClassProgram:
-    """A user's class."""
+    """A program that consists of a user's class."""
 
     def __init__(self, task: Task, source: ClassSource, folder: Path) -> None:
         self.user = UserClass(source, folder, task.params)
@@ -61,19 +62,19 @@ class ClassProgram:
         self._kind = source.input or "text"
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Implement `Program`."""
+        """Implement `Program.mapped`: call the method `map` for each record of the split."""
         last = not task.spec.reduces
         if self._kind == "none":
             return self.user.mapped_once(task.spec.index, last=last)
         return self.user.mapped(self._kind, task.chunks(reader_of(self._kind)), last=last)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Implement `Program`."""
+        """Implement `Program.reduced`: call the method `reduce` for each key."""
         return self.user.reduced(pieces)
 
 
 class CommandProgram:
-    """The commands of a streaming job."""
+    """A program that consists of the commands of a streaming job."""
 
     def __init__(self, task: Task, folder: Path, idle: Idle) -> None:
         self._task, self._folder, self._idle = task, folder, idle
@@ -81,11 +82,11 @@ class CommandProgram:
         self.combine: Stage | None = self._stage("combiner") if task.params.get("combiner") else None
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Implement `Program`."""
+        """Implement `Program.mapped`: pass the lines of the split through the command `mapper`."""
         return self._stage("mapper")(task.chunks("text"))
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Implement `Program`."""
+        """Implement `Program.reduced`: pass the sorted lines through the command `reducer`."""
         return self._stage("reducer")(pieces)
 
     def _stage(self, role: str) -> Stage:
@@ -95,7 +96,9 @@ class CommandProgram:
 
 
 def reader_of(kind: str) -> str:
-    """Return the reader of a kind of input. All kinds but 100-byte records are lines."""
+    """Return the name of the record reader for a kind of input: "records" for 100-byte records, else
+    "text".
+    """
     return kind if kind == "records" else "text"
 
 
@@ -122,7 +125,10 @@ def environment_of(task: Task) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(task: Task) -> Iterator[Program]:
-    """Write out the program, work in its folder, and watch a class while it runs."""
+    """Write the application's files to a folder, yield the program, and delete the folder at the end.
+
+    For a class, the folder is the working folder, and hanging code is interrupted.
+    """
     folder = task.scratch / WORK
     folder.mkdir()
     try:
@@ -147,7 +153,9 @@ def _opened(task: Task) -> Iterator[Program]:
 
 
 def trim_own_log(log: int) -> None:
-    """Limit the log of what the class prints. A standard error that is not a file is left alone."""
+    """Limit the size of the log `log` to which the class prints. Nothing happens if it is not a regular
+    file.
+    """
     with contextlib.suppress(OSError):
         trim(log)
 
@@ -157,7 +165,7 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Map the split. With reduces, sort the result."""
+    """Map the split with the code of a user's application. Sort the result if the job has reduces."""
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:
@@ -168,7 +176,7 @@ def run_map(task: MapTask) -> None:
 
 
 def run_reduce(task: ReduceTask) -> None:
-    """Reduce the merged lines and write the output."""
+    """Reduce the merged lines with the code of a user's application, and write the output."""
     with _opened(task) as program:
         pieces = program.reduced(task.merged(SortedLines()))
         _write(task, task.create(), _bounded(task, pieces))
@@ -182,7 +190,7 @@ def _write(task: Task, output: Output, pieces: Iterable[bytes]) -> None:
 
 
 def _bounded(task: Task, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces. Raises BadInput if there are more bytes than one attempt may write."""
+    """Yield the pieces. Raises BadInput if they have more bytes in total than the attempt may write."""
     most, written = int(task.params[LIMIT]), 0
     kind = task.spec.kind.value
     for piece in pieces:

@@ -1,7 +1,7 @@
-"""Runs a user's class: records to its methods, their pairs to lines.
+"""Runs a user's class: passes records to its methods, and encodes the returned pairs as lines.
 
-Between maps and reduces a line is `key<TAB>value` with the value as JSON. In the output, texts are written as they
-are and other values as JSON. Errors of the class are reported with its file and line.
+Between maps and reduces a line is `key<TAB>value` with the value as JSON. In the output, strings are written
+unchanged and other values as JSON. Errors of the class are reported with its file and line.
 """
 
 from __future__ import annotations
@@ -25,21 +25,24 @@ from schedbed.tasks.units import format_duration
 
 BATCH_BYTES = 256 * 1024
 LINES_A_PIECE = 5_000
-SHOWN_CHARS = 40  # of a value in a message
-TEXT = ("utf-8", "surrogateescape")  # bytes that are no UTF-8 come out as they went in
+SHOWN_CHARS = 40  # Length of a value in messages.
+TEXT = ("utf-8", "surrogateescape")  # Bytes that are not UTF-8 are preserved.
 
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 Encode = Callable[[Any], str]
 
 
 class UserClass:
-    """An object of the user's class, with calls of its methods. Raises BadInput if it cannot be made."""
+    """An instance of a user's class, with functions that call its methods.
+
+    Raises BadInput if the instance cannot be created.
+    """
 
     def __init__(self, source: ClassSource, folder: Path, params: Mapping[str, Any]) -> None:
         self._source = source
         self._folder = folder
         self.watch: Watch | None = None
-        self._done = [0, 0]  # records or values taken, lines made
+        self._done = [0, 0]  # Counts of records or values read, and of lines returned.
         with _Blamed(self, "its own code"):
             module = load_with_files_beside(folder / source.file)
             made = getattr(module, source.name)
@@ -48,11 +51,14 @@ class UserClass:
             self._object = made(**given)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the class does something."""
+        """Return a value that changes whenever the class takes a record or returns a pair."""
         return tuple(self._done)
 
     def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
-        """Yield the lines that `map` returns for the records of chunks. `last`: they are the job's output."""
+        """Yield the lines that the method `map` returns for the records in the chunks.
+
+        `last` says that the lines are the job's output, since the job has no reduces.
+        """
         method = self._method("map")
         encode = shown_value if last else encoded
         for chunk in chunks:
@@ -60,20 +66,22 @@ class UserClass:
                 yield from self._called("map", self._pairs(method, records), encode)
 
     def mapped_once(self, number: int, *, last: bool) -> Iterator[bytes]:
-        """Yield the lines of a map without input: `map` is called once, with the number of the map."""
+        """Yield the lines of a map without input. The method `map` is called once, with the map's number."""
         encode = shown_value if last else encoded
         return self._called("map", self._pairs(self._method("map"), [number]), encode)
 
     def combined(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the lines that `combine` returns for sorted lines."""
+        """Yield the lines that the method `combine` returns for sorted lines."""
         return self._grouped("combine", pieces, encoded)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the lines that `reduce` returns for sorted lines."""
+        """Yield the lines that the method `reduce` returns for sorted lines."""
         return self._grouped("reduce", pieces, shown_value)
 
     def partition(self, key: bytes, reduces: int) -> int:
-        """Return the reduce that the class chooses for a key."""
+        """Return the number of the reduce that the class chooses for a key. Raises BadInput if it is
+        invalid.
+        """
         with _Blamed(self, "partition"):
             chosen = self._method("partition")(key.decode(*TEXT), reduces)
         if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen < reduces:
@@ -83,7 +91,9 @@ class UserClass:
         return chosen
 
     def judged(self, records: Iterable[Any], output: Iterable[tuple[str, str]]) -> str | None:
-        """Return what `check` finds wrong; None if nothing."""
+        """Return a message about the fault that the method `check` finds in the output; None without
+        fault.
+        """
         with _Blamed(self, "check"):
             said = self._method("check")(records, output)
         if said is None or said is True or said == "":
@@ -91,11 +101,11 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return the error for a method that returned something wrong."""
+        """Return an error with file and line of a method that returned something invalid."""
         return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
 
     def blamed(self, error: BaseException, method: str) -> BadInput:
-        """Return the error with the place in the user's files that it came from."""
+        """Return the exception as a BadInput error with the user's file and line from which it came."""
         place = self._place(error, method)
         if isinstance(error, Hung):
             limit = "its task_timeout" if self.watch is None else format_duration(self.watch.limit_s)
@@ -125,7 +135,7 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Yield lines in pieces. The class runs only while a piece is made."""
+        """Yield the pairs as lines in pieces. The code of the class runs only while a piece is made."""
         while True:
             lines: list[str] = []
             with _Blamed(self, method):
@@ -176,19 +186,21 @@ class UserClass:
         try:
             yield from self._called(name, pairs(), encode)
         except BadInput:
-            if feed.error is not None:  # of what feeds the class, not the class's own
+            if feed.error is not None:  # The error came from the input lines, not from the class.
                 raise feed.error from None
             raise
 
     def taken(self, busy: bool) -> None:
-        """Note that the class starts to run (`busy`), or waits for its input."""
+        """Record whether the class is running (`busy`) or waits for its input."""
         if self.watch is not None:
             self.watch.busy = busy
 
 
 class _Feed:
-    """The sorted lines as pairs, pulled by the class. An error in the lines is remembered, since the class may catch
-    it."""
+    """The sorted input lines as pairs, requested by the class.
+
+    An error while lines are read is stored in `error`, since the class may catch it.
+    """
 
     def __init__(self, user: UserClass, pieces: Iterable[Buffer], done: list[int]) -> None:
         self._user = user
@@ -216,7 +228,10 @@ class _Feed:
 
 
 class _Blamed:
-    """Turns exceptions of the class in the block into BadInput with their place. A BadInput is not changed."""
+    """A context manager that turns exceptions of user code into BadInput with file and line.
+
+    BadInput and MemoryError are not changed.
+    """
 
     def __init__(self, user: UserClass, method: str) -> None:
         self._user, self._method = user, method
@@ -231,17 +246,20 @@ class _Blamed:
 
 
 def encoded(value: Any) -> str:
-    """Return the tab and the value as sent to the reduces."""
+    """Return a tab and the value as JSON, for lines between maps and reduces."""
     return "\t" + _encoded(value)
 
 
 def decoded(text: str) -> Any:
-    """Return the value that was passed to `encoded`."""
+    """Return the value of a JSON text made by `encoded`."""
     return int(text) if text.isdecimal() else json.loads(text)
 
 
 def shown_value(value: Any) -> str:
-    """Return the tab and the value as shown in the output; nothing for None, so that the line is only the key."""
+    """Return a tab and the value, for lines of the output; "" for None, so that the line has only the key.
+
+    Strings are not quoted. Raises ValueError if the text contains a newline.
+    """
     if value is None:
         return ""
     text = value if isinstance(value, str) else _encoded(value)
@@ -251,7 +269,10 @@ def shown_value(value: Any) -> str:
 
 
 def records_of_kind(kind: str, chunk: Buffer) -> Iterator[list[Any]]:
-    """Yield the records of a chunk of whole records in batches: lines as text, 100-byte records as bytes."""
+    """Yield the records in a chunk of whole records, in batches.
+
+    100-byte records ("records") are bytes objects; lines (all other kinds) are strings.
+    """
     data = bytes(chunk)
     if kind == "records":
         yield [data[at : at + RECORD_BYTES] for at in range(0, len(data), RECORD_BYTES)]

@@ -1,8 +1,8 @@
-"""Detection of hanging user code: no data goes in or out for as long as the job's `task_timeout`.
+"""Detection of hanging user code: no data moves for longer than the job's `task_timeout`.
 
-Time is counted in ticks, so that a frozen node, whose clock continues, is not mistaken for a hanging attempt. Each
-tick also touches the attempt's status file. The agent kills an attempt whose status file does not change, for
-instance because C code holds the interpreter (`tasks.own.silence`).
+Time is counted in ticks of a timer. So a frozen node, whose clock continues, is not mistaken for hanging
+code. Each tick also touches the attempt's status file. The agent kills an attempt whose status file does not
+change, for instance because C code holds the interpreter (`tasks.own.silence`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from types import FrameType
 from schedbed.tasks.attempt_status import StatusFile
 
 TICK_S = 1.0
-TICKS = 4  # at least within the limit
+TICKS = 4  # Least number of ticks within the limit.
 TIMEOUT = "task_timeout"
-"""The parameter of a job: seconds that its code may do nothing."""
-TIMEOUT_S = 600.0  # unless the job says otherwise, as in Hadoop
+"""The job parameter with the seconds for which its code may do nothing."""
+TIMEOUT_S = 600.0  # Hadoop's default.
 
 
 class Hung(BaseException):
-    """Raised in a user's code that has done nothing for too long. `except Exception` does not catch it."""
+    """Raised in user code that has done nothing for too long. `except Exception` does not catch it."""
 
 
 class Idle:
-    """Counts the ticks in which no data moved."""
+    """A counter of the consecutive ticks in which no data moved."""
 
     def __init__(self, limit_s: float, progress: StatusFile) -> None:
         self.limit_s = limit_s
@@ -40,35 +40,40 @@ class Idle:
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
-        """Count a tick, or restart counting if data moved. Return False if the limit is exceeded."""
+        """Count a tick without data, or reset the count if data moved. Return False if the limit is
+        exceeded.
+        """
         self._ticks = 0 if moved else self._ticks + 1
         return self.idle_s < self.limit_s
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds for which no data moved."""
+        """Return the seconds during which no data moved."""
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Signal to the agent that the attempt is still being counted."""
+        """Signal to the agent that the timer still works, by touching the attempt's status file."""
         self._progress.touch()
 
 
 class Watch:
-    """Watches code in this process's main thread. `mark` changes whenever the code does something."""
+    """A timer that interrupts hanging code in the main thread.
+
+    `mark` returns a value that changes whenever the code does something. `also` is called at each tick.
+    """
 
     def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:
         self._idle = idle
         self._mark = mark
         self._also = also
         self._last: object = None
-        self._every_s = 0.0  # of the timer, 0 when it does not run
+        self._every_s = 0.0  # Interval of the timer; 0 when it is off.
         self.limit_s = idle.limit_s
-        self.busy = False  # the code runs, and is not waiting for its input
+        self.busy = False  # True while the code runs, False while it waits for input.
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Raise Hung in the code of the block if it hangs. Must be called from the main thread."""
+        """Raise Hung in the code of the block when the code hangs. Must be called from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
         self._wind()
         try:

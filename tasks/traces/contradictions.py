@@ -1,4 +1,4 @@
-"""Contradictions between columns of a trace, as texts: `describe` warns of them before a column is used."""
+"""Contradictions between the columns of a trace, as warnings before a column is used."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import chain
 from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 from schedbed.tasks.units import format_duration
 
-_TINY = 0.01  # of its duration: a task that computed less hardly computed
-_LONG_S = 60.0  # a duration from which on that is remarkable
-_MANY = 0.2  # of all tasks: up to this share, they are reported one by one
-_ROUNDING = 1.05  # how much more than possible a column may say
+_TINY = 0.01  # CPU time below this share of the duration is suspicious.
+_LONG_S = 60.0  # Shorter tasks are not checked for low CPU time.
+_MANY = 0.2  # Up to this share of tasks, the message speaks of single tasks.
+_ROUNDING = 1.05  # Tolerated factor above the possible maximum.
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:
-    """Return one line for each pair of columns that contradict each other."""
+    """Return one line for each contradiction between columns, such as CPU times above durations."""
     return tuple(chain.from_iterable(check(trace.jobs) for check in _CHECKS))
 
 
@@ -59,7 +59,9 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the tasks; a single one of them if all are the same object, since there may be millions."""
+    """Return the distinct task objects. Equal tasks are often one object that is repeated millions of
+    times.
+    """
     return list({id(task): task for task in tasks}.values()) if len(tasks) > 1 else tasks
 
 

@@ -1,5 +1,7 @@
-"""Conversion of a trace to a complete scenario of synthetic jobs, whose tasks are equal except for their variance,
-job by job."""
+"""Conversion of a trace to a complete scenario of synthetic jobs, job by job.
+
+The tasks of a job are equal, except for a declared variance.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from schedbed.tasks.traces.trace import Trace, TraceJob
 from schedbed.tasks.workloads.from_trace import Assume, SyntheticJob, assumed, select, synthetic_jobs
 
 LAPTOP = {"nodes": 6, "racks": 2, "node": {"core_speed": 0.2}, "heartbeat": "200ms"}
-"""The cluster of a scenario that a laptop can run live, at `LAPTOP_SCALE`."""
+"""The cluster of a scenario that can run live on a laptop at the scale `LAPTOP_SCALE`."""
 LAPTOP_SCALE = 0.02
 HOSTS_LOST = "a map's own input host is not kept: blocks are placed by `placement`"
 PATHS_LOST = "jobs that read one path read a file each here; `workload: {trace: FILE}` lets them share one"
@@ -24,9 +26,9 @@ ALIKE = "tasks of a job are equal: their mean, and `variance` for how much their
 
 @dataclass(slots=True)
 class Conversion:
-    """The scenario of a trace: the values before its jobs, the jobs one at a time, and notes on what was lost.
+    """A scenario made from a trace: its settings (`head`), its jobs, and notes on lost data.
 
-    Iterating over `jobs` also counts `job_count` and `task_count`.
+    Iterating over `jobs` also sets `job_count` and `task_count`.
     """
 
     name: str
@@ -38,7 +40,7 @@ class Conversion:
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return the scenario's values without its jobs. Times and sizes are as traced."""
+        """Return the scenario's values except the jobs. Times and sizes are those of the trace."""
         laptop = self.fit is None
         return {
             "name": self.name,
@@ -49,14 +51,14 @@ class Conversion:
         }
 
     def _policies(self) -> list[Any]:
-        """Return policies to compare: for rigid jobs with requested times, FCFS and EASY."""
+        """Return the policies to compare: FCFS and EASY for jobs with requested times, else three others."""
         if any(job.requested_s is not None for job in self.chosen):
             return ["fifo", {"easy": {"backfill": False}}, "easy"]
         return ["fifo", "fair", "delay"]
 
     @property
     def jobs(self) -> Iterator[dict[str, Any]]:
-        """Yield each job as an entry of `workload.jobs`."""
+        """Yield each job as an entry for `workload.jobs` in the scenario."""
         self.job_count = self.task_count = 0
         for made in synthetic_jobs(self.chosen, Assume()):
             self.job_count += 1
@@ -64,7 +66,7 @@ class Conversion:
             yield _job(made)
 
     def lines(self) -> Iterator[str]:
-        """Yield the scenario file's lines: the head, then one line per job."""
+        """Yield the lines of the scenario file: the settings, then one line per job."""
         for key, value in self.head.items():
             yield f"{key}: {json.dumps(value)}"
         yield "workload:"
@@ -74,7 +76,10 @@ class Conversion:
 
 
 def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False) -> Conversion:
-    """Return the scenario of a trace's first jobs, on a laptop's cluster or on one that fits the trace."""
+    """Return a scenario with the first `jobs` jobs of a trace (all if None).
+
+    The cluster is a small one for a laptop or, with `fit`, one that fits the trace.
+    """
     chosen, assume = select(trace.jobs, jobs, 0.0, None), Assume()
     losses = [
         *([HOSTS_LOST] if trace.hosts else []),
@@ -94,19 +99,19 @@ def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = 
 def scenario_of(
     trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the whole scenario's values, and notes on what was assumed or lost."""
+    """Return all values of a scenario made from a trace, and notes on assumptions and lost data."""
     made = conversion(trace, name, jobs, fit=fit)
     return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return the load of all jobs of a trace, with the usual assumptions."""
+    """Return the load of all jobs of a trace, with the default assumptions."""
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
 
 def _flow(values: Mapping[str, Any]) -> str:
-    """Return YAML on one line: JSON with plain keys."""
+    """Return the values as one line of YAML: JSON with unquoted keys."""
     return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in values.items()) + "}"
 
 
@@ -134,7 +139,7 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the mean task. The total read and written bytes of maps are divided equally."""
+    """Return the mean task of a map or reduce phase as scenario values, with the variation of its times."""
     first = costs[0]
     if all(cost is first for cost in costs):
         mean_s, variation, read, written, lasted = (

@@ -1,4 +1,4 @@
-"""Description of a trace as labeled lines: counts, spans, quantiles, and what is missing."""
+"""Description of a trace as labeled lines: counts, time spans, quantiles, and missing data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUANTILE_HEADS = ("min", "25%", "median", "75%", "95%", "max")
 
 
 def facts(trace: Trace) -> list[Line]:
-    """Return the facts about the trace, one per line."""
+    """Return facts about the trace as pairs of a label and a text."""
     if trace.topology is not None:
         hosts, racks = len(trace.topology.hosts), len(trace.topology.racks)
         return [("format", f"{trace.format} topology"), ("hosts", f"{hosts}"), ("racks", f"{racks}")]
@@ -42,7 +42,7 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Return rows of a table under QUANTILE_HEADS that describe jobs and tasks."""
+    """Return the rows of a table of quantiles of jobs and tasks, with the columns QUANTILE_HEADS."""
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]

@@ -1,4 +1,4 @@
-"""Detection of a trace file's format by its first bytes, and its reader."""
+"""Detection of a trace file's format by its beginning, and reading of trace files in any format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from schedbed.tasks.traces.trace import Trace, TraceFormat
 
 
 def read_trace(path: Path | str, format: str | None = None) -> Trace:
-    """Read a file in that format, or in the detected one. Raises BadInput if it is in none."""
+    """Read a trace file in the given format, or in the detected format if None.
+
+    Raises BadInput if the format is unknown or the file is not in that format.
+    """
     path = Path(path)
     name = format or detect(path)
     if name not in NAMES:
@@ -23,7 +26,10 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 
 
 def detect(path: Path) -> str:
-    """Return the name of a file's format. Raises BadInput that shows how the file begins if it has none."""
+    """Return the name of a trace file's format.
+
+    Raises BadInput if the format is unknown. The message shows the beginning of the file.
+    """
     if path.is_dir():
         raise BadInput(f"{path}: a folder, expected a trace file")
     start = next(pieces(path), "")[:20_000]
@@ -38,6 +44,6 @@ def detect(path: Path) -> str:
 
 @cache
 def formats() -> Mapping[str, TraceFormat]:
-    """Import all formats and return them by name."""
+    """Import all trace formats and return them by name."""
     found = declared("schedbed.tasks.traces.formats", "FORMAT", TraceFormat)
     return dict(zip(NAMES, found, strict=True))

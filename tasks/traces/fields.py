@@ -1,4 +1,4 @@
-"""The fields of a JSON object of a trace, by name. An unexpected value becomes one clear line."""
+"""Checked access to the fields of a JSON object in a trace. Wrong values become one-line errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MOST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object with its place: file, number and path. A null field counts as missing."""
+    """A JSON object of a trace. `where` is its position for messages: file, number and path.
+
+    A field with the value null counts as missing.
+    """
 
     raw: Mapping[str, Any]
     where: str
@@ -23,11 +26,14 @@ class Fields:
         return self.raw.get(key) is not None
 
     def fail(self, what: str) -> BadInput:
-        """Return an error about this object."""
+        """Return an error about this object, with its position."""
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a number, also from text. Raises BadInput if it is missing without default, or below `least`."""
+        """Return a field as a number, converted from text if necessary.
+
+        Raises BadInput if the field is missing and has no default, is not a number, or is below `least`.
+        """
         value = self.raw.get(key)
         if value is None and default is not None:
             return default
@@ -40,14 +46,14 @@ class Fields:
         return number
 
     def whole(self, key: str, default: int, most: int) -> int:
-        """Return a whole number from 0 to `most`. Raises BadInput for another value."""
+        """Return a field as an integer from 0 to `most`. Raises BadInput for another value."""
         number = self.number(key, default)
         if number != int(number) or number > most:
             raise self.fail(f"{key}: {_shown(self.raw.get(key))} is not a whole number of 0 to {most}")
         return int(number)
 
     def text(self, key: str, default: str) -> str:
-        """Return a text, or a number as text, at most 200 characters. Raises BadInput for another value."""
+        """Return a field as text of at most 200 characters. Raises BadInput if it is not text or a number."""
         value = self.raw.get(key)
         if value is None:
             return default
@@ -56,7 +62,9 @@ class Fields:
         return str(value).strip()[:200] or default
 
     def objects(self, key: str) -> list[Fields]:
-        """Return the objects of a list; none if it is missing."""
+        """Return a field that is a list of objects; [] if it is missing. Raises BadInput for another
+        value.
+        """
         value = self.raw.get(key)
         if value is None:
             return []

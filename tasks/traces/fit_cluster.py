@@ -1,4 +1,4 @@
-"""A cluster that fits a trace: the traced machine if the trace names it, else slots that the load keeps busy."""
+"""A proposed cluster for a trace: the traced machine if it is known, else slots that the load keeps busy."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from schedbed.tasks.traces.trace import Trace
 from schedbed.tasks.workloads.drawn import task_seconds
 from schedbed.tasks.workloads.from_trace import SyntheticJob
 
-LOAD = 0.7  # share of the slots that shall be busy, from the first submission to the last end
-LEAST_SLOTS = 2  # map slots of a node whatever the load, as Hadoop's default was
-SLOTS_A_NODE = 4  # map slots of a node, where the trace does not say
+LOAD = 0.7  # Wanted mean share of busy slots, from the first submission to the last end.
+LEAST_SLOTS = 2  # Least map slots of a node: Hadoop's default.
+SLOTS_A_NODE = 4  # Map slots of a node if the trace does not show them.
 
 
 @dataclass(slots=True)
 class TraceLoad:
-    """The load of a trace on a cluster, added up job by job."""
+    """The total load that the jobs of a trace put on a cluster, added up job by job."""
 
     io_rate: float
     map_s: float = 0.0
     reduce_s: float = 0.0
-    widest: int = 1  # most maps of one job
+    widest: int = 1  # Largest number of maps of a job.
     first_s: float = math.inf
     end_s: float = 0.0
 
     def add(self, job: SyntheticJob) -> None:
-        """Add a job. Without waiting it would end after its longest map and its longest reduce."""
+        """Add a job. Its end is estimated without waiting: after its longest map and its longest reduce."""
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)
         self.reduce_s += sum(reduces)
@@ -39,13 +39,13 @@ class TraceLoad:
 
     @property
     def span_s(self) -> float:
-        """Return the seconds from the first submission to the last end of a job."""
+        """Return the seconds from the first submission to the last estimated end of a job."""
         return max(1e-9, self.end_s - self.first_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A proposed cluster, its number of racks, and why."""
+    """A proposed cluster: nodes, racks, slots per node, and the reason for the proposal."""
 
     nodes: int
     racks: int
@@ -54,7 +54,7 @@ class Fit:
     why: str
 
     def values(self) -> dict[str, Any]:
-        """Return the cluster as values of a scenario's `cluster`."""
+        """Return the cluster as values for the key `cluster` of a scenario."""
         node = {
             "cores": self.map_slots + self.reduce_slots,
             "core_speed": 1.0,
@@ -66,7 +66,7 @@ class Fit:
 
 
 def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
-    """Return the total load of the jobs."""
+    """Return the total load of the jobs. `io_rate` in bytes/s converts bytes to time."""
     total = TraceLoad(io_rate)
     for job in jobs:
         total.add(job)
@@ -74,7 +74,10 @@ def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
 
 
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
-    """Return a cluster: the traced machine if it is known, else as many slots as the load needs."""
+    """Return a proposed cluster for a trace with the load `asked`.
+
+    The cluster is the traced machine if it is known, else has as many slots as the load needs.
+    """
     racks = max(1, len({rack for rack, _ in trace.hosts}))
     reduce_slots = _slots(asked.reduce_s, asked.span_s)
     if trace.machine is not None:
@@ -95,7 +98,10 @@ def _slots(task_s: float, span_s: float) -> int:
 
 
 def mean_and_variation(costs: Sequence[Cost]) -> tuple[float, float]:
-    """Return the tasks' mean CPU time and their variation: of their durations if known, else of their CPU times."""
+    """Return the mean CPU time of tasks and the coefficient of variation of their times.
+
+    The variation is that of the durations if all are known, else that of the CPU times.
+    """
     lasted = [cost.duration_s for cost in costs if cost.duration_s is not None]
     cpu_s = [cost.cpu_s for cost in costs]
     return sum(cpu_s) / len(cpu_s), _variation(lasted if len(lasted) == len(costs) else cpu_s)

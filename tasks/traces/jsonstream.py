@@ -1,4 +1,4 @@
-"""A sequence of JSON objects in a file, decoded one at a time, so that only one is in memory."""
+"""A reader of a sequence of JSON objects in a file. Objects are decoded one at a time to save memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from typing import Any, NoReturn
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.traces.text import pieces
 
-_STRING_MAX = 1 << 18  # an error further than this from the end of what was read is no cut-off string
+# An error at a larger distance from the window's end is not due to an incomplete object.
+_STRING_MAX = 1 << 18
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file, numbered from 1. Raises BadInput with the number and byte of anything else."""
+    """Yield the objects of a file with their numbers from 1.
+
+    Raises BadInput with the position if the file contains anything else.
+    """
     stream = _Stream(path)
     number = 1
     while stream.skip_space():
@@ -30,7 +34,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 class _Stream:
-    """A window on the text: decoded text leaves it, more is read when an object does not end in it."""
+    """A window on the text of a file. Decoded text is removed, and more is read when an object is
+    incomplete.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,10 +44,10 @@ class _Stream:
         self._decoder = json.JSONDecoder(parse_constant=_no_constant)
         self._text = ""
         self._at = 0
-        self._gone = 0  # characters that have left the window
+        self._gone = 0  # Number of characters removed from the window.
 
     def skip_space(self) -> bool:
-        """Move to the next object. Return False at the end of the file."""
+        """Advance to the next object. Return False at the end of the file."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -51,7 +57,10 @@ class _Stream:
                 return False
 
     def decode(self, number: int) -> Any:
-        """Return the object that begins here."""
+        """Return the JSON value that begins at the current position, and advance.
+
+        `number` is for error messages.
+        """
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -66,8 +75,10 @@ class _Stream:
         return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
 
     def _more(self, wanted: int) -> bool:
-        """Read at least as much as the window contains, so that decoding again costs a constant factor. Return False
-        at the end."""
+        """Read at least `wanted` characters into the window. Return False at the end of the file.
+
+        Callers ask for as much as the window contains, so that decoding again costs only a constant factor.
+        """
         fresh: list[str] = []
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:
             fresh.append(piece)

@@ -1,5 +1,6 @@
-"""The cluster on which a Rumen trace was recorded: its hosts, slots and settings as far as the recording shows
-them."""
+"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace shows
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from schedbed.tasks.traces.trace import Host
 
 NODES_PER_HEARTBEAT_SECOND = 100
 HEARTBEAT_LEAST_S = 3.0
-"""JobTracker.getNextHeartbeatInterval of Hadoop 0.20: a hundred heartbeats a second in all, 3 s at least."""
+"""As in JobTracker.getNextHeartbeatInterval of Hadoop 0.20: 100 heartbeats/s in total, at least 3 s."""
 _UNKNOWN_RACK = "default-rack"
 _KINDS = {"mapTasks": "map", "reduceTasks": "reduce"}
 _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
@@ -23,22 +24,25 @@ _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A recorded cluster; None for what the recording does not show. `why` has a line for each derived figure."""
+    """The cluster on which a trace was recorded; None for unknown values.
+
+    `why` has a line for each value that was derived.
+    """
 
     hosts: tuple[Host, ...]
-    map_slots: int  # of each host
+    map_slots: int  # Map slots of each host.
     reduce_slots: int
     heartbeat_s: float
     out_of_band: bool | None = None
-    scheduler: str | None = None  # name of the scheduler's class
+    scheduler: str | None = None  # Name of the scheduler's Java class.
     why: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The facts found while reading."""
+    """The facts about the cluster that were found while reading the trace."""
 
-    racks: dict[str, str] = field(default_factory=dict)  # by host
+    racks: dict[str, str] = field(default_factory=dict)  # Rack by host.
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     settings: dict[str, str] = field(default_factory=dict)
 
@@ -48,7 +52,9 @@ class _Seen:
 
 
 def read_recording(path: Path) -> Recording:
-    """Read the cluster of a Rumen trace. Raises BadInput if no attempt names its host."""
+    """Return the cluster on which a Rumen trace was recorded. Raises BadInput if no attempt names its
+    host.
+    """
     seen = _Seen()
     for _, raw in objects(path):
         _see(raw, seen)
@@ -110,7 +116,7 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _most_at_once(seen: _Seen, kind: str) -> int:
-    """Return the most attempts of a kind that ran on one host at the same time."""
+    """Return the largest number of attempts of a kind that ran on one host at the same time."""
     most = 1
     for (known, _), spans in seen.spans.items():
         if known == kind:

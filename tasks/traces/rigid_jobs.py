@@ -1,4 +1,6 @@
-"""Rigid jobs, as parallel machines record them: n processors for a run time become n maps of that time."""
+"""Rigid jobs, as parallel machines record them: a job on n processors becomes n maps with the job's run
+time.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,17 @@ ASSUMED = (
 
 
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
-    """Return the most processors in use at a time, with each job running at the end of its recorded time in the
-    system."""
+    """Return the largest number of processors in use at the same time.
+
+    Each job is assumed to run at the end of its recorded time in the system, after its wait.
+    """
     changes: list[tuple[float, int]] = []
     for job in jobs:
         run_s = job.maps[0].duration_s or 0.0
         end_s = job.submit_s + (job.duration_s or run_s)
         changes += [(end_s - run_s, len(job.maps)), (end_s, -len(job.maps))]
     busy = most = 0
-    for _, change in sorted(changes):  # at one time ends go first, since they are negative
+    for _, change in sorted(changes):  # At equal times, ends come first, since they are negative.
         busy += change
         most = max(most, busy)
     return most

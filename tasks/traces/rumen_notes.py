@@ -1,4 +1,4 @@
-"""Oddities of a Rumen trace (missing values, failures), counted while reading and reported in a few lines."""
+"""Counts of missing values and failures in a Rumen trace, reported as a few lines."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 class Notes:
-    """Counts oddities of jobs and tasks. `warnings` returns them as texts."""
+    """Counters of missing values and failures of jobs and tasks. `warnings` returns the counts as texts."""
 
     def __init__(self) -> None:
         self._jobs: Counter[str] = Counter()
         self._tasks: Counter[str] = Counter()
 
     def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
-        """Count a job's failure, and whether it lists as many tasks as it declares."""
+        """Count a job if it failed, or if it does not list as many tasks as it declares."""
         if raw.get("outcome") not in ("SUCCESS", None):
             self._jobs["did not succeed in the trace and are taken as if they had"] += 1
         if not maps:
@@ -26,14 +26,14 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Count tasks of a job that are neither maps nor reduces, by Rumen's name for them."""
+        """Count the tasks of a job that are neither maps nor reduces, by Rumen's names of their kinds."""
         for kind in kinds:
             self._tasks[
                 f"{str(kind).lower()} tasks are left out; `framework: hadoop1` simulates such tasks"
             ] += 1
 
     def task(self, task: TraceTask, kind: str, succeeded: bool) -> None:
-        """Count unknown values of a task and its failed attempts."""
+        """Count the missing values and the failed attempts of a task."""
         checks = {
             f"{kind} attempts failed or were killed; they cost nothing here": task.failed_attempts,
             f"{kind} tasks have no successful attempt": not succeeded,
@@ -48,6 +48,6 @@ class Notes:
                 self._tasks[what] += int(count)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one line for each kind of oddity."""
+        """Return one line with a count for each kind of missing value or failure."""
         jobs = [f"{count} jobs {what}" for what, count in sorted(self._jobs.items())]
         return (*jobs, *(f"{count} {what}" for what, count in sorted(self._tasks.items())))

@@ -1,7 +1,8 @@
-"""SLS's SYNTH specification: workloads with classes of jobs and distributions, from which jobs are drawn by a seed.
+"""The SYNTH specification of SLS: workloads with job classes and distributions, from which jobs are drawn.
 
-Drawn as by SLS: a workload, a class and a span of time by weight, numbers of tasks, times and deadlines from
-lognormal (or normal, or discrete) distributions. The random numbers are ours, so a seed gives other jobs than in SLS.
+Like SLS, this module draws a workload, a job class and a time span by weight, and numbers of tasks, times and
+deadlines from lognormal (or normal, or discrete) distributions. The random generator differs, so a seed gives
+other jobs than in SLS.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from schedbed.tasks.traces.trace import Trace, TraceJob, TraceTask
 
 JOBS_MAX = 1_000_000
 TASKS_MAX = 5_000_000
-_DEVIATION = 1 / 6  # of the mean, where the deviation is 0, as SLS has it
+_DEVIATION = 1 / 6  # As in SLS, the deviation is this share of the mean if given as 0.
 
 
 def draw(spec: Fields) -> Trace:
-    """Return the jobs drawn from a specification, in order of submission. Raises BadInput that names a wrong part."""
+    """Return the jobs drawn from a specification, in order of submission.
+
+    Raises BadInput for a wrong specification.
+    """
     workloads = spec.objects("workloads")
     count, seed = spec.whole("num_jobs", 0, JOBS_MAX), spec.whole("rand_seed", 0, 2**53)
     if not workloads or not count:
@@ -62,7 +66,7 @@ def _job(workloads: Sequence[Fields], number: int, coin: Coin) -> TraceJob:
 
 
 _OLD = {"duration": "dur", "deadline_factor": "deadline_factor"}
-"""How the older form names `duration: {val, std}`: dur_avg and dur_stddev."""
+"""Prefixes in the older form: `duration: {val, std}` is `dur_avg` and `dur_stddev` there."""
 
 
 def _drawn(kind: Fields, name: str, coin: Coin) -> float:
@@ -74,8 +78,10 @@ def _drawn(kind: Fields, name: str, coin: Coin) -> float:
 
 
 def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
-    """Return maps and reduces. In the newer form all tasks that are not reduces are maps. A job has at least one
-    map."""
+    """Return the maps and the reduces of a job of the class `kind`. A job has at least one map.
+
+    In the newer form of specifications, all tasks that are not reduces are maps.
+    """
     found: dict[bool, list[TraceTask]] = {False: [], True: []}
     if "tasks" in kind:
         for task in kind.objects("tasks"):
@@ -102,7 +108,10 @@ def _whole(fields: Fields, number: float) -> int:
 
 
 def _submit_s(workload: Fields, coin: Coin) -> float:
-    """Return a random time in the chosen span, which lasts until the next one begins."""
+    """Return a random submission time in a time span of the workload, chosen by weight.
+
+    A span lasts until the next one begins.
+    """
     spans = _some(workload, "time_distribution")
     chosen = _pick_index(spans, "weight", coin)
     start = spans[chosen].number("time")
@@ -133,7 +142,10 @@ def _old(fields: Fields, name: str, coin: Coin) -> float:
 
 
 def _sample(fields: Fields, key: str, coin: Coin) -> float:
-    """Return a number given as such, or drawn from `{val}`, `{val, std, dist}` or `{discrete, weights}`."""
+    """Return the value of a field: a plain number, or a number drawn from a distribution.
+
+    A distribution is `{val}`, `{val, std, dist}` or `{discrete, weights}`.
+    """
     value: Any = fields.raw.get(key)
     if not isinstance(value, dict):
         return fields.number(key)

@@ -1,4 +1,4 @@
-"""Trace files as text, plain or gzipped, in pieces. Any error becomes one clear line."""
+"""Reading of trace files as text, plain or gzipped, in pieces. Errors become one-line messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE_MAX = 1 << 20
 
 
 def pieces(path: Path) -> Iterator[str]:
-    """Yield the text of a file in pieces of up to about 1 MiB. Raises BadInput if it is not readable UTF-8."""
+    """Yield the text of a file in pieces of about 1 MiB. Raises BadInput if it is not readable UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     done = 0
     try:
@@ -37,7 +37,10 @@ def pieces(path: Path) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the file's lines with their numbers, line ends removed."""
+    """Yield the lines of a file, without line ends, each with its number from 1.
+
+    Raises BadInput for very long lines.
+    """
     number, rest = 0, ""
     for piece in pieces(path):
         *whole, rest = (rest + piece).split("\n")
@@ -53,7 +56,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def first_line(start: str) -> str:
-    """Return the first line that is neither empty nor a comment (`#` or `;`); empty if there is none."""
+    """Return the first line that is neither empty nor a comment (`#` or `;`); "" if there is none."""
     return next((line for line in start.splitlines() if line.strip() and line[0] not in "#;"), "")
 
 

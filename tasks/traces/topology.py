@@ -1,4 +1,4 @@
-"""Mapping of a trace's machines to nodes: always the same, with racks kept together if there are enough."""
+"""Mapping of a trace's hosts to emulated nodes. It is deterministic and keeps racks together if possible."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from schedbed.tasks.traces.trace import Host
 
 
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
-    """Return a node for each host: sorted hosts dealt in turn, those of one traced rack inside one rack of ours.
+    """Return a node for each traced host. Hosts of one traced rack get nodes of one emulated rack.
 
-    `nodes` maps each node to its rack. If the trace has fewer racks, hosts are dealt over all nodes.
+    `nodes` maps each node to its rack. Sorted hosts are assigned to the nodes of a rack in turn. If the trace
+    has fewer racks than the cluster, hosts are assigned to all nodes in turn.
     """
     ordered = sorted(set(hosts))
     traced, ours = sorted({rack for rack, _ in ordered}), list(dict.fromkeys(nodes.values()))
@@ -21,7 +22,7 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
     for index, rack in enumerate(traced):
         inside = [node for node, its_rack in nodes.items() if its_rack == ours[index % len(ours)]]
         members = [host for host in ordered if host[0] == rack]
-        offset = index // len(ours)  # so that many one-host racks do not all meet on the first node
+        offset = index // len(ours)  # Otherwise all racks with one host share the first node.
         for place, host in enumerate(members):
             mapped[host] = inside[(place + offset) % len(inside)]
     return mapped
@@ -30,9 +31,10 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
 def replica_nodes(
     hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
 ) -> tuple[NodeId, ...]:
-    """Return `count` different nodes for one block: those of its hosts, then the ones that follow them.
+    """Return `count` different nodes for the replicas of a block.
 
-    A block without hosts begins at node number `start`.
+    The nodes of the block's hosts come first, then the nodes that follow in `nodes`. For a block without
+    hosts, the first node is number `start`.
     """
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
     place = nodes.index(wanted[-1]) + 1 if wanted else start

@@ -1,4 +1,4 @@
-"""A trace in neutral form: jobs and tasks as recorded on some cluster, before scaling and assumptions."""
+"""A trace in a form common to all formats: jobs and tasks as recorded, before scaling and assumptions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from schedbed.tasks.specs import Priority
 
 Host = tuple[str, str]
-"""A traced machine: its rack and its name."""
+"""A traced host: its rack and its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTask:
-    """A task; None for what the trace does not show.
+    """A recorded task; values that the trace does not show are None.
 
-    `work_s` is the time of the task's own work: of a reduce, what follows its shuffle. `shuffle_s` is the part of a
-    reduce's shuffle after all maps of the job had ended.
+    `work_s` is the duration of the task's own work; for a reduce, the time after its shuffle. `shuffle_s` is
+    the duration of a reduce's shuffle after all maps of the job had ended.
     """
 
     input_bytes: int | None = None
@@ -26,58 +26,63 @@ class TraceTask:
     work_s: float | None = None
     shuffle_s: float | None = None
     cpu_s: float | None = None
-    hosts: tuple[Host, ...] = ()  # that held its input
+    hosts: tuple[Host, ...] = ()  # Hosts that held the input.
     failed_attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """A job. Without tasks (`maps` empty) only three totals are known, as in SWIM's format."""
+    """A recorded job.
+
+    In some formats, such as SWIM's, only three totals of bytes are known and `maps` is empty.
+    """
 
     name: str
-    submit_s: float  # since the trace's first job, after `sorted_jobs`; else on the trace's own clock
+    submit_s: float  # On the trace's clock; `select` makes times relative.
     user: str | None = None
     queue: str | None = None
     priority: Priority = Priority.NORMAL
-    duration_s: float | None = None  # submit to finish
+    duration_s: float | None = None  # From submission to end.
     succeeded: bool = True
-    deadline_s: float | None = None  # after the submission
+    deadline_s: float | None = None  # Relative to the submission.
     input_bytes: int = 0
     shuffle_bytes: int = 0
     output_bytes: int = 0
     maps: tuple[TraceTask, ...] = ()
     reduces: tuple[TraceTask, ...] = ()
-    input_path: str | None = None  # jobs that read one path read one file
+    input_path: str | None = None  # Jobs with the same path read the same file.
     output_path: str | None = None
-    requested_s: float | None = None  # run time that the user said beforehand
+    requested_s: float | None = None  # Run time that the user requested.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """The racks of a traced cluster with their hosts."""
+    """The hosts of a traced cluster with their racks."""
 
     hosts: tuple[Host, ...]
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the names of the racks, sorted."""
+        """Return the sorted names of the racks."""
         return tuple(sorted({rack for rack, _ in self.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedMachine:
-    """The traced cluster as far as it is known: number of nodes, and of processors in all of them."""
+    """The size of a traced cluster, if known: the number of nodes, and of processors in all nodes
+    together.
+    """
 
     nodes: int
     processors: int
-    why: str  # what says so
+    why: str  # Source of the numbers.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The content of a trace file. `warnings` say what the trace lacks; the workload says what is assumed instead."""
+    """The content of a trace file. `warnings` say which data the trace lacks."""
 
-    format: str  # the name of a module of `formats`
+    format: str  # Name of a module in `formats`.
     jobs: tuple[TraceJob, ...] = ()
     topology: Topology | None = None
     machine: TracedMachine | None = None
@@ -85,17 +90,18 @@ class Trace:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """Return all machines that held input, sorted."""
+        """Return the sorted hosts that held the input of a map."""
         tasks = (task for job in self.jobs for task in job.maps)
         return tuple(sorted({host for task in tasks for host in task.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """A trace format, declared as `FORMAT` by a module of `formats`; the module's name is the format's.
+    """A trace format, declared as `FORMAT` by a module of the package `formats`.
 
-    `looks_like` judges the first 20,000 characters of a file. A format with `last_resort` is tried after all others,
-    since files of other formats look similar.
+    The module's name is the name of the format. `looks_like` returns whether a file has the format, given its
+    first 20,000 characters. Formats with `last_resort` are tried after all others, since files of other
+    formats look similar.
     """
 
     read: Callable[[Path], Trace]

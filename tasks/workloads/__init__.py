@@ -1,1 +1,1 @@
-"""Planned workloads: drawn from a seed, taken from a trace, with generated inputs."""
+"""Planned workloads: drawn at random from a seed or converted from a trace, with generated input data."""

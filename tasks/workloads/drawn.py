@@ -1,6 +1,6 @@
-"""Workloads drawn from a seed: arrivals, sizes, shared inputs, deadlines, and samples of a trace.
+"""Random workloads: arrival times, sizes, popular inputs, deadlines, and whole traces.
 
-Each draw depends on the seed and the arguments only, and not on earlier draws.
+Each draw depends only on the seed and the arguments, not on earlier draws.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob
 
 
 def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
-    """Return `count` times in order. The gaps between them (and before the first) are exponential with that mean."""
+    """Return `count` arrival times in order.
+
+    The gaps, also before the first, are exponential with mean `mean_gap_s`.
+    """
     _above_zero(mean_gap_s=mean_gap_s)
     coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
     for _ in range(count):
@@ -28,10 +31,11 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 
 
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
-    """Return the submit time of each (load, seconds) such that the sum of loads stays within `threshold`.
+    """Return each job's submission time such that the sum of the running loads is at most `threshold`.
 
-    Jobs are submitted in order, each as soon as there is room; a job above the threshold when nothing else runs
-    (verma2011, 7.2, where the load is the share of slots of a job's minimum allocation).
+    A job is a pair (load, duration in s). Jobs are submitted in order, each as soon as the sum permits. A job
+    with a load above the threshold is submitted when no other job runs (verma2011, 7.2, where the load is the
+    share of slots in a job's minimum allocation).
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []
@@ -46,8 +50,10 @@ def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) ->
 
 
 def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int) -> list[float]:
-    """Return sizes by a bounded Pareto law: the share above x falls as x^-shape. A shape of about 1 is usual for
-    jobs."""
+    """Return `count` sizes from a bounded Pareto distribution between `least` and `most`.
+
+    The share of sizes above x falls as x^-shape. A shape of about 1 is usual for jobs.
+    """
     _above_zero(shape=shape, least=least)
     if most < least:
         raise BadInput(f"heavy-tailed sizes from {least:g} to {most:g}: expected a range")
@@ -56,9 +62,10 @@ def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int)
 
 
 def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
-    """Return which of `files` files each job reads: the file of rank r is chosen in proportion to r^-exponent (Zipf).
+    """Return the number of the file that each job reads, drawn by Zipf's law.
 
-    The ranks of the files are drawn as well. With exponent 0 all files are equally popular.
+    The file of rank r is chosen in proportion to r^-exponent; with exponent 0 all files are equally popular.
+    The ranks of the files are random, too.
     """
     if files < 1 or exponent < 0:
         raise BadInput(
@@ -71,21 +78,24 @@ def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Jobs to draw: Poisson arrivals, heavy-tailed inputs, and shuffled and written bytes as shares of the input."""
+    """The distribution of a random workload: Poisson arrivals and heavy-tailed input sizes.
+
+    `shuffle` and `output` are the shuffled and written bytes per byte of input.
+    """
 
     jobs: int
     mean_gap_s: float
     least_bytes: int = 64 * 2**20
     most_bytes: int = 64 * 2**30
     shape: float = 1.0
-    shuffle: float = 0.5  # bytes shuffled for a byte read; 0 for map-only jobs
+    shuffle: float = 0.5  # Shuffled bytes per byte read; 0 for map-only jobs.
     output: float = 0.5
     users: int = 5
     seed: int = 0
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a trace of jobs with known totals, for `tasks.workloads.from_trace.synthesize`."""
+    """Return a random trace, whose jobs have only totals of bytes, for `from_trace.synthesize`."""
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -105,9 +115,9 @@ def drawn_trace(wanted: Drawn) -> Trace:
 
 
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
-    """Return the approximate time of a job alone on these slots: the mean of verma2011's bounds (2.1).
+    """Return the approximate duration of a job alone on these slots: the mean of verma2011's bounds (2.1).
 
-    Tasks take the times of `task_seconds`; slots are cores.
+    Task durations are those of `task_seconds`. Each slot has a core.
     """
     _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
     maps, reduces = task_seconds(job, io_rate)
@@ -115,8 +125,10 @@ def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: fl
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return the approximate time of each map and each reduce: as traced, else its CPU time plus its bytes at
-    `io_rate`."""
+    """Return the approximate durations of all maps and of all reduces of a job.
+
+    A duration is the traced one if known, else the CPU time plus the time for all bytes at `io_rate` bytes/s.
+    """
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
     return maps, [_task_s(cost, fetched, io_rate) for cost in job.reduces]
@@ -129,8 +141,11 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with deadlines: time alone times a factor that is uniform in [least, most] (verma2011: [1,
-    3])."""
+    """Return the jobs with random deadlines: the job's duration when it runs alone, times a factor.
+
+    The factor is uniform in [least, most], by default [1, 3] as in verma2011. `alone_s` has the duration of
+    each job.
+    """
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")
     factors = [chance(seed, "deadline", number).uniform(least, most) for number in range(len(jobs))]
@@ -141,7 +156,7 @@ def with_deadlines(
 def _stage_s(tasks_s: Sequence[float], slots: int) -> float:
     if not tasks_s:
         return 0.0
-    total, slots = sum(tasks_s), min(slots, len(tasks_s))  # more it cannot use
+    total, slots = sum(tasks_s), min(slots, len(tasks_s))  # A job cannot use more slots than it has tasks.
     lower, upper = total / slots, (total - total / len(tasks_s)) / slots + max(tasks_s)
     return (lower + upper) / 2
 

@@ -1,9 +1,10 @@
-"""Conversion of a trace to synthetic jobs: selection, shrinking to a smaller cluster, assumptions.
+"""Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, assumptions.
 
-Assumptions are fields of `Assume`. SWIM gives only a job's bytes, so the job gets a map per block of input (a
-map-only job a map per block of its output, if that is more), a reduce per `reduce_bytes` of shuffle (of output, if
-that is more), and CPU time of 1 s plus its bytes at `cpu_rate`. A Rumen task keeps its own CPU time; without one it
-gets its working time minus its bytes at `io_rate`, at least a tenth of it.
+The assumptions are fields of `Assume`. SWIM gives only the bytes of a job. A SWIM job gets a map per block of
+input (a map-only job a map per block of its output, if larger), a reduce per `reduce_bytes` of shuffle (of
+output, if larger), and for each task 1 s of CPU time plus its bytes at `cpu_rate`. A Rumen task keeps its
+recorded CPU time. Without one, its CPU time is its working time minus its bytes at `io_rate`, but at least a
+tenth of the working time.
 """
 
 from __future__ import annotations
@@ -19,23 +20,26 @@ from schedbed.tasks.units import format_bytes
 
 T = TypeVar("T")
 
-_START_S = 1.0  # of each SWIM task, whatever its bytes
+_START_S = 1.0  # Base CPU time of each SWIM task.
 _WORK_SHARE_MIN = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assume:
-    """The assumptions with which a trace is converted. Sizes and rates are the traced cluster's, before any scale.
+    """The assumptions for the conversion of a trace.
 
-    `share` is the share of a job's tasks that is kept (our nodes / traced nodes); bytes per task stay as they are.
-    `users` deals the jobs to that many users; 0 uses the trace's users, or five if it names none.
+    Sizes and rates are those of the traced cluster, before scaling.
+
+    `share` is the share of a job's tasks that is kept (emulated nodes / traced nodes); the bytes per task are
+    unchanged. `users` is the number of users that jobs are divided among; 0 means the users in the trace, or
+    five if it has none.
     """
 
     block_bytes: int = 64 * 2**20
-    cpu_rate: float = 6.4 * 2**20  # bytes/s that one emulated core works off
-    io_rate: float = 50e6  # bytes/s
+    cpu_rate: float = 6.4 * 2**20  # Bytes/s that one emulated core processes.
+    io_rate: float = 50e6  # In bytes/s.
     reduce_bytes: int = 2**30
-    limit_bytes: int | None = None  # no job reads, shuffles or writes more
+    limit_bytes: int | None = None  # Most bytes that a job reads, shuffles or writes.
     share: float = 1.0
     users: int = 0
     seed: int = 0
@@ -43,28 +47,31 @@ class Assume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticJob:
-    """A job of a trace with the costs of its tasks. `hosts` are the traced machines that held each map's input."""
+    """A job of a trace with the costs of its tasks.
+
+    `hosts` has, for each map, the traced hosts that held its input.
+    """
 
     name: str
     user: str
     queue: str
     priority: Priority
     submit_s: float
-    deadline_s: float | None = None  # after the submission
+    deadline_s: float | None = None  # Relative to the submission.
     maps: tuple[Cost, ...]
     reduces: tuple[Cost, ...]
     hosts: tuple[tuple[Host, ...], ...] = ()
-    input_path: str | None = None  # jobs with one path read one file
-    requested_s: float | None = None  # run time that the user said beforehand
+    input_path: str | None = None  # Jobs with the same path read the same file.
+    requested_s: float | None = None  # Run time that the user requested.
 
 
 def select(
     jobs: Sequence[TraceJob], count: int | None, from_s: float, until_s: float | None
 ) -> list[TraceJob]:
-    """Return the first `count` jobs submitted in [from, until) of trace time, with from_s (or the first job) as time
-    0.
+    """Return the first `count` jobs that were submitted in [from_s, until_s), with new submission times.
 
-    Trace time counts from the trace's first job if its clock is the time of day.
+    Times in the trace count from its first job if its clock is the time of day. The new submission times
+    count from `from_s`, or from the first selected job if `from_s` is 0.
     """
     if not jobs:
         return []
@@ -86,14 +93,16 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """Return the selected jobs of a trace as synthetic ones, and one line for each assumption or cut."""
+    """Return the selected jobs of a trace as synthetic jobs, and one line for each assumption or
+    reduction.
+    """
     made = list(synthetic_jobs(jobs, assume))
     tasks = sum(len(job.maps) + len(job.reduces) for job in made)
     return made, [*trace.warnings, *assumed(jobs, tasks, assume)]
 
 
 def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
-    """Yield the selected jobs of a trace as synthetic ones, one at a time."""
+    """Yield the selected jobs of a trace as synthetic jobs, one at a time."""
     for number, job in enumerate(jobs):
         yield _job(number, job, assume)
 
@@ -118,7 +127,7 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
 
 
 def _supposed(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the maps and reduces of a job with known totals only."""
+    """Return the costs of maps and reduces for a job whose trace shows only totals of bytes."""
     map_only = job.shuffle_bytes == 0
     written = job.output_bytes if map_only else job.shuffle_bytes
     per_map = assume.block_bytes if map_only else assume.reduce_bytes
@@ -139,13 +148,15 @@ def _cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
-    return replace(_cost(read, written, assume), read_bytes=0)  # reduces fetch exactly the output of the maps
+    return replace(_cost(read, written, assume), read_bytes=0)  # Reduces fetch exactly the maps' output.
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the maps and reduces as recorded. Unknown values are the mean of the job's other tasks.
+    """Return the costs of a job's recorded maps and reduces.
 
-    Maps of which only the hosts of their input are known read a block.
+    Unknown values are the mean of the job's other tasks.
+
+    If only the hosts of the maps' inputs are known, each map with hosts reads a block.
     """
     read = [task.input_bytes for task in job.maps]
     if _only_hosts(job):
@@ -157,7 +168,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Return whether the trace shows the location of a job's input, but not its size."""
+    """Return whether the trace shows the location of a job's input but not its size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -176,7 +187,7 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
     )
     made: dict[
         tuple[float, float, float, float | None, float | None], Cost
-    ] = {}  # equal tasks share one: there may be millions
+    ] = {}  # Equal tasks share one object, since there may be millions.
     costs = []
     shuffles = [task.shuffle_s for task in tasks]
     for row in zip(cpu_s, read, written, _durations(tasks), shuffles, strict=True):
@@ -192,7 +203,10 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
 
 
 def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
-    """Return how long each task worked (a reduce: after its shuffle); None for all if the trace timed none."""
+    """Return the duration of each task's work (of a reduce, after its shuffle); all None if unknown.
+
+    If only some are known, the others get the mean.
+    """
     known = [task.work_s for task in tasks]
     return _filled(known) if any(value is not None for value in known) else known
 
@@ -210,7 +224,7 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return the indices of the kept tasks, spread evenly, at least one. A share above 1 repeats some."""
+    """Return the indices of the tasks to keep, evenly spread, at least one. A share above 1 repeats tasks."""
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -224,7 +238,10 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the kept reduces. If a larger share of them than of maps is kept, each fetches and does less."""
+    """Return the costs of the reduces to keep.
+
+    If the share of reduces kept is larger than the share of maps, the cost of each reduce is scaled down.
+    """
     if not places:
         return []
     factor = min(1.0, maps_share * len(reduces) / len(places))
@@ -250,7 +267,7 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Return the tasks, shrunk if they move more than the limit."""
+    """Return the costs of tasks, scaled down if they read or write more than `limit_bytes` in total."""
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)
@@ -268,7 +285,10 @@ def _user(number: int, job: TraceJob, assume: Assume) -> str:
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
-    """Return one line for each assumption or cut in making that many tasks of the jobs."""
+    """Return one line for each assumption or reduction in the conversion of the jobs.
+
+    `tasks` is the number of tasks made.
+    """
     lines = []
     if assume.users or any(job.user is None for job in jobs):
         lines.append(f"assumed: jobs without a user (or all) dealt at random to {assume.users or 5} users")

@@ -1,7 +1,8 @@
-"""Generated input shared by several applications: text with Zipf's words, 100-byte records as teragen's, documents.
+"""Generated input data for several applications: text by Zipf's law, teragen's 100-byte records, documents.
 
-Documents are pages, one per line, `title<TAB>label<TAB>text`, whose words depend on the label. An application may
-have a kind of its own (`tasks.appkit.app.App.generate`), made of the same words and numbers.
+Documents are pages, one per line, `title<TAB>label<TAB>text`, with words that depend on the label. An
+application may have its own kind of data (`tasks.appkit.app.App.generate`), made of the same words and
+numbers.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ PIECE_BYTES = 4 * 2**20
 LINE_BYTES = 80
 WORDS = 20_000
 ZIPF_EXPONENT = 1.0
-SLOTS = 1 << 20  # of the table that turns uniform numbers into words by their frequency
+SLOTS = 1 << 20  # Size of the table that maps uniform random numbers to words.
 LABELS = tuple(b"arts biology chemistry economics geography history law mathematics music physics".split())
-LABEL_WORDS = 200  # the most frequent words, which all labels share
-DOCUMENT_WORDS = 300  # in the mean
+LABEL_WORDS = 200  # Number of most frequent words, which all labels share.
+DOCUMENT_WORDS = 300  # Mean number of words.
 LETTERS = b"etaoinshrdlucmwfgypbvkjxqz"
 
 Numbers = npt.NDArray[np.int32]
 
 
 def text(size: int, seed: int) -> Iterator[bytes]:
-    """Yield exactly `size` bytes of lines of words that follow Zipf's law."""
+    """Yield exactly `size` bytes of text lines, whose words follow Zipf's law."""
     table, words = zipf_table(WORDS), Vocabulary(vocabulary())
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         picks, ends = words.draw(table, array_chance(seed, "text", number), wanted)
         separators = np.full(len(picks), ord(" "), dtype=np.uint8)
-        # The word that crosses a multiple of 80 bytes ends its line.
+        # The last word of a line is the word that crosses a multiple of 80 bytes.
         lines = ends // LINE_BYTES
         separators[np.flatnonzero(lines[1:] != lines[:-1]) + 1] = ord("\n")
         yield words.join(picks, separators)[: wanted - 1] + b"\n"
@@ -46,15 +47,17 @@ def _records(size: int, seed: int) -> Iterator[bytes]:
 
 
 def records(count: int, first: int, seed: int) -> Iterator[bytes]:
-    """Yield `count` records, numbered from `first` on, in pieces."""
+    """Yield `count` 100-byte records, numbered from `first` on, in pieces."""
     for number, rows in enumerate(piece_sizes(count, PIECE_BYTES // RECORD_BYTES)):
         yield _record_rows(first, rows, array_chance(seed, "records", number))
         first += rows
 
 
 def _record_rows(first: int, count: int, rng: np.random.Generator) -> bytes:
-    """Return records as teragen's: 10 random key bytes, 00 11, the row's number in 32 hex digits, 88 99 AA BB,
-    filler, CC DD EE FF."""
+    """Return `count` records in the format of teragen.
+
+    A record has 10 random key bytes, 00 11, its number in 32 hex digits, 88 99 AA BB, filler, CC DD EE FF.
+    """
     rows = np.empty((count, RECORD_BYTES), dtype=np.uint8)
     rows[:, :KEY_BYTES] = np.frombuffer(rng.bytes(count * KEY_BYTES), dtype=np.uint8).reshape(
         count, KEY_BYTES
@@ -77,12 +80,12 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
     for number, wanted in enumerate(piece_sizes(size, PIECE_BYTES)):
         rng = array_chance(seed, "documents", number)
         picks, _ = words.draw(table, rng, wanted)
-        sigma = 0.8  # of the lognormal number of words
+        sigma = 0.8  # Parameter of the lognormal distribution of the number of words.
         sizes = rng.lognormal(-(sigma**2) / 2, sigma, size=2 + 4 * len(picks) // DOCUMENT_WORDS)
         starts = np.cumsum(np.maximum(1, sizes * DOCUMENT_WORDS).astype(np.int64))
         starts = np.r_[0, starts[starts < len(picks)]]
         labels = rng.integers(0, len(LABELS), size=len(starts))
-        # A label's own words are as frequent as another's, but other words.
+        # Each label has its own words, with the same frequencies.
         own = np.repeat(labels, np.diff(np.r_[starts, len(picks)])) * (WORDS // len(LABELS))
         shifted = (picks - LABEL_WORDS + own) % (WORDS - LABEL_WORDS) + LABEL_WORDS
         picks = np.where(picks < LABEL_WORDS, picks, shifted).astype(np.int32)
@@ -96,7 +99,10 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
 
 
 def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
-    """Yield the first lines, up to `wanted` bytes, as one piece."""
+    """Yield the first lines that fit into `wanted` bytes, as one piece.
+
+    `one_at_least` includes a first line that is longer.
+    """
     taken: list[bytes] = []
     for line in lines:
         wanted -= len(line)
@@ -116,7 +122,10 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 
 @cache
 def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
-    """Return the words of generated text, most frequent first, always the same. Frequent words are short."""
+    """Return the words of generated text, most frequent first, the same in every run.
+
+    Frequent words are short.
+    """
     coin = chance(0, "vocabulary")
     weights = [0.88**rank for rank in range(len(LETTERS))]
     words: dict[bytes, None] = {}
@@ -127,7 +136,12 @@ def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
 
 
 def zipf_table(count: int) -> Numbers:
-    """Return a table in which rank r fills a share of the slots in proportion to 1 / (r + 1), at least one slot."""
+    """Return a table of SLOTS entries.
+
+    Rank r has a share of the entries in proportion to 1 / (r + 1), at least one.
+
+    A uniform random index into the table therefore gives a rank by Zipf's law.
+    """
     weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
     slots = np.maximum(1, np.floor(weights / weights.sum() * SLOTS)).astype(np.int64)
     slots[0] += SLOTS - slots.sum()
@@ -135,16 +149,16 @@ def zipf_table(count: int) -> Numbers:
 
 
 def piece_sizes(size: int, piece: int) -> Iterator[int]:
-    """Yield the sizes of the pieces that `size` is cut into."""
+    """Yield the sizes of the pieces when `size` is cut into pieces of at most `piece`."""
     while size > 0:
         yield min(size, piece)
         size -= piece
 
 
 class Vocabulary:
-    """Words as rows of one array, padded with zero bytes, so that numpy picks and joins them.
+    """Words as the rows of a numpy array, padded with zero bytes, for fast selection and joining.
 
-    `lengths` include the separator that follows a word.
+    `lengths` has the length of each word, including the separator that follows.
     """
 
     def __init__(self, words: Sequence[bytes]) -> None:
@@ -154,8 +168,11 @@ class Vocabulary:
         self._rows = np.frombuffer(padded, dtype=np.uint8).reshape(len(words), width)
 
     def draw(self, table: Numbers, rng: np.random.Generator, wanted: int) -> tuple[Numbers, Numbers]:
-        """Return an even number of words drawn through the table, and the end of each; the last is at `wanted` bytes
-        or beyond."""
+        """Return the row indices of random words and the end position of each in the joined text.
+
+        The text has `wanted` bytes or more, and an even number of words. `table` maps uniform random numbers
+        to words.
+        """
         mean = float(self.lengths[table[:: SLOTS // 8192]].mean())
         count = int(wanted / mean * 1.02) // 2 * 2 + 200
         while True:
@@ -166,7 +183,7 @@ class Vocabulary:
             count += count // 16 * 2 + 2
 
     def join(self, picks: Numbers, separators: npt.NDArray[np.uint8]) -> bytes:
-        """Return the words, each followed by its separator."""
+        """Return the words `picks` as bytes, each followed by its separator."""
         rows = self._rows.take(picks, axis=0)
         rows[:, -1] = separators
         return rows.tobytes().translate(None, b"\0")

@@ -1,6 +1,6 @@
-"""A workload as planned before there is a cluster: input files to create and jobs that read them.
+"""A planned workload, before there is a cluster: input files to create, and jobs that read them.
 
-Everything is resolved (seconds, bytes, `scale` applied), except the locations of blocks.
+All values are resolved (seconds, bytes, `scale` applied), except the locations of blocks.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from schedbed.tasks.own.program import PROGRAMS, files_of
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, NodeId, Priority, Split
 
 Locate = Callable[[str], Sequence[BlockRange]]
-"""The blocks of a block-store path, in order, with the nodes that hold a replica."""
+"""A function from a block-store path to its blocks, in order, with the nodes that hold replicas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file to upload into the block store before the run.
+    """A file to upload to the block store before the run.
 
-    `source` is `file` (a real file, whole), `generate` (a kind of `tasks.workloads.input_data`) or `filler` (bytes
-    that only synthetic tasks read). `blocks` are the block lengths in order. `preferred` names the nodes for each
-    block (from a trace); None leaves that to the placement.
+    `source` is `file` (a whole real file), `generate` (a kind of `tasks.workloads.input_data`) or `filler`
+    (bytes that only synthetic tasks read). `blocks` has the lengths of the blocks in order. `preferred` has
+    the nodes for each block (from a trace); None leaves the choice to the placement policy.
     """
 
-    path: str  # in the block store, /in/...
+    path: str  # Path in the block store, /in/...
     source: Literal["file", "generate", "filler"]
     blocks: tuple[int, ...]
     real_path: str | None = None
@@ -38,7 +38,7 @@ class InputFile:
 
     @property
     def is_program(self) -> bool:
-        """Return whether the file belongs to a user's application and is not data."""
+        """Return whether the file belongs to the code of a user's application, and is not data."""
         return self.path.startswith(PROGRAMS)
 
     @property
@@ -49,10 +49,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job whose input is not placed yet; fields as in JobSpec.
+    """A job whose input is not yet placed on nodes. The fields are those of `JobSpec`.
 
-    With `input`, map i reads block i, or the range after the maps before it if synthetic jobs of different sizes
-    share a file. Without `input`, the job has `maps` maps and no file.
+    With `input`, map i reads block i. If synthetic jobs of different sizes share a file, the maps read
+    consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no file.
     """
 
     job: str
@@ -74,15 +74,18 @@ class PlannedJob:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Return the block-store paths that the job reads: its input, and the files of its application."""
+        """Return the block-store paths of the files that the job reads: its input and its application's
+        code.
+        """
         own = tuple(file.path for file in files_of(self.params) if file.length)
         return own if self.input is None else (self.input, *own)
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
-    """Return the job for submission, after its input is placed. `params` are added to the planned ones.
+    """Return the job for submission, once its input is placed. `locate` returns the blocks of a file.
 
-    (The driver adds sort's `boundaries` this way.) Raises ValueError if the file does not have the planned blocks.
+    `params` are added to the planned ones; the driver adds `boundaries` for the application sort. Raises
+    ValueError if the file does not have the planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -134,7 +137,10 @@ def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job that shares a file of another size: consecutive ranges from its start."""
+    """Return the splits of a synthetic job as consecutive ranges from the start of a file of another size.
+
+    Raises ValueError if the maps read more bytes than the file has.
+    """
     starts = [block.offset for block in blocks]
     end = blocks[-1].offset + blocks[-1].length
     if sum(cost.read_bytes for cost in planned.map_costs) > end:
@@ -157,16 +163,18 @@ def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tup
 
 
 def cut(length: int, block_bytes: int) -> tuple[int, ...]:
-    """Return the block lengths of a file: full blocks and a rest. An empty file is one empty block."""
+    """Return the block lengths of a file: full blocks, then the remainder. An empty file has one empty
+    block.
+    """
     full, rest = divmod(length, block_bytes)
     return (block_bytes,) * full + ((rest,) if rest or not full else ())
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """Return a task of another size: CPU time, duration and written bytes times one lognormal factor.
+    """Return a task's cost with CPU time, duration and written bytes multiplied by one lognormal factor.
 
-    The factor has mean 1 and the coefficient of variation `variation`; it depends on the names only. What a map reads
-    is not changed, since blocks are equal.
+    The factor has mean 1 and the coefficient of variation `variation`. It depends only on the seed and the
+    names. The bytes that a map reads are not changed, since blocks are equal.
     """
     if variation <= 0:
         return cost

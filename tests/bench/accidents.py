@@ -178,7 +178,7 @@ def suffer(kind: str, moment_s: float) -> Row:
         line = [sys.executable, "-m", "schedbed", "run", str(work / "s.yaml"), "--no-live"]
         with (work / "said").open("wb") as said:
             child = subprocess.Popen(
-                [*line, "--no-plots", "--out", str(work / "out")],
+                [*line, "--out", str(work / "out")],
                 stdout=said,
                 stderr=said,
                 start_new_session=True,

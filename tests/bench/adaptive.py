@@ -70,7 +70,7 @@ def one_run(stretch: str, scale: float, policy: str, others: int, quiet_s: float
     """Run the quickstart, with `others` beside it for half of `quiet_s`, and read what came of it."""
     with tempfile.TemporaryDirectory(prefix="bench-adaptive-") as name:
         out = Path(name) / "out"
-        command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-plots", "--no-check", "--out", str(out)]
+        command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-check", "--out", str(out)]
         options = ["--scale", str(scale), "--policy", policy, "--set", f"stretch={stretch}"]
         running = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
         beside = Hogs(running, others, quiet_s / 4, quiet_s / 2) if others else None

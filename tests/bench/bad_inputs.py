@@ -90,7 +90,7 @@ KEYS = (
 NAMES = ("", "..", ".", "a/b", "/", "x" * 300, "\\0", "\n", "a b", "-", "é" * 200, "../../etc", "$(id)")
 NAMED = ("name", "workload.jobs[0].app", "workload.suite", "policies", "speculation", "sizes", "no.such.key")
 OPTIONS = ("--nodes", "--scale", "--repeats", "--seed", "--webhdfs", "--metrics", "--web")
-SIM = ("--machines", "sim", "--no-live", "--no-plots")
+SIM = ("--machines", "sim", "--no-live")
 Arguments = tuple[object, ...]
 
 

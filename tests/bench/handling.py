@@ -55,7 +55,7 @@ def medians(folder: Path) -> dict[tuple[str, str], float]:
     """Run once; return the CPU seconds of a task by job and kind."""
     scenario = folder / "handling.yaml"
     scenario.write_text(yaml.safe_dump(SCENARIO))
-    options = ["--no-live", "--no-plots", "--out", str(folder / "out")]
+    options = ["--no-live", "--out", str(folder / "out")]
     subprocess.run([*SCHEDBED, "run", str(scenario), *options], check=True, capture_output=True)
     attempts = read_tables(folder / "out")["attempts"].query("state == 'succeeded'")
     names = {f"job_{number:04d}": name for number, name in enumerate(JOBS, 1)}

@@ -45,7 +45,7 @@ def make_run(folder: Path, seconds: str) -> Path:
     file = folder / f"{seconds}.yaml"
     file.write_text(SCENARIO.replace("SECONDS", seconds))
     made = folder / f"run-{seconds}"
-    code, text = call("run", file, "--machines", "sim", "--no-live", "--no-plots", "--out", made)
+    code, text = call("run", file, "--machines", "sim", "--no-live", "--out", made)
     if code:
         raise RuntimeError(text)
     return made
@@ -220,7 +220,7 @@ def play_live(work: Path) -> bool:
 
     file = work / "many.yaml"
     file.write_text(LIVE)
-    code, said = call("run", file, "--no-live", "--no-plots", "--keep-outputs", "--out", work / "many")
+    code, said = call("run", file, "--no-live", "--keep-outputs", "--out", work / "many")
     states = read_table(work / "many", "jobs")["state"].value_counts().to_dict()
     kept = len(list((work / "many" / "outputs" / "fifo" / "0").iterdir()))
     print(f"3,000 live jobs: exit {code}, states {states}, outputs of {kept} jobs kept and checked")

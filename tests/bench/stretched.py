@@ -39,7 +39,7 @@ def one_run(stretch: float, scale: float, policy: str) -> Seen:
     """Run the quickstart and read what came of it."""
     with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
         out = Path(name) / "out"
-        command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-plots", "--no-check", "--out", str(out)]
+        command = [*SCHEDBED, "run", "quickstart", "--no-live", "--no-check", "--out", str(out)]
         options = ["--scale", str(scale), "--policy", policy, "--set", f"stretch={stretch:g}"]
         subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
         [figures] = json.loads((out / "summary.json").read_text())["policies"].values()

@@ -67,7 +67,7 @@ def measure(head: LanHost, name: str) -> tuple[dict[str, object], pd.DataFrame]:
     """A run from the head: its run.json and its attempts that succeeded."""
     (head.folder / "fixed_work.py").write_text(FIXED_WORK)
     (head.folder / "two.yaml").write_text(yaml.safe_dump(SCENARIO))
-    command = [*CLI, "run", "/tmp/two.yaml", "--address", "auto", "--no-live", "--no-plots"]
+    command = [*CLI, "run", "/tmp/two.yaml", "--address", "auto", "--no-live"]
     out = head.folder / name
     finish(head.start(out.with_suffix(".log"), *command, "--out", f"/tmp/{name}", **ENVIRONMENT), out)
     attempts = read_tables(out)["attempts"].query("state == 'succeeded'")

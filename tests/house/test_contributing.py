@@ -86,7 +86,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 @pytest.fixture(scope="module")
 def run(tree: Tree) -> Path:
     """The folder of a simulation with all toys in it."""
-    tree.schedbed("run", "toys.yaml", "--machines", "sim", "--no-live", "--no-plots", "--out", "out")
+    tree.schedbed("run", "toys.yaml", "--machines", "sim", "--no-live", "--out", "out")
     return tree.work / "out"
 
 

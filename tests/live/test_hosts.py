@@ -93,7 +93,7 @@ def start(lan: Lan, name: str, *options: str, **environment: str) -> tuple[subpr
     """A run from the head; the process, and the folder of its results."""
     head = lan.hosts["head"]
     write_scenario(head.folder, cluster=CLUSTER)
-    arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live", "--no-plots"]
+    arguments = ["/tmp/scenario.yaml", "--out", f"/tmp/{name}", "--keep-outputs", "--no-live"]
     log = head.folder / f"{name}.log"
     command = [*CLI, "run", *arguments, *options, "--address", "auto"]
     return head.start(log, *command, **ENVIRONMENT | environment), head.folder / name

@@ -198,7 +198,7 @@ def test_a_policy_with_a_file_beside_it_in_virtual_time(schedbed: Installed, min
 
 def test_a_run_in_containers(schedbed: Installed) -> None:
     engine_or_skip()
-    machines = ("--machines", "docker", "--policy", "fifo", "--no-live", "--no-plots")
+    machines = ("--machines", "docker", "--policy", "fifo", "--no-live")
     said = schedbed("run", "quickstart", "--scale", "0.02", *machines, "--out", "docker")
     assert "jobs succeeded" in said
 

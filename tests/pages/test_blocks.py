@@ -79,7 +79,6 @@ def _run(command: str) -> str:
     if not command.startswith("schedbed "):
         return subprocess.run(["bash", "-ec", command], check=True, capture_output=True, text=True).stdout
     words = shlex.split(command)[1:]
-    words += ["--no-plots"] if words[0] == "run" else []  # no page shows one
     ran = CliRunner().invoke(app, words)
     assert ran.exit_code == 0, f"{command}\n{ran.output}"
     return ran.stdout

@@ -19,6 +19,7 @@ from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler import journal
 from schedbed.scheduler.driver import Plan
 from schedbed.scheduler.guard.call_mark import LAST_WORDS
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
@@ -115,6 +116,23 @@ def test_an_attempt_is_told_its_split_with_the_blocks_around_it(tmp_path: Path) 
         assert [block["block"] for block in spec["blocks"]] == ["b0", "b1", "b2"]
         assert spec["output"] == "/out/job_0001/_temporary/job_0001_m_000001_0"
         await tracker.stop()
+
+    asyncio.run(story())
+
+
+def test_a_stopped_jobtracker_no_longer_watches_the_files(tmp_path: Path) -> None:
+    async def story() -> None:
+        for name in "123":
+            (tmp_path / name).mkdir()
+        first = await begun(tmp_path / "1", FakeNameNode())
+        assert TIME_BOUND.on_tick != look_at_nothing
+        await first.stop()
+        assert TIME_BOUND.on_tick == look_at_nothing
+        stopped, running = [await begun(tmp_path / name, FakeNameNode()) for name in "23"]
+        await stopped.stop()  # the callback is the other JobTracker's by now
+        assert TIME_BOUND.on_tick != look_at_nothing
+        await running.stop()
+        assert TIME_BOUND.on_tick == look_at_nothing
 
     asyncio.run(story())
 

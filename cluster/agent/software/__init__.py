@@ -1,2 +1,1 @@
-"""Limits of attempts on hosts without control groups: their use is sampled, and attempts above their share are
-stopped."""
+"""Limits on attempts without control groups: CPU and memory use is sampled, and processes are stopped."""

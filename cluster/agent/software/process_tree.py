@@ -1,4 +1,4 @@
-"""An attempt's process and all processes started from it: their use by /proc, and signals to all of them."""
+"""An attempt's process and its descendants: their resource usage from /proc, and signals to the processes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import NamedTuple
 
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-CLOCK_SCHED = 2  # a process's CPU clock is named by its id and this: clock_getcpuclockid(3)
+CLOCK_SCHED = 2  # part of the id of a process's CPU clock: clock_getcpuclockid(3)
 READ_BYTES = 1 << 16
-ROUNDS = 8  # of signals: what is forked meanwhile gets it in the next
+ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the signal in the next round
 
 
 class Seen(NamedTuple):
-    """A process at one moment: its own CPU time, that of its waited-for children, resident memory including shared
-    pages, threads, start time."""
+    """A sample of one process.
+
+    It holds the process's own CPU time, the CPU time of its waited-for children, resident memory with shared
+    pages, number of threads, and start time.
+    """
 
     own_s: float
     waited_s: float
@@ -27,10 +30,11 @@ class Seen(NamedTuple):
 
 
 class ProcessTree:
-    """The processes below `root`, including it. Attempts are subreapers, so their descendants stay below them.
+    """The process `root` and its descendants. Attempts are subreapers, so their descendants stay in the tree.
 
-    `used_s` is the CPU time of all since `root` was forked, `resident_bytes` their memory at most, both as of the
-    last `look`. The use of a child between that and its end is missed only if nobody waits for it.
+    `used_s` is the CPU time of all processes since `root` was forked, and `resident_bytes` an upper bound of
+    their memory, both as of the last `look`. The CPU time of a child between the last `look` and its end is
+    missed only if no process waits for the child.
     """
 
     def __init__(self, root: int) -> None:
@@ -43,7 +47,7 @@ class ProcessTree:
         self._inherited_s = 0.0
 
     def look(self) -> bool:
-        """Measure all processes. Return False, and change nothing, if the root has ended."""
+        """Measure all processes of the tree. Return False, and change nothing, if the root has ended."""
         found = self._find()
         if not found:
             return False
@@ -52,8 +56,8 @@ class ProcessTree:
             before = self._seen.pop(pid, None)
             own_s += max(0.0, now.own_s - (before.own_s if before else 0.0))
             inherited_s += max(0.0, now.waited_s - (before.waited_s if before else 0.0))
-        # The parent of one that was waited for has its time, in whole ticks, now or at the next look when it was read
-        # before the child went; the child's time was seen in part before.
+        # The time of a waited-for child is added to its parent in whole ticks: in this sample, or in the next if
+        # the parent was read before the child ended. A part of it was already counted with the child.
         gone_s = sum(seen.own_s + seen.waited_s for seen in self._seen.values())
         self._inherited_s = max(-TICK_S - gone_s, self._inherited_s + inherited_s - gone_s)
         self.used_s += own_s + max(0.0, self._inherited_s)
@@ -63,11 +67,14 @@ class ProcessTree:
         return True
 
     def held_bytes(self) -> int:
-        """Return the memory of all processes without files. Shared pages are divided among their users."""
+        """Return the memory of all processes in bytes, without mapped files.
+
+        Shared pages are divided among the processes that use them.
+        """
         return sum(map(_own_bytes, self._find()))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all processes, including those forked meanwhile."""
+        """Send a signal to all processes of the tree, including processes forked meanwhile."""
         told: set[int] = set()
         for _ in range(ROUNDS):
             new = self._find().keys() - told
@@ -79,10 +86,13 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """Return all processes of the tree; none if the root has ended, since its pid may be reused."""
+        """Return a sample of each process of the tree, by pid.
+
+        The result is empty if the root has ended, since another process may have its pid.
+        """
         found: dict[int, Seen] = {}
         todo = [self.root]
-        for pid in todo:  # grows on the way
+        for pid in todo:  # The list grows during the loop.
             seen = _see(pid)
             if seen is None or (pid == self.root and seen.since != self._since):
                 continue
@@ -94,7 +104,7 @@ class ProcessTree:
 def _see(pid: int) -> Seen | None:
     try:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-        own_s = time.clock_gettime(~pid << 3 | CLOCK_SCHED)  # to the nanosecond, where stat counts ticks
+        own_s = time.clock_gettime(~pid << 3 | CLOCK_SCHED)  # in nanoseconds, more precise than ticks in stat
     except (OSError, IndexError):
         return None
     waited, resident = int(fields[13]) + int(fields[14]), int(fields[21])
@@ -111,7 +121,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Return a file below /proc by a single read, since this is done many times a second."""
+    """Return the content of a file below /proc with one read call, since this is done many times a second."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)
@@ -127,5 +137,5 @@ def _own_bytes(pid: int) -> int:
     kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     parts = [
         kib[name] for name in ("Pss_Anon", "Pss_Shmem") if name in kib
-    ]  # older kernels have their sum alone,
-    return (sum(parts or [kib.get("Pss", 0)]) + kib.get("SwapPss", 0)) * 1024  # with the pages of files
+    ]  # Older kernels only have Pss, which includes the pages of files.
+    return (sum(parts or [kib.get("Pss", 0)]) + kib.get("SwapPss", 0)) * 1024

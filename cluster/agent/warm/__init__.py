@@ -1,1 +1,1 @@
-"""The warm process of a node, and the forks of it that become attempts."""
+"""The zygote of a node, a process with all modules imported, and its forks, which become attempts."""

@@ -1,9 +1,10 @@
-"""The life of a fork of the zygote: drop the zygote's resources, wait for an attempt, run it.
+"""The code of a process forked from the zygote: drop the zygote's resources, wait for an attempt, and run it.
 
-The fork has a socket to the agent. Its order contains the limit that the fork applies to itself just before the
-attempt's own code. It then sends `begin`, so that no message goes back and forth and setup costs are not the
-attempt's. It sends `done` when that code has ended, and `ended` when its report is written. These messages are
-trusted as little as its report: code that sends them falsely only harms its own attempt.
+The fork has a socket to the agent. The agent's order contains the CPU limit that the fork applies to itself
+just before the attempt's own code. The fork then sends `begin`, so that the limit needs no round trip and
+setup is not charged to the attempt. It sends `done` when the attempt's own code has ended, and `ended` when
+the report is written. The agent trusts these messages as little as the report: code that sends them falsely
+harms only its own attempt.
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ from schedbed.tasks.specs import AttemptSpec
 
 Message = dict[str, Any]
 Run = Callable[[AttemptSpec, NodeContext, AbstractContextManager[None]], int]
-"""Runs an attempt, its own code inside the context that limits it; returns the exit code."""
+"""Runs an attempt, with its own code inside the context that limits it, and returns the exit code."""
 
 THREAD_STACK_BYTES = 512 * 1024  # stacks count against an attempt's memory
 OPEN_MAX = 1 << 20
 READ_BYTES = 1 << 16
-EXIT_SETUP = 70  # an attempt that did not get as far as its first line
+EXIT_SETUP = 70  # exit code of an attempt that did not reach its own code
 
 
 @dataclass(slots=True)
 class ForkSetup:
-    """The parameters of every fork: runner, node, whether memory is limited, and the most processes of an attempt
-    with a user of its own.
+    """The parameters that all forks of a zygote share.
 
-    What the node learns of its run comes with each order.
+    `run` runs an attempt. `node` describes the node; its data about the run comes with each order.
+    `limit_memory` says whether memory is limited. `processes` is the maximum number of processes of an
+    attempt that runs as a separate user.
     """
 
     run: Run
@@ -55,8 +57,11 @@ class ForkSetup:
 
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
-    """Turn a fork into an attempt: own session and user, death with the zygote, and none of its descriptors and
-    signal handlers."""
+    """Turn this forked process into an attempt's process, which dies with the zygote `parent`.
+
+    It gets its own session, and the user `uid` if given. The zygote's descriptors, except `keep`, and its
+    signal handlers are dropped.
+    """
     os.setsid()
     _go_first()
     if uid is not None:
@@ -75,14 +80,19 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 
 def _go_first() -> None:
-    """Make the kernel kill attempts before the agent when memory runs out. Must be done before the process becomes
-    untraceable."""
+    """Make the kernel kill this process before the agent when memory runs out.
+
+    Must be called before the process becomes untraceable.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """Wait for the order of a spare fork and carry it out. Return 0 if the connection closes first."""
+    """Wait for the agent's order and run the ordered attempt. Return the exit code.
+
+    Returns 0 if the connection closes before an order arrives.
+    """
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
         text, descriptors = _hear(line)
@@ -98,12 +108,12 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
                 stream.flush()
         _say(line, {"type": "ended", "code": code, "memory_peak_bytes": _peak_bytes()})
         with contextlib.suppress(OSError):
-            line.recv(1)  # the agent's kill comes at any time now
+            line.recv(1)  # Wait until the agent kills this process.
     return code
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the next line, empty if the other end has closed, and the descriptors sent with it."""
+    """Return the next line and the file descriptors sent with it. The line is empty at the end."""
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
@@ -116,7 +126,11 @@ def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
 def _run(
     setup: ForkSetup, spec: Message, limited: AbstractContextManager[None], data_bytes: int | None
 ) -> int:
-    """Run the attempt with its output in its log and its memory limited. Return the exit code."""
+    """Run the attempt with its output in its log and its memory limited. Return the exit code.
+
+    The limit is `data_bytes`, the memory of this process before the attempt, plus the attempt's declared
+    memory; None sets no limit.
+    """
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
     )
@@ -131,13 +145,15 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Apply the limit and report the begin and end of the attempt's own code (the block). Raises OSError if it cannot
-    be limited."""
+    """Apply the CPU limit, and report the begin and end of the attempt's own code (the context's body).
+
+    Raises OSError if the limit cannot be applied.
+    """
     take_turns()
     if quota is not None:
         lay_down(quota)
-    # Now that it is in its group and can write that no more: before, another attempt that is the same user could have
-    # traced it out of there.
+    # The process is limited now, and its descriptor of the quota is closed. Before that, another attempt of the
+    # same user could have traced the process and removed its limit.
     privileges.prctl(privileges.PR_SET_DUMPABLE, 1)
     _go_first()
     _say(line, {"type": "begin", "setup_cpu_s": own_cpu_s() - woke_cpu_s})

@@ -1,4 +1,4 @@
-"""The agent's end of a socket to a process of its own: lines of JSON, optionally with a descriptor."""
+"""The agent's end of a socket to a child process: JSON lines, optionally with a file descriptor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ READ_BYTES = 1 << 16
 
 
 class JsonLine:
-    """JSON messages in both directions over one socket, which this class closes. Inside a running event loop only.
+    """JSON messages in both directions over the socket `end`. Must be used inside a running event loop.
 
-    Never blocks: messages that the other end does not take are queued. `on_message` gets each received object.
-    `on_end` is called once when the other end has closed, or has sent a line that is no JSON or is longer than
-    `limit` bytes.
+    No method blocks: messages that the other process does not read yet are queued. `on_message` is called
+    with each received object. `on_end` is called once when the other process has closed the socket, or has
+    sent a line that is no JSON or is longer than `limit` bytes. The socket is closed by this class.
     """
 
     def __init__(
@@ -41,8 +41,10 @@ class JsonLine:
         self._loop.add_reader(end.fileno(), self._read)
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Send an object and optionally a descriptor, which is closed here. Does nothing if the other end has
-        closed."""
+        """Send an object, optionally with a file descriptor, which is then closed in this process.
+
+        Does nothing if the socket is closed.
+        """
         if self._socket.fileno() < 0:
             _close(descriptor)
             return
@@ -61,7 +63,7 @@ class JsonLine:
             _close(self._unsent.popleft()[1])
 
     def _write(self) -> bool:
-        """Send queued messages. Return whether all were sent."""
+        """Send queued messages until the socket would block. Return whether all were sent."""
         try:
             while self._unsent:
                 data, descriptor = self._unsent[0]
@@ -73,7 +75,7 @@ class JsonLine:
                     self._unsent.popleft()
         except BlockingIOError:
             return False
-        except OSError:  # the next read says that it has gone
+        except OSError:  # The next read notices that the other process has closed.
             while self._unsent:
                 _close(self._unsent.popleft()[1])
         return True

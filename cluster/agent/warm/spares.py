@@ -1,4 +1,7 @@
-"""The places of a node, each for one attempt at a time. In each place a fork waits, runs an attempt, or dies."""
+"""The spare processes of a node: each is forked in advance, waits for an attempt, and runs the attempt.
+
+Each spare has its own group of processes, to which limits apply. There are two groups per slot.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +23,28 @@ from schedbed.cluster.agent.warm.zygote_link import ZygoteLink
 
 log = logging.getLogger(__name__)
 
-SPARE_AFTER_S = 0.1  # leave a fresh attempt the CPU before the next spare is forked
-EMPTY_S = 0.02  # between two looks whether all that an attempt has left is dead
-LINE_BYTES = 4096  # what a fork may say at a time
+SPARE_AFTER_S = 0.1  # delay before the next spare is forked, which leaves the CPU to a new attempt
+EMPTY_S = 0.02  # seconds between checks for remaining processes of an ended attempt
+LINE_BYTES = 4096  # maximum length of a message from a fork
 
 
 @dataclass(eq=False)
 class Spare:
-    """A fork in its place. `uid` is its user, if it has one of its own."""
+    """A forked process that waits for an attempt or runs an attempt, in the group with index `place`.
+
+    `uid` is the user id of the process if it runs as a separate user.
+    """
 
     place: int
     uid: int | None
     pid: int | None = None
-    attempt: str | None = None  # which it was given
+    attempt: str | None = None  # the attempt that it was ordered to run
     said: set[str] = field(default_factory=set)
     line: JsonLine | None = None
-    error: str = ""  # why it cannot be used
+    error: str = ""  # why the spare cannot be used
 
     def order(self, attempt: str, order: Mapping[str, Any], quota: Quota | None) -> None:
-        """Order the fork to become this attempt, under that limit."""
+        """Order the process to run the attempt `attempt`, under the CPU limit `quota`."""
         self.attempt = attempt
         assert self.line is not None
         text, descriptor = (None, None) if quota is None else (quota.text, quota.descriptor)
@@ -46,10 +52,11 @@ class Spare:
 
 
 class Spares:
-    """Keeps as many forks waiting as the node has slots, if there are free places.
+    """The pool of spare processes of a node: as many wait as the node has slots, if there are free groups.
 
-    `on_ready` is called when another fork waits. `on_said(spare, message)` is called with an attempt's messages, each
-    type once and in order. `on_reaped(spare, message)` is called when its process has ended, or could not be forked.
+    `on_ready` is called when another spare is waiting. `on_said(spare, message)` is called with an attempt's
+    messages, each type once and in order. `on_reaped(spare, message)` is called when a spare's process has
+    ended or could not be forked.
     """
 
     def __init__(
@@ -66,20 +73,23 @@ class Spares:
         self._on_reaped = on_reaped
         self._link: ZygoteLink | None = None
         self._free = list(range(limits.places))
-        self._asked: list[Spare] = []  # for which the zygote has not answered yet, in order
-        self._living: dict[int, Spare] = {}  # by process
+        self._asked: list[Spare] = []  # requested from the zygote and not answered yet, in order
+        self._living: dict[int, Spare] = {}  # by process id
         self._idle: list[Spare] = []
-        self._joining = ThreadPoolExecutor(1, "groups")  # a move waits for ms in the kernel
+        self._joining = ThreadPoolExecutor(1, "groups")  # Moving a process blocks for some ms in the kernel.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, link: ZygoteLink) -> None:
-        """Make the zygote fork a spare for each slot."""
+        """Use a zygote, and have it fork a spare process for each slot."""
         self._link = link
         for _ in range(self._limits.slots):
             self._park()
 
     def take(self) -> Spare | None:
-        """Return a waiting fork, which is then no longer kept here; another follows soon. None if none waits."""
+        """Return a waiting spare and remove it from the pool; None if none waits.
+
+        The zygote soon forks another spare.
+        """
         while self._idle:
             spare = self._idle.pop(0)
             if spare.pid in self._living and spare.line is not None:
@@ -90,17 +100,17 @@ class Spares:
         return None
 
     def kill(self, spare: Spare) -> None:
-        """Kill (SIGKILL) the fork and its session. `on_reaped` follows."""
+        """Kill (SIGKILL) the spare's process and its session. `on_reaped` is called later."""
         if self._link is not None and spare.pid in self._living:
             self._link.send({"type": "kill", "pid": spare.pid})
 
     def kill_strays(self) -> None:
-        """Kill (SIGKILL) processes that attempts left behind."""
+        """Kill (SIGKILL) processes that ended attempts left behind."""
         if self._link is not None:
             self._link.send({"type": "strays"})
 
     def hear(self, message: Message) -> None:
-        """Process a message of the zygote."""
+        """Process a message of the zygote: a spare was forked, or a process has ended."""
         if message["type"] == "parked":
             self._parked(self._asked.pop(0), message)
         elif spare := self._living.pop(message["pid"], None):
@@ -108,7 +118,7 @@ class Spares:
             self._on_reaped(spare, message)
 
     def lost(self) -> None:
-        """Drop all forks after the death of the zygote."""
+        """Drop all spares after the death of the zygote."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             self._gone(spare)
@@ -116,7 +126,7 @@ class Spares:
         self._living.clear()
 
     async def close(self) -> None:
-        """Cancel all activity. Must be called after the zygote has ended."""
+        """Close all connections and cancel all tasks. Must be called after the zygote has ended."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             if spare.line is not None:
@@ -129,7 +139,7 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Request a spare in a free place, if there is one and too few spares wait."""
+        """Request a spare, if a group is free and fewer spares wait than the node has slots."""
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)
@@ -152,7 +162,7 @@ class Spares:
         self._start(self._join(spare))
 
     async def _join(self, spare: Spare) -> None:
-        """Move the fork into its groups. Then it can be used."""
+        """Move the spare's process into its group, and add the spare to the waiting spares."""
         assert spare.pid is not None
         try:
             loop = asyncio.get_running_loop()
@@ -174,7 +184,10 @@ class Spares:
         self._on_said(spare, message)
 
     def _gone(self, spare: Spare) -> None:
-        """Clean up after the death of a fork. Its remaining processes must die before the place is used again."""
+        """Clean up after the death of a spare's process.
+
+        Its remaining children must die before the group is used again.
+        """
         _hang_up(spare)
         if spare in self._idle:
             self._idle.remove(spare)
@@ -185,7 +198,7 @@ class Spares:
             await asyncio.sleep(EMPTY_S)
         self._limits.free(spare.place)
         self._free.append(spare.place)
-        if spare.attempt is None:  # it died while it waited: not again at once
+        if spare.attempt is None:  # It died while it waited: do not fork another one at once.
             await asyncio.sleep(SPARE_AFTER_S)
         self._park()
 

@@ -1,9 +1,10 @@
-"""A process that has imported what agents and zygotes need, and from which the agents of a host are forked.
+"""The template: a process with all modules imported, from which the agents of a host are forked.
 
-`python -m schedbed.cluster.agent.warm.template FD`: single-threaded, driven by the messages below on that socket, one
-answer each. A fork shares the imported modules (copy on write) and takes some milliseconds; a new interpreter that
-imports them takes half a second of CPU time. An ended agent stays a zombie until its exit status has been requested,
-so that its pid is not reused before. The template ends when the socket closes; agents have their own standard input.
+`python -m schedbed.cluster.agent.warm.template FD` is single-threaded and driven by the messages below on the
+socket FD. Each message gets one answer. A fork shares the imported modules (copy on write) and takes some
+milliseconds; a new interpreter that imports the modules takes half a second of CPU time. An ended agent stays
+a zombie until its exit status has been requested, so that its pid is not used again before. The template ends
+when the socket closes; agents have their own standard input.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from schedbed.cluster.agent.warm.fork import OPEN_MAX
 from schedbed.cluster.agent.warm.zygote_link import ZygoteLink
 
 FORK, POLL, REAP = b"fork", b"poll", b"reap"
-"""`fork` comes with the agent's standard input, output and log; the answer is its id. `poll ID` and `reap ID` are
-answered by the exit code, below 0 for a signal; `poll` by `alive` while there is none, `reap` waits for it."""
+"""The messages. `fork` comes with the descriptors of the agent's standard input, output and log; the answer is
+the agent's pid. The answer to `poll PID` and `reap PID` is the agent's exit code, negative for a signal. While the
+agent is running, the answer to `poll` is `alive`, and `reap` waits."""
 ALIVE = b"alive"
 LOST = -signal.SIGKILL
-"""In place of an exit code that nobody knows."""
+"""The exit code of an agent whose real exit code is unknown."""
 MESSAGE_BYTES = 64
 
 
 def serve(line: socket.socket) -> int | None:
-    """Serve until the socket closes. Return the exit code of an agent in each fork, None in the template."""
+    """Serve until the socket closes. Return None in the template, and an agent's exit code in its fork."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 3)
         if not message:
@@ -52,7 +54,7 @@ def serve(line: socket.socket) -> int | None:
         os.close(begun)
         os.read(
             waits, 1
-        )  # until the fork has its session, so that its id is a group's id when it is reported
+        )  # Wait until the fork has its own session: its pid is then also a process group's id.
         os.close(waits)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -70,7 +72,10 @@ def _status(pid: int, options: int) -> bytes:
 
 
 def _live(descriptors: list[int]) -> int:
-    """Run an agent with these standard streams and no other descriptor. Return the exit code."""
+    """Run an agent with these descriptors as its only open files. Return the exit code.
+
+    The descriptors become standard input, output and error.
+    """
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     os.closerange(3, OPEN_MAX)
@@ -80,10 +85,13 @@ def _live(descriptors: list[int]) -> int:
 
 
 def main() -> int:
-    """Import the applications, then serve; see the module docstring."""
+    """Import the applications, then serve messages on the socket given as the first argument.
+
+    Return the exit code.
+    """
     gc.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that holds the socket
-    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds the socket handles Ctrl-C.
+    privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
     zygote.load(RUNNER)
     gc.collect()
     gc.freeze()

@@ -1,8 +1,9 @@
-"""The warm process of a node: numpy and the applications imported once, every attempt a fork of it.
+"""The zygote of a node: a process that has imported numpy and the applications, and forks all attempts.
 
-Single-threaded, driven by JSON lines on the socket to its agent. A fork takes 2-3 ms, and moving it into a control
-group up to 10 ms in the kernel. The agent therefore requests spares that wait for attempts. Each has its own socket
-to the agent, whose end came with the order to fork. When the agent ends, so do all attempts and the zygote.
+The zygote is single-threaded and driven by JSON lines on the socket to its agent. A fork takes 2-3 ms, and
+moving it into a control group up to 10 ms in the kernel. The agent therefore requests spares, forks that wait
+for attempts. Each spare has its own socket to the agent, which came with the order to fork. When the agent
+ends, all attempts and the zygote also end.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from schedbed.cluster.agent.warm.fork import (
 )
 from schedbed.tasks.context import NodeContext
 
-# Modules that attempts would import at their first use: 20 ms of CPU time, 0.4 s at a twentieth of a core.
+# Modules that attempts would import at first use: 20 ms of CPU time, or 0.4 s at a twentieth of a core.
 WARM = ("numpy", "numpy.random", "encodings.idna")
-FDS_MAX = 64  # descriptors that one reading may bring
+FDS_MAX = 64  # maximum number of descriptors per read
 
 
 def context_from_json(raw: Message) -> NodeContext:
@@ -48,7 +49,7 @@ def context_from_json(raw: Message) -> NodeContext:
 
 
 def load(runner: str) -> Run:
-    """Return the function `module:name`, after importing numpy and all applications.
+    """Return the function named by `runner` ("module:name"), after importing numpy and all applications.
 
     An application that cannot be imported is skipped; its attempts will report the error.
     """
@@ -64,13 +65,13 @@ def load(runner: str) -> Run:
 
 
 class Zygote:
-    """Forks, kills and reaps on orders from `agent`."""
+    """The zygote process, which forks, kills and reaps attempts on orders from the socket `agent`."""
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
         self._buffer = b""
-        self._lines: list[int] = []  # ended lines with an order to fork that is still unread
-        self._children: set[int] = set()  # not reaped yet, so that no other process gets their ids
+        self._lines: list[int] = []  # received sockets of spares whose orders to fork are not processed yet
+        self._children: set[int] = set()  # not reaped yet, so that no other process can have their pids
         self._setup: ForkSetup | None = None
         self._wake, wake_end = socket.socketpair()
         for end in (self._wake, wake_end):
@@ -79,7 +80,7 @@ class Zygote:
         signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
         signal.set_wakeup_fd(wake_end.fileno(), warn_on_full_buffer=False)
         privileges.prctl(privileges.PR_SET_CHILD_SUBREAPER, 1)
-        privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # attempts that are the same user must not trace it
+        privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace it.
 
     def serve(self) -> None:
         """Serve until the agent closes the socket, then kill all forks and return."""
@@ -98,7 +99,7 @@ class Zygote:
     # ------------------------------------------------------------ the agent
 
     def _read(self) -> bool:
-        """Process the received lines. Return False if the agent has gone."""
+        """Process the lines received from the agent. Return False if the agent has closed the socket."""
         size = array.array("i").itemsize
         try:
             data, brought, _, _ = self._agent.recvmsg(1 << 20, socket.CMSG_SPACE(FDS_MAX * size))
@@ -132,13 +133,13 @@ class Zygote:
         self._tell({"type": "ready"})
 
     def _tell(self, message: Message) -> None:
-        with contextlib.suppress(ConnectionError):  # the next read sees that the agent is gone
+        with contextlib.suppress(ConnectionError):  # The next read notices that the agent has ended.
             self._agent.sendall(json.dumps(message).encode() + b"\n")
 
     # ---------------------------------------------------------------- forks
 
     def _park(self, line: int, uid: int | None) -> None:
-        """Fork a spare with its end of the socket."""
+        """Fork a spare, which waits for an attempt on the socket `line`, and report its pid to the agent."""
         assert self._setup is not None
         with socket.socket(fileno=line) as theirs:
             try:
@@ -150,8 +151,10 @@ class Zygote:
         self._tell({"type": "parked", "pid": pid})
 
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
-        """Fork and return the pid. The child waits for its attempt and exits with its result, or with an error on
-        stderr."""
+        """Fork, and return the child's pid.
+
+        The child waits for its attempt and exits with the attempt's exit code, or prints an error on stderr.
+        """
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -169,7 +172,7 @@ class Zygote:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each child that has ended. Kill the rest of its session and its orphans."""
+        """Report each child that has ended, and kill the rest of its session and its orphans."""
         some = False
         while True:
             try:
@@ -180,7 +183,7 @@ class Zygote:
                 break
             known = ended.si_pid in self._children
             if known:
-                _kill_session(ended.si_pid)  # still a zombie, so no other process has its id
+                _kill_session(ended.si_pid)  # It is still a zombie, so no other process has its pid.
             pid, status, usage = os.wait4(ended.si_pid, 0)
             some = True
             if known:
@@ -190,8 +193,10 @@ class Zygote:
             self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Kill the orphans that attempts left. While an attempt lives, its orphans become its own children, later the
-        zygote's."""
+        """Kill the orphaned processes that ended attempts left behind.
+
+        While an attempt is running, its orphans become its own children; later they become the zygote's.
+        """
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
             for pid in map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split()):
@@ -199,7 +204,7 @@ class Zygote:
                     _kill_session(pid)
 
     def _end(self) -> None:
-        """Kill all children and wait for them."""
+        """Kill all children and wait until they have ended."""
         for pid in self._children:
             _kill_session(pid)
         for pid in self._children:
@@ -214,14 +219,17 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """Kill (SIGKILL) the process group of a child, or only the child while it has none of its own."""
+    """Kill (SIGKILL) a child, and its process group if the child has its own."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
-    """Become the zygote in a fork of its agent. Only standard error and the descriptor `lock` are kept."""
+    """Become the zygote in a process forked from the agent.
+
+    Only standard error and the descriptors of `agent` and `lock` stay open.
+    """
     code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)

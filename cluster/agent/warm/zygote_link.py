@@ -1,4 +1,4 @@
-"""The agent's end of the zygote: starts it, talks to it, and reports its end."""
+"""The agent's connection to its zygote: start the zygote, exchange messages, and notice its end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LINE_BYTES = 1 << 20
 
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""In the environment: an attempt is one emulated core, numpy's own threads would only take memory."""
+"""Environment of the zygote: an attempt uses one core, so threads of numpy would only cost memory."""
 
 
 class Child(Protocol):
-    """A child process, with methods as in `subprocess.Popen`."""
+    """The interface of a child process, with methods as in `subprocess.Popen`."""
 
     pid: int
 
@@ -32,7 +32,7 @@ class Child(Protocol):
         ...
 
     def kill(self) -> None:
-        """Send SIGKILL, unless the end of the process has been seen."""
+        """Send SIGKILL to the process, unless its end has been noticed."""
         ...
 
     def wait(self) -> int:
@@ -41,23 +41,23 @@ class Child(Protocol):
 
 
 class Forked:
-    """A `Child` that was made by fork."""
+    """A `Child` created by os.fork."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Implement `Child`."""
+        """Return the exit code; None while the process runs. Implements `Child`."""
         return self._look(os.WNOHANG)
 
     def kill(self) -> None:
-        """Implement `Child`."""
+        """Send SIGKILL to the process, unless it has ended. Implements `Child`."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Implement `Child`."""
+        """Wait for the end of the process. Return the exit code. Implements `Child`."""
         code = self._look(0)
         assert code is not None
         return code
@@ -70,11 +70,11 @@ class Forked:
 
 
 class ZygoteDied(Exception):
-    """The warm process ended before it was ready. The reason is in the agent's log."""
+    """The zygote ended before it was ready. The reason is in the agent's log."""
 
 
 class ZygoteLink:
-    """A running zygote. `on_message` gets its messages; `on_end` is called once when it has ended."""
+    """A running zygote, the process from which attempts are forked, and the socket to it."""
 
     def __init__(self, process: Child, ours: socket.socket) -> None:
         self._process = process
@@ -83,7 +83,7 @@ class ZygoteLink:
 
     @staticmethod
     def start(lock: int) -> ZygoteLink:
-        """Start the zygote in a new interpreter. `lock` is a descriptor that it keeps open while it lives."""
+        """Start a zygote in a new interpreter. The zygote keeps the descriptor `lock` open until it ends."""
         ours, theirs = socket.socketpair()
         arguments = [sys.executable, "-P", "-m", zygote.__name__, str(theirs.fileno())]
         environment = {**os.environ, **ONE_THREAD}
@@ -95,8 +95,10 @@ class ZygoteLink:
 
     @staticmethod
     def fork(lock: int) -> ZygoteLink:
-        """Fork the zygote from this process, which must have one thread and all modules that a zygote needs. `lock`
-        as in `start`."""
+        """Fork a zygote from this process. The zygote keeps the descriptor `lock` open until it ends.
+
+        This process must have a single thread, and must have imported all modules that a zygote needs.
+        """
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if not pid:
@@ -112,7 +114,10 @@ class ZygoteLink:
     async def connect(
         self, setup: Message, on_message: Callable[[Message], None], on_end: Callable[[], None]
     ) -> None:
-        """Configure the zygote and wait until it is warm. Raises ZygoteDied."""
+        """Configure the zygote and wait until it has imported its modules. Raises ZygoteDied.
+
+        `on_message` is called with each later message, and `on_end` once when the zygote has ended.
+        """
         warm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def heard(message: Message) -> None:
@@ -133,18 +138,20 @@ class ZygoteLink:
             raise ZygoteDied("the warm process ended while it imported numpy and the applications")
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Send a message and optionally a descriptor, which is closed here. Does nothing if the zygote has ended;
-        `on_end` reports that."""
+        """Send a message, optionally with a file descriptor, which is then closed in this process.
+
+        Does nothing if the zygote has ended, which `on_end` reports.
+        """
         if self._line is not None:
             self._line.send(message, descriptor)
 
     async def close(self) -> None:
-        """End the zygote with all attempts, and wait for its end."""
+        """End the zygote with all attempts, and wait until its process has ended."""
         if self._line is not None:
             self._line.close()
         self._socket.close()
         give_up = asyncio.get_running_loop().time() + END_S
         while self._process.poll() is None and asyncio.get_running_loop().time() < give_up:
             await asyncio.sleep(0.005)
-        self._process.kill()  # does nothing to a process that has been waited for
+        self._process.kill()  # Does nothing if the process has been waited for.
         self._process.wait()

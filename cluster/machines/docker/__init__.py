@@ -1,1 +1,1 @@
-"""Nodes that are containers: engine, image, network and the machine itself."""
+"""Nodes in Docker containers: the engine, the node image, the network and the machine."""

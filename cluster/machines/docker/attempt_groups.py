@@ -1,7 +1,8 @@
-"""The control groups of a container node's attempts, created on the host, since the container cannot write any.
+"""The control groups for the attempts of a container node, created on the host.
 
-The agent stays in the container's own group, so that the declared resources are for attempts alone. It moves each
-attempt into one of these groups and limits it, through files that are passed to it (`group_handover`).
+The container cannot create control groups itself. The agent stays in the container's group, so that the
+declared resources are for attempts alone. The agent moves each attempt into one of these groups and sets its
+limits, through open files that the host passes to the agent (`group_handover`).
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from schedbed.cluster.machines.docker.group_handover import GroupHandover
 from schedbed.cluster.machines.kernel_counters import GroupCounters
 from schedbed.cluster.spec import NodeSpec
 
-PROCESSES = 512  # of all attempts of a node
+PROCESSES = 512  # The limit for all attempts of a node.
 
 
 class AttemptGroups:
-    """The groups of one incarnation of a node, from `make` to `remove`."""
+    """The attempts' control groups in one incarnation of a node, from `make` to `remove`."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._run_id = agent.run_id
         self._node = agent.node
         self._token = agent.token
         self.socket = agent.root / "groups.sock"
-        """Where the agent gets their files."""
+        """The socket from which the agent gets the groups' files."""
         self.counters: GroupCounters | None = None
-        """The kernel's, while there are groups."""
+        """The kernel's counters, while the groups exist."""
         self._files: PathFiles | None = None
         self._handover: GroupHandover | None = None
 
     def make(self) -> None:
-        """Create and limit the groups and wait for the agent. Raises CgroupError."""
+        """Create the groups, set their limits, and serve their files to the agent. Raises CgroupError."""
         if os.geteuid() != 0:
             raise CgroupError("control groups for a container's processes need root")
         slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
@@ -55,7 +56,7 @@ class AttemptGroups:
             raise CgroupError(f"cgroup v{files.version}: {error}") from error
 
     def remove(self) -> None:
-        """Remove the groups and kill remaining processes."""
+        """Remove the groups. Processes that are still in the groups are killed."""
         handover, self._handover = self._handover, None
         files, self._files = self._files, None
         self.counters = None
@@ -66,9 +67,11 @@ class AttemptGroups:
 
 
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
-    """Limit all attempts of a node together to its memory, without swap, and to a number of processes. Raises
-    OSError."""
-    # Each attempt's limit exceeds its declared memory by that much, so the node's does, too.
+    """Limit the memory (without swap) and the number of processes of all attempts of a node together.
+
+    Raises OSError.
+    """
+    # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))
     if "memory" in files.controllers:
         if files.version == 1:
@@ -79,7 +82,7 @@ def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> Non
             optional = {"memory.swap.max": "0"}
         for name, text in optional.items():
             for group in (NODE_GROUP, *(slots if name == "memory.swappiness" else ())):
-                with contextlib.suppress(OSError):  # a kernel without swap, or without accounting for it
+                with contextlib.suppress(OSError):  # The kernel lacks swap or swap accounting.
                     files.write(group, name, text)
     if "pids" in files.controllers:
         files.write(NODE_GROUP, "pids.max", str(PROCESSES))

@@ -1,15 +1,16 @@
-"""A container as a machine: an agent as its main process, a volume for its files, an address of its own.
+"""A machine that is a Docker container, with the agent as its main process and a volume for its files.
 
-The agent reads its configuration from standard input and ends when that closes. So a container ends with its owner
-process, and the engine removes it.
+The agent reads its configuration from standard input and ends when standard input is closed. A container
+therefore ends with its owner process, and the engine removes the container.
 
-Enforcement: the container's CPU quota limits the node, software pacing each attempt (the quota includes room for the
-agent's own work, which an attempt must not use); the container's memory limit limits the node, RLIMIT_DATA each
-attempt; tc limits the NIC; the disk is a software budget, since the kernel's block throttle does not limit buffered
-writes.
+Enforcement of limits: the container's CPU quota limits the node (with room for the agent's own work), and its
+memory limit the node or, if attempts have control groups, the agent. `host_limits` limits attempts by control
+groups, the disk by a loop device, and the NIC by tc. If the host's kernel cannot enforce one of these limits,
+the agent limits cooperating code in software (pacing and, for memory, RLIMIT_DATA).
 
-If nodes are on several hosts, the engine publishes each agent's port on its host's address. Packets there do not have
-the nodes' addresses, so tc could not distinguish data from heartbeats, and the NIC is a software budget too.
+If nodes are on several hosts, the engine publishes each agent's port on its host's address. Packets there do
+not have the nodes' addresses, so tc cannot distinguish data from heartbeats, and the NIC is limited in
+software as well.
 """
 
 from __future__ import annotations
@@ -48,31 +49,31 @@ from schedbed.tasks.errors import BadInput
 
 log = logging.getLogger(__name__)
 
-START_S = 120.0  # fifty containers on two cores come up side by side
+START_S = 120.0  # Fifty containers may start at the same time on two cores.
 STOP_S = 10.0
 REACH_S = 5.0
-AGENT_CORES = 0.3  # of a host core, above the node's own: the agent's work for blocks and shuffles
-AGENT_BYTES = 256 * 2**20  # agent, warm process and their page cache, above the node's own memory
+AGENT_CORES = 0.3  # Host cores for the agent (blocks, shuffles), in addition to the node's cores.
+AGENT_BYTES = 256 * 2**20  # For the agent, the zygote and page cache, in addition to the node's memory.
 PERIOD_US = 100_000
 PIDS = 512
-UID = 1000  # no process of a node runs as root
+UID = 1000  # No process of a node runs as root.
 USER = f"{UID}:{UID}"
 DATA = Path("/data")
 QUICK = Path("/run/schedbed")
 GROUPS = Path("/groups")
 LINKS = Path("/links")
 CHANGES = Path("/stretch")
-PORT = 8480  # of a published agent, in its container
+PORT = 8480  # The port of a published agent inside its container.
 LOG_TAIL = 4
 CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 
 
 class DockerMachine:
-    """An incarnation of a node. The agent's `root` on this host only holds its log; the volume remains until
-    `dispose`.
+    """One incarnation of a node in a container. The volume with the node's files remains until `dispose`.
 
-    `owner` is the mark (`owner_mark`) of the process for which everything is made. The agent's `listen` is the
-    address of this host by which other hosts reach its nodes, or the loopback interface if there are none.
+    The agent's `root` on this host holds the log and the disk image. The agent's `listen` is this host's
+    address for other hosts, or the loopback address if there are no other hosts. `owner` identifies the owner
+    process (`owner_mark`).
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
@@ -85,7 +86,7 @@ class DockerMachine:
             agent,
             root=DATA,
             quick=QUICK,
-            listen=agent.node.node,  # its own name, which the engine lets it find its address by
+            listen=agent.node.node,  # The engine resolves the node's name to its address.
             port=PORT if self._published else 0,
             ports=None,
             links=None if agent.links is None else LINKS,
@@ -107,7 +108,7 @@ class DockerMachine:
         return self._config.node
 
     async def start(self) -> Hello:
-        """Create and start the container and wait until its agent serves. Raises BadInput or MachineFailed."""
+        """Create and start the container, and wait for its agent. Raises BadInput or MachineFailed."""
         try:
             return await asyncio.to_thread(self._start)
         except BaseException as error:
@@ -117,7 +118,7 @@ class DockerMachine:
             raise
 
     async def stop(self) -> None:
-        """Close the agent's standard input, which ends it and its container. Kill it if it does not end."""
+        """Close the agent's standard input, which ends the container. Kill the container after `STOP_S`."""
         if self._streams is not None:
             await self.thaw()
             self._streams.close_input()
@@ -125,7 +126,7 @@ class DockerMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill (SIGKILL) everything in the container, which is removed. Its disk stays."""
+        """Kill (SIGKILL) all processes of the container and remove the container. Its disk remains."""
         self._dead = True
         streams, self._streams = self._streams, None
         client, self._client = self._client, None
@@ -137,12 +138,11 @@ class DockerMachine:
                 await asyncio.to_thread(streams.close)
 
     async def dispose(self) -> None:
-        """Remove the volume, and after the last container on this host the run's network. Must be called after
-        `stop`."""
+        """Remove the volume, and the run's network if no container uses it. Must be called after `stop`."""
         await asyncio.to_thread(self._dispose)
 
     async def freeze(self) -> None:
-        """Stop everything in the container by the kernel's freezer."""
+        """Freeze all processes of the container with the kernel's freezer."""
         if self.is_alive() and not self._paused:
             self._paused = True
             await asyncio.to_thread(self._api.pause, self._name)
@@ -151,18 +151,20 @@ class DockerMachine:
         """Continue the container after `freeze`."""
         if self._paused:
             self._paused = False
-            with contextlib.suppress(APIError):  # it may have died
+            with contextlib.suppress(APIError):  # The container may have died.
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply the rates of the container's disk and NIC. The agent does so with its attempts'
-        CPU."""
+        """Inject a fault: multiply the rates of the container's disk and NIC.
+
+        `cpu` is ignored, because the agent applies this factor to its attempts.
+        """
         del cpu
         if self._kernel and self.is_alive():
             await asyncio.to_thread(self._limits.set_rates, disk, network)
 
     def totals(self) -> KernelTotals:
-        """Implement `Machine`."""
+        """Return the kernel's counters of the node, as collected by `HostLimits.totals`."""
         return self._limits.totals()
 
     def is_alive(self) -> bool:
@@ -173,7 +175,7 @@ class DockerMachine:
         with contextlib.closing(connect()) as client:
             with contextlib.suppress(NotFound):
                 client.api.remove_volume(self._name)
-            with contextlib.suppress(APIError):  # still in use, or removed with the last container
+            with contextlib.suppress(APIError):  # The network is in use, or removed already.
                 client.api.remove_network(run_name(self._config.run_id))
 
     # ------------------------------------------------------------------ start
@@ -188,7 +190,7 @@ class DockerMachine:
         api = self._client.api
         self._root.mkdir(parents=True, exist_ok=True)
         self._image = self._prepare(self._client)
-        remove_container(api, self._name)  # of an incarnation with a dead holder
+        remove_container(api, self._name)  # A container of an incarnation with a dead owner may be left.
         self._limits.prepare(api)
         api.create_container(
             self._image,
@@ -203,7 +205,7 @@ class DockerMachine:
             host_config=self._host_config(api),
         )
         streams = self._streams = Streams(api, self._name, self._log)
-        if self._dead:  # killed while it was being created
+        if self._dead:  # The machine was killed during creation.
             remove_container(api, self._name)
             raise MachineFailed(f"{self.node.node}: killed at its start")
         api.start(self._name)
@@ -221,18 +223,18 @@ class DockerMachine:
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
-        """Return the image's tag. The first node of this host builds the image and creates the run's network."""
+        """Build the image and create the run's network, unless another node did. Return the image's tag."""
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host's address and, if its ports are restricted, those from which the engine takes a free one."""
+        """Return the host's address for the agent's port and, if ports are restricted, the allowed ports."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
-        """Return the URL by which other hosts reach the agent; empty without other hosts."""
+        """Return the URL of the agent for other hosts; empty if there are no other hosts."""
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
@@ -252,7 +254,7 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """Return the agent's mode of limits: by the groups passed to it, else in software."""
+        """Return the agent's mode of limits: `off`, `cgroup` (groups passed to the agent) or `software`."""
         if self._config.limits == "off":
             return "off"
         return "software" if self._limits.groups is None else "cgroup"
@@ -280,8 +282,8 @@ class DockerMachine:
             }
         return api.create_host_config(
             auto_remove=True,
-            # The agent is the container's process 1, which attempts can neither kill nor stop; an init of Docker's
-            # would be a process beside it that they could trace, and so leave their groups.
+            # The agent is process 1 of the container, which attempts can neither kill nor stop. With Docker's init,
+            # the agent would be another process, which attempts could trace to leave their groups.
             init=False,
             read_only=True,
             tmpfs={
@@ -301,7 +303,10 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """Return what the kernel enforces, by resource. Raises BadInput if it must but cannot."""
+        """Apply the host's limits and return the kernel mechanism of each limited resource.
+
+        Raises BadInput if a required limit is impossible.
+        """
         held = self._limits.hold(api, self._image)
         (self._root / HOST_PID).write_text(str(self._limits.pid))
         if self._kernel and self._limits.groups is None:
@@ -314,7 +319,7 @@ class DockerMachine:
 
 
 def _check_reachable(url: str) -> None:
-    """Raise BadInput if the containers' addresses cannot be reached from this host."""
+    """Raise BadInput if this host cannot connect to the agent's URL."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
@@ -328,8 +333,10 @@ def _check_reachable(url: str) -> None:
 def prepare_network(
     client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
 ) -> None:
-    """Create the run's own bridge network, without access to the outside if `internal`. Raises BadInput if that is
-    impossible."""
+    """Create the run's bridge network, unless it exists. Raises BadInput if that is impossible.
+
+    An `internal` network has no access to the outside.
+    """
     try:
         client.api.inspect_network(run_name(run_id))
         return

@@ -1,4 +1,4 @@
-"""Containers as a kind of machine. The engine's library is imported with the first container."""
+"""The kind of machines `docker`. The client library of the engine is imported on first use."""
 
 from __future__ import annotations
 

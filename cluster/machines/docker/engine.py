@@ -1,7 +1,7 @@
-"""The Docker engine: the connection, labels of everything that a run creates there, and its removal.
+"""The Docker engine: the connection, the labels of a run's objects, and the removal of objects.
 
-Containers, networks and volumes are labeled with the run, the user, and the owner process (`owner_mark`), so that
-leftovers of a dead owner are found and nothing else is touched.
+Objects (containers, networks and volumes) are labeled with the run, the user and the owner process
+(`owner_mark`), so that leftovers of a dead owner can be found and no other objects are touched.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from schedbed.cluster.machines.host_abilities import docker_why
 from schedbed.tasks.errors import BadInput
 
 RUN, OWNER, HOST, USER = "schedbed.run", "schedbed.owner", "schedbed.host", "schedbed.user"
-CALL_S = 120  # an engine that starts fifty containers at once is slow to answer
+CALL_S = 120  # An engine that starts fifty containers answers slowly.
 
 Labels = dict[str, str]
 
 
 def connect() -> docker.DockerClient:
-    """Return a client of the engine at DOCKER_HOST or its usual socket. Raises BadInput that says what to do."""
+    """Return a client of the engine at DOCKER_HOST or the default socket. Raises BadInput with advice."""
     if why := docker_why():
         raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
     try:
@@ -37,7 +37,7 @@ def connect() -> docker.DockerClient:
 
 
 def require_local(client: docker.DockerClient) -> None:
-    """Raise BadInput if the engine runs in a virtual machine of its own."""
+    """Raise BadInput if the engine runs in a separate virtual machine (Docker Desktop)."""
     if client.info().get("OperatingSystem") == "Docker Desktop":
         raise BadInput(
             "--machines docker: Docker Desktop keeps containers in a virtual machine whose networks cannot be reached "
@@ -52,26 +52,25 @@ def _advice(why: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Return the engine's error message without the client's wrapping."""
+    """Return the engine's error message in one line, without text added by the client library."""
     text = getattr(error, "explanation", None) or str(error)
     return " ".join(str(text).split())
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """Return the labels of everything that belongs to a run."""
+    """Return the labels of all Docker objects of a run."""
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 
 def run_name(run_id: str) -> str:
-    """Return the name of a run's bridge network on this host; the names of its nodes begin with it."""
+    """Return the name of a run's bridge network, with which the names of its containers begin."""
     return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
 
 
 def sweep_containers(all: bool = False) -> list[str]:
-    """Remove leftovers of dead owners of this user on this host; with `all` also what live owners have. Return the
-    names.
+    """Remove Docker objects of this user on this host whose owner process is dead. Return the names.
 
-    Returns nothing if no engine answers.
+    With `all`, objects of live owners are removed as well. If no engine answers, the list is empty.
     """
     host, user = socket.gethostname(), str(os.getuid())
     return remove_labelled(
@@ -83,14 +82,16 @@ def sweep_containers(all: bool = False) -> list[str]:
 
 
 def remove_owned() -> list[str]:
-    """Remove everything that was made for this process. Return the names."""
+    """Remove all Docker objects that were created for this process. Return the names."""
     host, me = socket.gethostname(), owner_mark()
     return remove_labelled(lambda found: found.get(HOST) == host and found.get(OWNER) == me)
 
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove everything with a run's label and for which `doomed(labels)` is true. Return the names; none if no
-    engine answers."""
+    """Remove Docker objects with a run's label for which `doomed(labels)` is true. Return the names.
+
+    If no engine answers, the list is empty.
+    """
     if docker_why():
         return []
     with contextlib.closing(connect()) as client:
@@ -98,11 +99,14 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove containers first, since networks and volumes in use cannot be removed. Return the names."""
+    """Remove the objects selected by `doomed`, and their loop devices. Return the names.
+
+    Containers come first, since networks and volumes in use cannot be removed.
+    """
     removed = []
     for kind, name, mine in list(_labelled(api)):
         if doomed(mine):
-            with contextlib.suppress(APIError):  # it is removed already, or is being removed
+            with contextlib.suppress(APIError):  # The object is removed already, or is being removed.
                 _REMOVE[kind](api, name)
                 if device := mine.get(DEVICE):
                     discard(device)
@@ -111,7 +115,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yield kind, name and labels of everything with a run's label."""
+    """Yield the kind, name and labels of each Docker object with a run's label."""
     only = {"label": RUN}
     for found in api.containers(all=True, filters=only):
         yield "container", found["Names"][0].lstrip("/") if found["Names"] else found["Id"], found["Labels"]
@@ -122,15 +126,15 @@ def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 def remove_container(api: Any, name: str) -> None:
-    """Kill and remove a container, and wait until it is gone. Does nothing if it is gone already."""
+    """Kill and remove a container, and wait until it is gone. Does nothing if it does not exist."""
     try:
         api.remove_container(name, force=True, v=True)
     except NotFound:
         return
     except APIError as error:
-        if error.status_code != 409:  # it is being removed
+        if error.status_code != 409:  # 409: the container is being removed.
             raise
-    with contextlib.suppress(APIError, OSError):  # it is removed already, or the engine is slow
+    with contextlib.suppress(APIError, OSError):  # The container is gone, or the engine is slow.
         api.wait(name, timeout=30, condition="removed")
 
 

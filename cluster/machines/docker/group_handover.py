@@ -1,7 +1,8 @@
-"""Passes the files of a node's control groups to its agent in the container: opened here as root, over a Unix socket.
+"""Transfer of open control group files from the host to a node's agent in a container, over a Unix socket.
 
-The kernel checks who opened a file of a control group, not who writes to it. Only the agent gets the descriptors, and
-the container has no file by which an attempt could reach its group.
+The host opens the files as root: the kernel checks who opened a file of a control group, not who writes to
+the file. Only the agent gets the descriptors, and the container has no file through which an attempt could
+reach its group.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
         "pids": ("pids.max",),
     },
 }
-"""Of each slot's group, by version and controller."""
+"""Files of each slot's group that the agent writes, by version and controller."""
 READ: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {
         "cpu": ("cgroup.procs",),
@@ -47,20 +48,21 @@ COUNTED: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {"cpuacct": ("cpuacct.usage",)},
     2: {"cpu": ("cpu.stat",)},
 }
-"""Of the node's own group."""
+"""Files of the node's group that the agent reads, by version and controller."""
 
 Opened = list[tuple[str, str, int]]
 
 
 class GroupHandover:
-    """Waits at `path` for the agent, which must show the run's token, and serves it once."""
+    """A server at the socket `path` that sends the files once, to an agent that presents the run's token."""
 
     def __init__(
         self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
     ) -> None:
-        """Open the files and start listening.
+        """Open the files and start listening in a thread. Raises OSError.
 
-        `folders`: the node's group by controller. `slots`: the groups in it. Raises OSError.
+        `version` is the version of control groups. `folders` maps controllers to the folder of the node's
+        group. `slots` are the names of the groups inside, one for each slot.
         """
         self._token = token
         self._about = {"version": version, "controllers": sorted(folders)}
@@ -69,7 +71,7 @@ class GroupHandover:
         threading.Thread(target=self._serve, daemon=True, name="group handover").start()
 
     def close(self) -> None:
-        """Stop waiting. The agent keeps the descriptors that it has received."""
+        """Stop listening and close the files. The agent keeps the descriptors already received."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -96,7 +98,10 @@ class GroupHandover:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Bind and listen by a descriptor of the folder, since a socket's path is limited to 107 bytes."""
+    """Return a socket that listens at `path`.
+
+    The socket is bound through a descriptor of the folder, since socket paths are limited to 107 bytes.
+    """
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     listening = socket.socket(socket.AF_UNIX)
@@ -132,7 +137,7 @@ def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -
 def _open_some(
     opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
 ) -> None:
-    """Open the files that exist; older kernels lack some."""
+    """Open the named files of a group and add them to `opened`. Files that this kernel lacks are skipped."""
     for controller, wanted in names.items():
         for name in wanted if controller in folders else ():
             with contextlib.suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""The limits that the host's kernel enforces on a container node from outside: its attempts' control groups, disk and
-NIC.
+"""Limits that the host's kernel enforces on a container node: attempts' control groups, disk and NIC.
 
-Where this host or user cannot use one of them, a software budget replaces it, which limits cooperating code only.
+If this host or user cannot use one of these limits, a software budget replaces the limit, for cooperating
+code only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class HostLimits:
-    """The limits of one incarnation of a node, from `prepare`, before its container, to `release`, after it."""
+    """The kernel's limits for one incarnation of a node.
+
+    Call `prepare` before the container is created, `hold` after its start, and `release` after its end.
+    """
 
     def __init__(self, agent: AgentConfig, name: str, labels: Labels, user: str) -> None:
         self._node = agent.node
@@ -46,12 +49,14 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """Return the socket where the agent gets the files of its attempts' groups; None without groups."""
+        """Return the socket that serves the files of the attempts' control groups; None without groups."""
         return None if self._groups.counters is None else self._groups.socket
 
     def prepare(self, api: Any) -> None:
-        """Create the attempts' groups and the node's volume: on a disk of its own, else in the engine's folder.
-        Raises BadInput."""
+        """Create the attempts' control groups and the node's volume, if possible on a loop device.
+
+        Otherwise the volume is in the engine's folder. Raises BadInput if a required limit is impossible.
+        """
         if self._wanted:
             try:
                 self._groups.make()
@@ -70,7 +75,10 @@ class HostLimits:
         api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
 
     def hold(self, api: Any, image: str) -> dict[str, str]:
-        """Apply the limits to the started container. Return what enforces each resource. Raises BadInput."""
+        """Apply the limits to the started container. Return the kernel mechanism by resource.
+
+        Raises BadInput if a required limit is impossible.
+        """
         held: dict[str, str] = {}
         self._pid = api.inspect_container(self._name)["State"]["Pid"]
         if self._disk.name:
@@ -98,14 +106,14 @@ class HostLimits:
         return self._pid
 
     def set_rates(self, disk: float, network: float) -> None:
-        """Inject a fault: multiply the declared rates. Raises OSError, MachineFailed."""
+        """Inject a fault: multiply disk and NIC rates by these factors. Raises OSError, MachineFailed."""
         if self._disk.name:
             self._disk.set_factor(disk)
         if self._nic is not None:
             self._nic.change(self._node.network_bps * network)
 
     def totals(self) -> KernelTotals:
-        """Implement `Machine`."""
+        """Return the kernel's counters of the node; None for each resource that the kernel does not limit."""
         groups = self._groups.counters
         disk = block_bytes(self._disk.number) if self._disk.number else None
         nic = interface_bytes(self._pid) if self._nic is not None else None
@@ -121,10 +129,10 @@ class HostLimits:
         )
 
     def release(self, api: Any) -> None:
-        """Release the host's resources after the container has gone. The disk's image stays."""
+        """Remove the groups, volume and loop device after the container's end. The disk image remains."""
         self._groups.remove()
         if self._disk.name:
-            with contextlib.suppress(APIError):  # a sweep was faster
+            with contextlib.suppress(APIError):  # Another cleanup removed the volume.
                 api.remove_volume(self._name)
             self._disk.release()
 

@@ -1,7 +1,8 @@
-"""The Docker engine around a command: the image is built, leftovers are removed before and after, and also if the
-command is killed.
+"""Preparation and cleanup of the Docker engine for a command.
 
-`python -m schedbed.cluster.machines.docker.housekeeping` is the process that removes leftovers of dead owners.
+The node image is built first. Leftovers are removed before and after the runs, even if the command is killed:
+then the process `python -m schedbed.cluster.machines.docker.housekeeping` removes the leftovers of dead
+owners.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SETTLE_S = 2.0
 
 
 def check_engine() -> None:
-    """Raise BadInput that says what to do if there is no usable engine or no base image."""
+    """Raise BadInput, with advice, if there is no usable engine or no base image."""
     from schedbed.cluster.machines.docker.engine import connect, require_local
     from schedbed.cluster.machines.docker.image import base_image
 
@@ -28,7 +29,7 @@ def check_engine() -> None:
 
 
 def describe_engine() -> str:
-    """Return a line about the engine, and whether container nodes work with it."""
+    """Return one line about the engine, or the reason why container nodes do not work."""
     from schedbed.cluster.machines.docker.engine import connect
 
     try:
@@ -43,7 +44,10 @@ def describe_engine() -> str:
 
 @contextmanager
 def engine_ready() -> Iterator[None]:
-    """Build the nodes' image; at the end remove everything that this process made at the engine. Raises BadInput."""
+    """Build the node image and remove leftovers; on exit, remove all Docker objects of this process.
+
+    Raises BadInput if the engine or the base image is missing.
+    """
     from schedbed.cluster.machines.docker.engine import connect, remove_owned, sweep_containers
     from schedbed.cluster.machines.docker.image import node_image
 
@@ -58,12 +62,12 @@ def engine_ready() -> Iterator[None]:
 
 
 def main() -> None:
-    """Clean up after the owner has died."""
+    """Wait for the end of the owner process, then remove its leftovers until none appear."""
     await_owner()
     from schedbed.cluster.machines.docker.engine import sweep_containers
 
     time.sleep(SETTLE_S)
-    while sweep_containers():  # the owner's actors may live a little longer and start a node again
+    while sweep_containers():  # The owner's actors may outlive it and start a node again.
         time.sleep(SETTLE_S)
 
 

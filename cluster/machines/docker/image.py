@@ -1,4 +1,7 @@
-"""The image of a container node: our two packages on the base image, rebuilt whenever their sources change."""
+"""The image of container nodes: the packages `cluster` and `tasks` on top of the base image.
+
+The image is rebuilt whenever the sources change.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ LABEL {LABEL}=node
 
 
 def base_image(client: docker.DockerClient) -> str:
-    """Return the id of the base image. Raises BadInput if there is none."""
+    """Return the id of the base image. Raises BadInput if the image does not exist."""
     try:
         return str(client.images.get(BASE).id)
     except ImageNotFound:
@@ -38,9 +41,10 @@ def base_image(client: docker.DockerClient) -> str:
 
 
 def node_image(client: docker.DockerClient) -> str:
-    """Return the tag of the image for the current sources, built if missing. Remove images of older sources.
+    """Return the tag of the node image for the current sources. Build the image if it does not exist.
 
-    Raises BadInput that says what to do if there is no base image or the build fails.
+    Images of older sources are removed. Raises BadInput, with advice, if there is no base image or the build
+    fails.
     """
     sources, base = _sources(), base_image(client)
     tag = f"{NODE}:{_hash(sources, base)}"
@@ -59,8 +63,7 @@ def node_image(client: docker.DockerClient) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the files that a node needs, by their path in the image: the package's `__init__` and its two lower
-    rooms."""
+    """Return the source files that a node needs, by path in the image: the packages `cluster` and `tasks`."""
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}
     for room in ("cluster", "tasks"):
@@ -79,7 +82,7 @@ def _hash(sources: dict[str, bytes], base: str) -> str:
 
 
 def _context(sources: dict[str, bytes]) -> io.BytesIO:
-    """Return the build context as a compressed tar."""
+    """Return the Docker build context as a compressed tar file."""
     made = io.BytesIO()
     with gzip.open(made, "wb", compresslevel=1) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for name, data in {"Dockerfile": DOCKERFILE.encode(), **sources}.items():
@@ -92,7 +95,7 @@ def _context(sources: dict[str, bytes]) -> io.BytesIO:
 
 
 def _remove_older(client: docker.DockerClient, tag: str) -> None:
-    """Remove images of older sources that no container uses."""
+    """Remove node images with other tags, except images that a container uses."""
     images: list[Any] = client.images.list(name=NODE)
     for image in images:
         for old in image.tags:

@@ -1,4 +1,4 @@
-"""Transfer of the base image from one engine to another, in bounded pieces."""
+"""Transfer of the base image from one engine to another, in pieces of bounded size."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def base_is_missing() -> bool:
 
 
 def saved_base() -> Iterator[bytes]:
-    """Yield the base image as `docker save` writes it, in pieces of at most PIECE_BYTES."""
+    """Yield the base image in the format of `docker save`, in pieces of at most PIECE_BYTES."""
     with contextlib.closing(connect()) as client:
         yield from client.api.get_image(f"{BASE}:latest", chunk_size=PIECE_BYTES)
 
 
 def load_base(pieces: Iterator[bytes]) -> None:
-    """Load the pieces that `saved_base` yields on another host. Raises BadInput if the engine refuses them."""
+    """Load the base image from pieces made by `saved_base`. Raises BadInput if the engine refuses them."""
     with contextlib.closing(connect()) as client:
         try:
             for _ in client.api.load_image(pieces):

@@ -1,7 +1,7 @@
-"""Loop devices: a new device for each image, bound to a file, and removed with the last process that has it open.
+"""Loop devices, which make an image file available as a block device.
 
-The kernel unbinds such a device by itself (`LO_FLAGS_AUTOCLEAR`), so that one whose maker was killed is soon free.
-Devices are added and removed for this purpose: settings of a device (throttles, dirty limits) go with it, and devices
+Each image gets a new device. The kernel unbinds a device when no process has it open (`LO_FLAGS_AUTOCLEAR`),
+even if its creator was killed. Removing a device also removes its settings (throttles, dirty limits). Devices
 of other users are not touched.
 """
 
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 DEVICE = "schedbed.device"
-"""The label of a volume with the name of the loop device below it."""
+"""The label of a volume that has the name of its loop device."""
 CONTROL = Path("/dev/loop-control")
 # linux/loop.h
 CONFIGURE = 0x4C0A
@@ -24,14 +24,14 @@ REMOVE = 0x4C81
 ANY = -1
 AUTOCLEAR = 4
 CONFIG = struct.Struct("=II 5Q4I64s64s32s2Q 8Q")
-TRIES = 5  # another process may take a device that was just added
+TRIES = 5  # Another process may bind a device that was just added.
 
 
 def attach(image: Path) -> tuple[str, int]:
-    """Bind a new loop device to a file. Return its name, such as `loop8`, and a descriptor. Raises OSError.
+    """Bind a new loop device to a file. Return the device's name, such as `loop8`, and a descriptor.
 
-    The device is unbound once this descriptor and each mount of the device are closed. The file's page cache stays in
-    use: writes to the device proceed evenly even if the host's disk does not.
+    The device is unbound once this descriptor is closed and the device is not mounted. Writes to the device
+    pass the file's page cache, so they proceed evenly even if the host's disk does not. Raises OSError.
     """
     for attempt in range(1, TRIES + 1):
         name = f"loop{_control(ADD, ANY)}"
@@ -45,8 +45,10 @@ def attach(image: Path) -> tuple[str, int]:
 
 
 def discard(name: str, patience_s: float = 0.0) -> None:
-    """Remove an unbound loop device, waiting up to `patience_s` seconds for that. A device that stays in use is
-    left."""
+    """Remove a loop device, after waiting up to `patience_s` seconds while it is in use.
+
+    A device that stays in use is not removed.
+    """
     give_up = time.monotonic() + patience_s
     while True:
         try:

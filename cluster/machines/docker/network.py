@@ -1,20 +1,20 @@
-"""The NIC of a container node: tc commands that limit both directions to the declared rate.
+"""Shell scripts with tc commands that limit the NIC of a container node to the declared rate.
 
-An HTB class on `eth0` limits what is sent, and one on an `ifb` device, to which all arriving packets are redirected,
-what is received. Traffic with the bridge's own address (heartbeats, upload of the input) is the emulation's and stays
-unlimited, as do acknowledgements, which would wait behind what the node itself sends. The rate counts whole frames,
-so headers are added to the payload's declared rate.
+An HTB class on `eth0` limits sent packets. Received packets are redirected to an `ifb` device, where another
+HTB class limits them. Traffic with the bridge's own address (heartbeats, upload of the input) belongs to the
+emulation and is not limited. Acknowledgements are not limited either, since they would wait behind data that
+the node sends. tc counts whole frames, so headers are added to the declared rate of the payload.
 """
 
 from __future__ import annotations
 
-HEADERS = 1.05  # of TCP over Ethernet, with 1400 to 1500 bytes a packet
-# What an idle NIC banks is sent at once, so this must be little beside the smallest transfer: 32 KiB are 3% of 1 MB. A
-# packet of 64 KiB (segmentation offload) passes a smaller bucket; it is paid for afterwards. No more is needed for
-# long streams: what a stopped process does not read in time waits in its socket's buffer.
+HEADERS = 1.05  # The factor for headers of TCP over Ethernet, with 1400 to 1500 bytes in a packet.
+# An idle NIC saves up one burst, which is sent at once. It must be small compared with the smallest transfer: 32 KiB
+# are 3% of 1 MB. A packet of 64 KiB (segmentation offload) passes a smaller bucket and is charged afterwards. Long
+# streams need no larger burst: data that a stopped process does not read in time wait in its socket's buffer.
 BURST_BYTES = 32 * 1024
-BURST_S = 0.002  # but at high rates what a late timer of the kernel would cost
-QUEUE_S = 0.25  # what may wait in a queue; more is dropped, and TCP slows down
+BURST_S = 0.002  # At high rates, the burst compensates for late kernel timers.
+QUEUE_S = 0.25  # The length of a queue. More data are dropped, and TCP slows down.
 QUEUE_MIN_BYTES = 512 * 1024
 FREE = "10gbit"
 ACKNOWLEDGEMENT = (
@@ -24,8 +24,11 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """Return a shell script that limits both directions to this rate (bytes/s). Run once in the node's network
-    namespace with NET_ADMIN."""
+    """Return a shell script that limits both directions of the NIC to a rate (bytes/s).
+
+    The script must run once, in the node's network namespace with NET_ADMIN. Traffic with `gateway` is not
+    limited.
+    """
     return "\n".join(
         [
             "set -e",
@@ -42,7 +45,7 @@ def shape(rate_bps: float, gateway: str) -> str:
 
 
 def change(rate_bps: float) -> str:
-    """Return a script that changes the rate of a NIC that `shape` has set up."""
+    """Return a shell script that changes the rate of a NIC that `shape` has set up."""
     return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
 
 

@@ -1,5 +1,7 @@
-"""Limits the NIC of a container to its rate by running tc in the node's network namespace, from the host or from a
-helper container."""
+"""Limits on the NIC of a container, set by tc in the container's network namespace.
+
+tc runs on the host if possible, otherwise in a helper container.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from schedbed.cluster.machines.machine import MachineFailed
 
 
 class NicShaper:
-    """tc for the container `name`. `image` and `labels` are those of a helper container, used if this process is not
-    root."""
+    """A rate limit on the NIC of the container `name`.
+
+    `image` and `labels` are for a helper container, which is used if this process cannot run tc.
+    """
 
     def __init__(self, api: Any, name: str, *, image: str, labels: Labels) -> None:
         self._api = api
@@ -25,7 +29,7 @@ class NicShaper:
         self._labels = labels
 
     def shape(self, rate_bps: float, run_network: str) -> None:
-        """Limit both directions to the rate, except for the bridge's own address. Raises MachineFailed."""
+        """Limit both directions to the rate, except traffic with the bridge. Raises MachineFailed."""
         found = self._api.inspect_network(run_network)
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
         self._tell(network.shape(rate_bps, gateway))
@@ -35,9 +39,9 @@ class NicShaper:
         self._tell(network.change(rate_bps))
 
     def _tell(self, script: str) -> None:
-        """Run a script in the node's network namespace. Raises MachineFailed with its last line.
+        """Run a script in the node's network namespace. Raises MachineFailed with the last line of output.
 
-        As root and with tc installed it runs directly, which costs a tenth, else in a helper container.
+        As root and with tc installed, the script runs directly, in a tenth of the time of a helper container.
         """
         inside = Path(self._api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
         if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):
@@ -50,8 +54,10 @@ class NicShaper:
             raise MachineFailed(f"{self._name}: tc: {said.splitlines()[-1] if said else 'failed'}")
 
     def _beside(self, script: str) -> tuple[int, str]:
-        """Run a script as root with only NET_ADMIN in a container that shares only the node's network. Return exit
-        code and output."""
+        """Run a script in a helper container that shares the node's network. Return exit code and output.
+
+        The script runs as root with no capability except NET_ADMIN.
+        """
         name = f"{self._name}-tc"
         remove_container(self._api, name)
         host = self._api.create_host_config(

@@ -1,11 +1,10 @@
 """The disk of a container node: a file system on a loop device that the kernel limits to the node's rate.
 
-Whatever writes (children, shells, O_DIRECT, the page cache's flusher) passes the device's own throttle. In version 1
-a throttle applies to one group alone, and the flusher is in the root group: the node's processes are moved there as
-well, for the block controller only, so that all share one rate. In version 2 the throttle is on the run's group,
-which contains all of the node's groups. Reads and writes each get the full rate. Needs root, as the NIC's tc does. The
-image is a sparse file below the node's folder on this host and survives the container, as a disk survives a power
-cut.
+All writes (by children, shells, O_DIRECT, or the page cache's flusher) pass the throttle of the block
+controller of cgroup version 1. A throttle applies to one group, and the flusher is in the root group.
+Therefore the node's processes are moved to the root group of the block controller as well, so that all share
+one rate. Reads and writes each get the full rate. Root is needed, as for the NIC's tc. The image is a sparse
+file in the node's folder on this host and survives the container, as a disk survives a power failure.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from pathlib import Path
 
 from schedbed.cluster.machines.docker.loop_device import CONTROL, attach, device_number, discard
 
-SIZE_BYTES = 20 * 2**30  # of every node's disk, or half of what the host has free; the file is sparse
+SIZE_BYTES = 20 * 2**30  # At most half of the host's free space; the image is a sparse file.
 MAKE = ("-q", "-F", "-m", "0", "-O", "^has_journal")
 EXTENDED = "lazy_itable_init=1,nodiscard,root_owner={owner}"
-# The host need not keep what an emulated disk does, nor zero inodes at the cost of the node's rate.
+# An emulated disk need not survive a crash of the host, and zeroing inodes would use up the node's rate.
 MOUNT = "noatime,barrier=0,noinit_itable"
-# Writers wait once so much is dirty, so that what a node "wrote" is at most this far ahead of its disk. Writers that
-# pay the software budget never get there: in less, the kernel would let them pause for up to 0.2 s at a time.
+# Writers wait when this much data is dirty, which limits how far a node's writes are ahead of its disk. Writers under
+# the software budget stay below the limit; with a lower one, the kernel would pause them for up to 0.2 s at a time.
 DIRTY_S = 0.5
 DIRTY_MIN_BYTES = 2**20
-GONE_S = 2.0  # for the mount to end
+GONE_S = 2.0  # The time allowed for the end of the mount.
 MOUNTS = Path("/proc/self/mountinfo")
 BLKIO = "blkio"
 
@@ -37,8 +36,10 @@ class DiskError(Exception):
 
 
 class NodeDisk:
-    """The disk of one incarnation of a node, on an `image` that is created if missing. `owner` owns its top
-    folder."""
+    """The disk of one incarnation of a node, stored in the file `image`, which is created if missing.
+
+    `owner` (UID:GID) owns the top folder of the file system.
+    """
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
         self._image = image
@@ -47,18 +48,20 @@ class NodeDisk:
         self._throttle = Path()
         self._opened = -1
         self.name = ""
-        """The loop device while there is one, `loop8`."""
+        """The name of the loop device, such as `loop8`; empty without one."""
         self.number = ""
-        """Its `major:minor`."""
+        """The device number of the loop device (`major:minor`)."""
 
     @property
     def volume(self) -> dict[str, str]:
-        """Return the options of a local volume that mounts the disk."""
+        """Return the options of a local Docker volume that mounts the disk."""
         return {"type": "ext4", "device": f"/dev/{self.name}", "o": MOUNT}
 
     def attach(self) -> None:
-        """Bind a loop device to the image and limit it to the rate. Raises DiskError. `settle` must follow once it is
-        mounted."""
+        """Bind a loop device to the image and limit its rate. Raises DiskError.
+
+        `settle` must be called once the device is mounted.
+        """
         if why := disk_why_not():
             raise DiskError(why)
         self._throttle = blkio_root()
@@ -72,10 +75,10 @@ class NodeDisk:
             raise DiskError(f"{self._image}: {_said(error)}") from error
 
     def settle(self, pid: int) -> None:
-        """Leave the device to its mount in the container of that process, and put the container's processes under the
-        throttle.
+        """Close this process's descriptor of the mounted device, and apply the throttle to the container.
 
-        The device is unbound when the mount ends, even if this process has died. Raises OSError.
+        `pid` is a process of the container. The device is unbound when the mount ends, even if this process
+        has died. Raises OSError.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -96,7 +99,7 @@ class NodeDisk:
         (dirty_limits / "max_bytes").write_text(str(dirty))
 
     def release(self) -> None:
-        """Remove the device, with its limits, once it is unmounted. The image stays."""
+        """Remove the loop device, with its limits, once it is unmounted. The image file remains."""
         self._let_go()
         name, self.name, self.number = self.name, "", ""
         if name:
@@ -120,7 +123,7 @@ class NodeDisk:
 
 
 def disk_why_not() -> str:
-    """Return why this host cannot limit a node's disk to its rate; empty if it can."""
+    """Return the reason why this host cannot limit a node's disk; empty if it can."""
     if os.geteuid() != 0:
         return "loop devices and the block controller need root"
     if not CONTROL.exists():
@@ -132,7 +135,7 @@ def disk_why_not() -> str:
 
 
 def blkio_root(mountinfo: Path = MOUNTS) -> Path:
-    """Return the root group of version 1's block controller. Raises DiskError if it is not visible."""
+    """Return the root group of the block controller of cgroup version 1. Raises DiskError if not visible."""
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(maxsplit=2)
@@ -143,7 +146,10 @@ def blkio_root(mountinfo: Path = MOUNTS) -> Path:
 
 
 def move_all(of: Path, to: Path) -> None:
-    """Move all processes of a control group, also those forked meanwhile, into another group. Raises OSError."""
+    """Move all processes of a control group, including processes forked meanwhile, to another group.
+
+    Raises OSError.
+    """
     while pids := (of / "cgroup.procs").read_text().split():
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):

@@ -11,11 +11,11 @@ from typing import Any
 
 from docker.utils.socket import STDOUT, frames_iter
 
-END_S = 10.0  # for the engine to let go of a stream
+END_S = 10.0  # The time allowed for the engine to close a stream.
 
 
 class Streams:
-    """The standard streams of one container. Its standard error goes to a file on this host."""
+    """The standard streams of one container. Standard error is written to the file `log` on this host."""
 
     def __init__(self, api: Any, container: str, log: Path) -> None:
         """Attach to a container before its start, so that no output is missed."""
@@ -30,12 +30,12 @@ class Streams:
         threading.Thread(target=self._pump, daemon=True, name=f"{container} output").start()
 
     def send(self, text: str) -> None:
-        """Write to standard input. Errors are ignored, since a dead container shows by its silence."""
+        """Write text to standard input. Errors are ignored; the missing output shows a dead container."""
         with contextlib.suppress(OSError):
             self._socket.sendall(text.encode())
 
     def first(self, patience_s: float) -> bytes:
-        """Return the first line of standard output; empty if it ended or took longer than `patience_s` seconds."""
+        """Return the first line of standard output; empty if it ends first, or after `patience_s` seconds."""
         with contextlib.suppress(queue.Empty):
             return self._lines.get(timeout=patience_s)
         return b""
@@ -50,7 +50,7 @@ class Streams:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(END_S)
-        self._stream._response.close()  # which holds the stream; closed behind its back it would complain when it goes
+        self._stream._response.close()  # Without this, the response would report an error when freed.
         self._socket.close()
 
     def _pump(self) -> None:

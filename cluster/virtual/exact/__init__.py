@@ -1,1 +1,1 @@
-"""Attempts without contention, in virtual time."""
+"""Simulation of attempts that do not contend for resources."""

@@ -1,6 +1,6 @@
-"""Attempts without contention: each takes the time of its plan, or its phases at full rates.
+"""Simulation of attempts without contention: each attempt has a known duration, or phases at full rates.
 
-Fast; for traces and profiles. In `fluid` attempts share the node's resources.
+This model is fast and serves traces and profiles. In the model `fluid`, attempts share the node's resources.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
 class ExactEmulation:
-    """An Emulation without contention; see the module. Only `advance` returns happenings.
+    """An `Emulation` (see `node_model`) without contention for resources.
 
-    With `keeps_consumed` it remembers whose outputs each ended reduce has read, until `pop_consumed`.
+    With `keeps_consumed`, the map attempts whose outputs a reduce has read are remembered until
+    `pop_consumed`.
     """
 
     def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
@@ -44,7 +45,7 @@ class ExactEmulation:
         self._costs = ExactCosts(store)
         self._sizes = PartitionSizes()
         self._partition = Partition()
-        self._accidents = False  # a map's output may be missing only after one
+        self._accidents = False  # Map outputs can be missing only after a fault.
         self._heap: list[tuple[float, int, ExactRun]] = []
         self._serial = 0
         self._told: list[Happening] = []
@@ -53,14 +54,14 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, with nothing on it."""
+        """Start an incarnation of a node, without attempts and map outputs."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)
         self._costs.specs[node.node] = node
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """Remove a node with all its attempts and outputs."""
+        """Remove a node with all its attempts and map outputs."""
         self._catch_up(now_s)
         self._end_life(node)
 
@@ -71,11 +72,10 @@ class ExactEmulation:
         self._accidents = True
         self._costs.specs.pop(node, None)
         for run in gone.runs.values():
-            run.due_s = math.nan  # equals nothing in the heap
+            run.due_s = math.nan  # Invalidates the entries in the heap.
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the speed of the node's remaining work to `cpu` times the full one. `disk` and `network` are
-        ignored."""
+        """Set the node's speed to `cpu` times the declared speed. `disk` and `network` are ignored."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -90,16 +90,17 @@ class ExactEmulation:
                 self._schedule(run)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Let nodes reach only nodes of their own group; () ends the partition."""
+        """Limit connections to nodes of the same group; () ends the partition."""
         self._catch_up(now_s)
         self._partition = self._costs.partition = Partition(groups)
         self._accidents = True
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Do nothing, since the durations of attempts are given."""
+        """Do nothing: in this model, delays and losses do not change the durations of attempts."""
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Note whether the node's disk is full. Attempts with written output then fail at their end."""
+        """Mark the node's disk as full, or as not full. On a full disk, attempts with output fail at their
+        end."""
         self._catch_up(now_s)
         if (where := self._nodes.get(node)) is not None:
             where.full = full
@@ -148,7 +149,7 @@ class ExactEmulation:
         self._told.append((node, report))
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node about map outputs."""
+        """Pass newly announced map outputs to the job's reduces on the node."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -164,14 +165,14 @@ class ExactEmulation:
                     self._try_reduce(now_s, run)
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and forget the announced ones of other nodes."""
+        """Delete the job's map outputs on the node, and the announcements of other nodes' map outputs."""
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
             where.outputs.pop(job, None)
 
     def _try_reduce(self, now_s: float, run: ExactRun) -> None:
-        """Start a waiting reduce if it knows all map outputs and can fetch them."""
+        """Start a waiting reduce if all map outputs are known and can be fetched."""
         board = run.node.boards.get(run.plan.job)
         if board is None or not board.complete:
             run.due_s = math.inf
@@ -188,7 +189,7 @@ class ExactEmulation:
         self._go(run)
 
     def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
-        """Return the map outputs that the node cannot fetch."""
+        """Return the map attempts whose outputs the node cannot fetch."""
         missing: list[str] = []
         for output in board.latest.values():
             source = self._nodes.get(output.node)
@@ -215,7 +216,7 @@ class ExactEmulation:
     # ----------------------------------------------------------------- time
 
     def _go(self, run: ExactRun) -> None:
-        """Schedule the end of an attempt with known work, or its earlier failure."""
+        """Schedule the end of an attempt whose work is known, or its failure before that end."""
         plan, counters, work_s = run.plan, run.counters, run.work_s
         if counters is not None and work_s:
             run.cpu = counters.cpu_s / work_s
@@ -247,7 +248,7 @@ class ExactEmulation:
         return heap[0][0] if heap else math.inf
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return the happenings until now that were not returned before, in order."""
+        """Process all events until `now_s`. Return the new attempt reports and fetch failures, in order."""
         self._catch_up(now_s)
         told, self._told = self._told, []
         return told
@@ -268,7 +269,7 @@ class ExactEmulation:
         plan, node = run.plan, run.node
         del node.runs[plan.attempt]
         node.count(at_s, run)
-        run.due_s = math.nan  # it may stand in the heap twice at one time
+        run.due_s = math.nan  # The heap may have two entries for the same time.
         name = node.spec.node
         reason = run.failure
         if node.full and not reason and (plan.output is not None or spilled_bytes(plan)):
@@ -297,13 +298,15 @@ class ExactEmulation:
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the node's running attempts."""
+        """Return the status of each running attempt on the node."""
         where = self._nodes.get(node)
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call. Each attempt uses the same at any time of its
-        work."""
+        """Return the node's use of resources since the last call.
+
+        An attempt's CPU and disk rates are assumed constant during its work.
+        """
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None or now_s <= where.asked_s:
@@ -324,7 +327,10 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return, and forget, the map attempts whose outputs a reduce has read, by map index (`keeps_consumed`)."""
+        """Remove and return the map attempts whose outputs a reduce has read, by map index.
+
+        The result is empty without `keeps_consumed`.
+        """
         return self._consumed.pop(attempt, {})
 
 

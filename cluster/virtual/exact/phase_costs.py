@@ -1,4 +1,4 @@
-"""Durations and counters of attempts without contention: arithmetic on plans."""
+"""Computation of the durations and counters of attempts without contention, from their plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import Counters, NodeId
 
 
 class NoReplica(Exception):
-    """No reachable node holds the block."""
+    """No reachable node holds a replica of the block."""
 
     def __init__(self, block: str) -> None:
         super().__init__(block)
@@ -19,16 +19,16 @@ class NoReplica(Exception):
 
 
 class ExactCosts:
-    """Seconds and counters of attempts on an idle cluster. `specs` are the live nodes."""
+    """The durations and counters of attempts on an idle cluster. `specs` are the live nodes."""
 
     def __init__(self, store: Store) -> None:
         self.specs: dict[NodeId, NodeSpec] = {}
         self.partition = Partition()
         self._store = store
-        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # equal tasks share theirs
+        self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # shared by equal tasks
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Return the seconds and counters of a map. Raises NoReplica."""
+        """Return the duration in seconds and the counters of a map. Raises NoReplica."""
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)
@@ -43,10 +43,10 @@ class ExactCosts:
         if cost.duration_s is not None:
             return cost.duration_s + remote_s, counters
         spill = spilled_bytes(plan)
-        merged = max(0, spill - cost.output_bytes)  # spills are read back
+        merged = max(0, spill - cost.output_bytes)  # Spills are read again for merging.
         spill_s = (spill + merged) / node.disk_bps
         write_s, send_s = write_seconds(node, plan), send_seconds(node, plan)
-        if not cost.sort_cpu_s:  # computing, reading and writing alternate
+        if not cost.sort_cpu_s:  # Computing, reading and writing alternate.
             local_s = local / node.disk_bps
             return max(cost.cpu_s, local_s + spill_s + write_s, remote_s, send_s), counters
         read_s = max(cost.cpu_s, local / node.disk_bps, remote_s)
@@ -55,12 +55,14 @@ class ExactCosts:
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
     ) -> tuple[float, Counters]:
-        """Return the seconds, from `begin_s` on, and counters of a reduce. All map outputs must exist at
-        `begin_s`."""
+        """Return the duration in seconds, from `begin_s` on, and the counters of a reduce.
+
+        All map outputs must exist at `begin_s`.
+        """
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
             here = sum(1 for output in board.latest.values() if output.node == node.node)
-            away = 1 - here / max(1, len(board.latest))  # the share that comes over the network
+            away = 1 - here / max(1, len(board.latest))  # The share fetched over the network.
             shuffle_s = cost.read_bytes * max((1 - away) / node.disk_bps, away / node.network_bps)
             sort_s = max(cost.sort_cpu_s, 2 * cost.spill_bytes / node.disk_bps)
             output_s = max(write_seconds(node, plan), send_seconds(node, plan))
@@ -109,7 +111,10 @@ class ExactCosts:
         return counters
 
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """Return the counters of an attempt that did that share of its work."""
+        """Return the counters of an attempt that has done the share `done` of its work.
+
+        `whole` are the counters of the complete attempt; None if its work is not known yet.
+        """
         if whole is None:
             return Counters()
         return Counters(
@@ -123,12 +128,12 @@ class ExactCosts:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's disk takes for the output file."""
+    """Return the seconds that the node's disk needs to write the output file; 0 without a file."""
     return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
 
 
 def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's NIC takes for the output's other replicas."""
+    """Return the seconds that the node's NIC needs to send the output file's other replicas."""
     if plan.output is None or plan.replication < 2:
         return 0.0
     return plan.cost.output_bytes / node.network_bps

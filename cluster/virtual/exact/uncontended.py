@@ -1,4 +1,4 @@
-"""The state of an attempt and of a node without contention."""
+"""The state of attempts and nodes in the simulation without contention."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from schedbed.tasks.specs import Counters
 
 
 class ExactRun:
-    """An attempt. `left_s` of its work remained at `since_s`, at the node's speed; it ends at `due_s`. An attempt
-    that fails early leaves `beyond_s` of its work undone."""
+    """An attempt without contention, which ends at `due_s`.
+
+    At the time `since_s`, work of `left_s` seconds at full speed remained. An attempt that fails early leaves
+    work of `beyond_s` seconds undone.
+    """
 
     __slots__ = (
         "beyond_s",
@@ -39,14 +42,14 @@ class ExactRun:
         self.due_s = math.inf
         self.work_s = self.left_s = self.beyond_s = 0.0
         self.failure = ""
-        self.waits = False  # a reduce, for the last map's output
-        self.tries = 0  # of fetches that failed
+        self.waits = False  # True for a reduce that waits for map outputs.
+        self.tries = 0  # Number of failed fetches.
         self.counters: Counters | None = None
-        self.cpu = self.disk_bps = 0.0  # it uses on average, once its work is known
+        self.cpu = self.disk_bps = 0.0  # Average rates, once the work is known.
         self.consumed: dict[int, str] | None = None
 
     def done(self, now_s: float) -> float:
-        """Return the completed share of its work."""
+        """Return the completed share of the attempt's work, from 0 to 1."""
         if not self.work_s:
             return 0.0
         left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
@@ -54,22 +57,22 @@ class ExactRun:
 
 
 class ExactNode:
-    """A node in one incarnation, at `speed` times its declared speed."""
+    """A node in one incarnation. `speed` is the current speed as a share of the declared speed."""
 
     __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 
     def __init__(self, spec: NodeSpec, now_s: float) -> None:
         self.spec = spec
-        self.asked_s = now_s  # what was used since then
+        self.asked_s = now_s  # Time of the last call of `usage`.
         self.cpu_s = self.disk_bytes = 0.0
         self.speed = 1.0
-        self.full = False  # its disk, by a fault
+        self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, ExactRun] = {}
         self.boards: dict[str, Board] = {}
-        self.outputs: dict[str, dict[str, None]] = {}  # by job, the attempts
+        self.outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:
-        """Add what an attempt used at the current speed since the node's use was last read."""
+        """Add an attempt's CPU time and disk bytes since the last call of `usage` to the node's totals."""
         worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
         if worked_s > 0.0:
             self.cpu_s += run.cpu * worked_s

@@ -1,1 +1,1 @@
-"""Attempts that share CPU, disk and network by max-min fairness, in virtual time."""
+"""Simulation of attempts that share CPU, disk and network by max-min fairness."""

@@ -1,7 +1,8 @@
-"""Attempts with contention: CPU, disk and network of nodes are shared by max-min fairness, in virtual time.
+"""Simulation of attempts with contention: they share CPU, disk and network by max-min fairness.
 
-A transfer is limited at both ends. Between racks the uplink of the sender's rack, the core switch and the downlink of
-the receiver's rack limit it as well. See `running` for the phases of an attempt, `max_min` for the rates.
+A transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the core switch
+and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min` for the
+rates. The compiled twin is `scheduler.simulate.compiled.contended`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class FluidEmulation:
-    """An Emulation with contention; see the module.
+    """An `Emulation` (see `node_model`) with contention for resources.
 
-    `links` are the rates between racks. `fetch_bps` is the most that one reduce fetches (0: no limit). With
-    `keeps_consumed` it remembers whose outputs each ended reduce has read, until `pop_consumed`.
+    `links` are the rates between racks. `fetch_bps` limits the rate at which one reduce fetches (0: no
+    limit). With `keeps_consumed`, the map attempts whose outputs a reduce has read are remembered until
+    `pop_consumed`.
     """
 
     def __init__(
@@ -43,12 +45,12 @@ class FluidEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, with nothing on it."""
+        """Start an incarnation of a node, without attempts and map outputs."""
         self.node_down(now_s, node.node)
         self._world.add(node, self)
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """Remove a node with all its attempts and outputs. Transfers from and to it fail."""
+        """Remove a node with all its attempts and map outputs. Transfers from and to the node fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.pop(node, None)
         if host is None:
@@ -58,7 +60,7 @@ class FluidEmulation:
         self._lose(host, (READ, FETCH, WRITE))
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the node's shares of its declared rates; 0 if it is frozen."""
+        """Set the node's current rates as shares of its declared rates; 0 if the node is frozen."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -75,18 +77,20 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Let nodes reach only nodes of their own group; () ends the partition. Transfers in progress continue, as in
-        a live run."""
+        """Limit new connections to nodes of the same group; () ends the partition.
+
+        Transfers in progress continue, as in a live run.
+        """
         self._world.sharing.advance(now_s)
         self._world.partition = Partition(groups)
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Set the delays (seconds) and loss shares of new connections from and to these nodes."""
+        """Inject a fault: set delays (seconds) and shares of losses of new connections, by node."""
         self._world.sharing.advance(now_s)
         self._world.delays, self._world.losses = dict(delays), dict(losses)
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Note whether the node's disk is full. Writes in progress then fail."""
+        """Mark the node's disk as full, or as not full. Writes in progress to a full disk fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -99,7 +103,7 @@ class FluidEmulation:
                 run.disk_filled(flow, host)
 
     def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
-        """Fail the transfers of other nodes' attempts through a lost or frozen node."""
+        """Fail the flows of other nodes' attempts that pass a lost or frozen node and have one of `roles`."""
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
             assert isinstance(run, RunningAttempt)
@@ -111,7 +115,7 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Handle the end of the time after which readers give up a frozen node."""
+        """Handle the timeout after which readers give up a frozen node."""
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))
@@ -142,7 +146,7 @@ class FluidEmulation:
             run.kill(reason)
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Tell the job's reduces on the node about map outputs."""
+        """Pass newly announced map outputs to the job's reduces on the node."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -153,7 +157,7 @@ class FluidEmulation:
                 run.hear(list(news.outputs))
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and forget the announced ones of other nodes."""
+        """Delete the job's map outputs on the node, and the announcements of other nodes' map outputs."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None:
@@ -172,7 +176,7 @@ class FluidEmulation:
         return world.agenda.next_s()
 
     def advance(self, now_s: float) -> list[Happening]:
-        """Return the happenings until now that were not returned before, in order."""
+        """Process all events until `now_s`. Return the new attempt reports and fetch failures, in order."""
         world = self._world
         world.sharing.advance(now_s)
         told, world.told = world.told, []
@@ -180,13 +184,13 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return how often rates were computed, and how often the computation was limited by `REACH`."""
+        """Return the number of computations of rates, and of computations limited by `REACH`."""
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the node's running attempts."""
+        """Return the status of each running attempt on the node."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return [run.status(now_s) for run in host.runs.values()] if host else ()
@@ -203,5 +207,8 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Return, and forget, the map attempts whose outputs a reduce has read, by map index (`keeps_consumed`)."""
+        """Remove and return the map attempts whose outputs a reduce has read, by map index.
+
+        The result is empty without `keeps_consumed`.
+        """
         return self._world.consumed.pop(attempt, {})

@@ -1,4 +1,4 @@
-"""A map with contention: it reads and computes, then sorts and spills, or writes a file."""
+"""A simulated map with contention: it reads and computes, then sorts and spills, or writes a file."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from schedbed.tasks.specs import NodeId
 
 
 class MapRun(RunningAttempt):
-    """A map. Without CPU time for a sort it computes, reads and writes concurrently, as the synthetic application
-    does."""
+    """A running map. Without CPU time for a sort in the plan, it computes, reads and writes concurrently."""
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
     def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "map"
-        self.block = 0  # being read
-        self.left = 0.0  # of it
-        self.tried: list[NodeId] = []  # replicas of it that failed
-        self.waits = 0  # for replicas of it to come
+        self.block = 0  # Index of the block being read.
+        self.left = 0.0  # Bytes of the block not read yet.
+        self.tried: list[NodeId] = []  # Nodes whose replica of the block failed.
+        self.waits = 0  # Pauses so far for lack of replicas of the block.
         self.input_bytes = 0.0
-        self.read_all = False  # where the rest takes a known time
+        self.read_all = False  # True when only the known duration remains.
 
     def start(self) -> None:
         """Start reading and computing."""
@@ -49,7 +48,7 @@ class MapRun(RunningAttempt):
             away_s = self.input_bytes / min(source.spec.disk_bps, source.spec.network_bps, spec.network_bps)
         cpu_s = cost.cpu_s * share
         self.pace_s = max(self.core_seconds(cpu_s), disk_s, away_s, send_s)
-        self.streams = 1  # keeps the phase open until all have begun
+        self.streams = 1  # Keeps the phase open until all streams have begun.
         self.compute(cpu_s)
         self.use_disk(local_bytes, spill, back)
         if blocks and self.report is None:
@@ -62,13 +61,13 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return the bytes written as map output and spills, and the bytes of spills that are read again."""
+        """Return the number of bytes written as map output and spills, and the number of bytes read back."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the sort after reading. End the map after the sort, or if there is none."""
+        """Start the next phase (a sort, or the rest of a known duration), or end the map."""
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
             self.succeed()
@@ -128,12 +127,12 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Look for replicas again."""
+        """Look again for replicas of the current block after a pause."""
         self.tried = []
         self._read()
 
     def over(self, flow: Flow) -> None:
-        """Start the next block at the end of one."""
+        """Process the end of a flow. After the read of a block, start the next block."""
         if flow.role == READ:
             self._block_over()
         else:
@@ -149,7 +148,7 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def source_lost(self, flow: Flow) -> None:
-        """Continue with another replica when the source does not answer any more."""
+        """Continue to read a block from another replica after the source node was lost."""
         source = flow.detail
         assert isinstance(source, SharedNode)
         self.left = flow.left_at(self.world.agenda.now_s)
@@ -159,7 +158,7 @@ class MapRun(RunningAttempt):
         self._read()
 
     def _read_known(self) -> None:
-        """Start reading with a known duration, where only remote blocks take time."""
+        """Start to read the input of a map with known duration, in which only remote blocks take time."""
         self.streams = 1
         blocks = self.plan.blocks
         if not blocks:
@@ -176,7 +175,7 @@ class MapRun(RunningAttempt):
     # ------------------------------------------------------------- accounts
 
     def progress(self, now_s: float) -> float:
-        """Return the progress: the share of the map's own work, at most 0.95 while a sort will follow."""
+        """Return the progress from 0 to 1. The work before a sort counts up to 0.95."""
         if self.plan.cost.duration_s is not None:
             return self.done(now_s) if self.read_all else 0.0
         if self.phase == "sort":
@@ -184,7 +183,7 @@ class MapRun(RunningAttempt):
         return self.done(now_s) * (0.95 if self.plan.cost.sort_cpu_s else 1.0)
 
     def partitions(self) -> tuple[int, ...]:
-        """Publish the map's output and return the bytes of its partitions."""
+        """Publish the map's output on the node. Return the size in bytes of each partition."""
         plan = self.plan
         sizes = self.world.sizes.of(plan)
         if sizes:

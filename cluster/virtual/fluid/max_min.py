@@ -1,9 +1,10 @@
-"""Max-min fair rates of flows, updated as flows come and go.
+"""Max-min fair rates of flows, updated whenever flows start or end.
 
-A flow has a cap of its own and passes resources, each with a capacity. Its rate is the largest that takes nothing
-from a flow with a smaller rate. Only resources whose flows could together exceed the capacity connect flows, so a
-change spreads only along these. All changes of one instant are solved together where they are connected. Beyond
-`REACH` flows from the change, rates stay until something changes near them; capacities are never exceeded.
+A flow has a maximum rate (its cap) and passes resources, each with a capacity. Its rate is as high as
+possible without lowering the rate of a flow with a smaller rate. Only resources whose flows could together
+exceed the capacity connect flows, so a change spreads only along such resources. Connected changes of one
+instant are solved together. Rates beyond the `REACH` flows nearest to a change are kept until a change near
+them; capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
 
 REACH = 16
 REPEATS_FROM = 6
-"""The least number of resources on a way that passes one again: a shared disk, over disks and NICs of two nodes."""
+"""The least number of resources of a flow that can pass one of them twice (a shared disk of two nodes)."""
 _ROUNDING = 1 + 1e-9
 _by_cap = attrgetter("cap")
 
 
 class Resource:
-    """A shared resource: `capacity` units per second now, `declared` if nothing slows it.
+    """A shared resource with a current `capacity` (units per second) and a `declared` capacity.
 
-    With `seek` each further flow costs: `n` flows get 1 / (1 + seek x (n - 1)) of the capacity together. A flow that
-    passes it several times (`Flow.repeated`) counts as many times.
+    `seek` is a loss by each additional flow: `n` flows together get 1 / (1 + seek x (n - 1)) of the capacity.
+    A flow that passes the resource several times (`Flow.repeated`) counts once for each pass.
     """
 
     __slots__ = (
@@ -48,37 +49,38 @@ class Resource:
     def __init__(self, capacity: float, seek: float = 0.0) -> None:
         self.declared = self.capacity = capacity
         self.seek = seek
-        self.flows: dict[Flow, None] = {}  # in the order of their start
-        self.extra = 0  # passes beyond the first of each flow
-        self.demand = 0.0  # sum of the flows' caps
-        self.moved = 0.0  # units, by flows that have ended
-        self._over = False  # the flows could together use more than there is
+        self.flows: dict[Flow, None] = {}  # In order of start.
+        self.extra = 0  # Number of passes beyond the first pass of each flow.
+        self.demand = 0.0  # Sum of the flows' caps.
+        self.moved = 0.0  # Units moved by flows that have ended.
+        self._over = False  # True if the flows could exceed the capacity together.
         self._seen = self._solved = self._due = 0
         self._free = 0.0
         self._unfixed = 0
 
     def given(self) -> float:
-        """Return the units per second that all flows together can get now."""
+        """Return the number of units per second that all flows together can get now."""
         if not self.seek or not self.flows:
             return self.capacity
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return the resource's flows. A flow that passes the resource several times occurs that many times."""
+        """Return the resource's flows, each as many times as it passes the resource."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """Return all units moved so far."""
+        """Return the number of units that all flows have moved until `now_s`."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
-    """A flow of `total` units through all `resources` at once, at most `cap` per second.
+    """A flow of `total` units through all `resources` at the same time, with at most `cap` units per second.
 
-    When it is complete, `fire` of its owner is called with it. `detail` belongs to the owner. `repeated` are
-    resources that it passes again, as a block's replicas do that go to one disk.
+    When the flow is complete, the method `fire` of its owner is called. `detail` is data of the owner.
+    `repeated` lists resources that the flow passes more than once, such as one disk that stores several
+    replicas of a block.
     """
 
     __slots__ = (
@@ -112,24 +114,27 @@ class Flow(Item):
         self.resources = resources
         self.repeated = _repeated(resources) if len(resources) >= REPEATS_FROM else ()
         self.detail = detail
-        self.rate = self.at_s = 0.0  # `left` is of the time `at_s`
+        self.rate = self.at_s = 0.0  # `left` is the amount at the time `at_s`.
         self._seen = 0
         self._fair = 0.0
 
     def left_at(self, now_s: float) -> float:
-        """Return the units still to move."""
+        """Return the number of units that remain to be moved at `now_s`."""
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
 class Solved(NamedTuple):
-    """The number of computations of rates, and of those that kept the rates of flows beyond the nearest `REACH`."""
+    """The number of computations of rates, and of computations that were limited by `REACH`."""
 
     times: int = 0
     cut_short: int = 0
 
 
 class Sharing:
-    """Starts and stops flows and computes their rates. `settle` processes all changes of one instant together."""
+    """The running flows and the computation of their rates.
+
+    The method `settle` processes all changes of one instant together.
+    """
 
     def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
         self._agenda = agenda
@@ -140,11 +145,11 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return the counts so far."""
+        """Return the numbers of computations so far."""
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
-        """Start a flow."""
+        """Start a flow. A flow that no resource limits gets its cap as rate at once."""
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
@@ -161,7 +166,7 @@ class Sharing:
             self._agenda.at(now_s + flow.left / cap, flow)
 
     def stop(self, flow: Flow) -> None:
-        """Stop a flow, complete or not. `left` is the amount that was not moved."""
+        """Stop a flow, complete or not. Then `flow.left` is the number of units that were not moved."""
         now_s, cap = self._agenda.now_s, flow.cap
         left = flow.left - flow.rate * (now_s - flow.at_s)
         flow.left = left = left if left > 0.0 else 0.0
@@ -187,7 +192,7 @@ class Sharing:
         self._dirty.append(resource)
 
     def recap(self, flow: Flow, cap: float) -> None:
-        """Change a flow's cap."""
+        """Change the cap (maximum rate) of a flow."""
         for resource in flow.resources:
             resource.demand += cap - flow.cap
             resource._over = resource.demand > resource.given() * _ROUNDING
@@ -197,7 +202,7 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Fire all items that are due until now, in order, and settle rates before time advances."""
+        """Process all items due until `now_s`, in order. Rates are recomputed before time advances."""
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -239,7 +244,7 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """Return the flows that a change at `start` affects, and the resources that limit them."""
+        """Return the flows affected by a change at `start`, and the resources that limit these flows."""
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []
@@ -281,19 +286,25 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the resources that occur again, without their first occurrence."""
+    """Return the second and later occurrences of resources in the sequence."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether no flow of a resource that limits nothing can go faster, as far as known at this instant."""
+    """Return whether each flow of an uncongested resource has its maximum rate.
+
+    Flows recomputed at this instant need no check.
+    """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the shares of one resource: a flow below the equal share gets its cap, the others divide the rest."""
+    """Compute the rates on one resource: equal shares of its capacity, limited by the flows' caps.
+
+    The capacity left by flows below their equal share is divided among the other flows.
+    """
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
         flow._fair = fair = min(flow.cap, free / waiting)
@@ -302,8 +313,10 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Compute rates by progressive filling: all rise together; a flow stops at its cap or at an exhausted
-    resource."""
+    """Compute rates by progressive filling.
+
+    All rates rise together; a flow's rate stops at its cap or when a resource is exhausted.
+    """
     order = sorted(flows, key=_by_cap)
     for flow in order:
         flow._fair = -1.0

@@ -1,4 +1,4 @@
-"""A reduce with contention: it fetches its part of each map's output, merges, computes and writes a file."""
+"""A simulated reduce with contention: it fetches map outputs, merges, computes and writes a file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import NodeId
 
 PARALLEL_COPIES = 4
-BUFFER_MAX_BYTES = 512 * 2**20  # of the fetched data, in memory; but at most a quarter of the attempt's limit
+BUFFER_MAX_BYTES = 512 * 2**20  # Fetched data in memory; also at most a quarter of the memory limit.
 BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(limit_bytes: int) -> int:
-    """Return the bytes of fetched data that a reduce keeps in memory, given its memory limit (0: none); the rest goes
-    to disk."""
+    """Return the number of bytes of fetched data that a reduce keeps in memory before it writes to disk.
+
+    `limit_bytes` is the attempt's memory limit (0: no limit).
+    """
     if not limit_bytes:
         return BUFFER_MAX_BYTES
     return min(BUFFER_MAX_BYTES, max(BUFFER_MIN_BYTES, limit_bytes // 4))
 
 
 class Batch:
-    """Map outputs of one node, fetched one after another over one connection, as a single flow."""
+    """Map outputs of one node, which a reduce fetches one after another over one connection (one flow)."""
 
     __slots__ = ("outputs", "source", "total")
 
@@ -38,9 +40,10 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """A reduce. While maps still run it fetches what exists, at most `PARALLEL_COPIES` batches at a time.
+    """A running reduce. It fetches existing map outputs while maps run, in at most `PARALLEL_COPIES` batches.
 
-    These share `intake` if the framework limits what one reduce fetches; the compiled loop has no such runs.
+    The batches share the resource `intake` if the framework limits the fetch rate of a reduce. The compiled
+    twin has no such limit.
     """
 
     __slots__ = (
@@ -64,26 +67,26 @@ class ReduceRun(RunningAttempt):
         self.phase = "shuffle"
         self.fetched: dict[int, str] = {}  # map index -> attempt
         self.fetching: dict[Item, Batch] = {}
-        self.pending: dict[NodeId, list[MapOutput]] = {}  # to be fetched, by source
+        self.pending: dict[NodeId, list[MapOutput]] = {}  # Outputs to fetch, by source.
         self.failures: dict[int, int] = {}
-        self.retry: dict[int, float] = {}  # when an output that failed is to be tried again
-        self.picks = plan.index  # else all reduces of a job would ask the same node at once
+        self.retry: dict[int, float] = {}  # Time of the next fetch of an output after a failure.
+        self.picks = plan.index  # Reduces of a job start with different nodes.
         self.buffered = 0.0
         self.on_disk = 0.0
         self.copied = False
-        self.handling: Flow | None = None  # the CPU time that fetching takes, one thread's
-        self.owed_s = 0.0  # what comes after it
-        self.known: dict[int, None] = {}  # maps with outputs that it knows of
+        self.handling: Flow | None = None  # CPU time of the thread that processes fetched data.
+        self.owed_s = 0.0  # CPU time to add after `handling`.
+        self.known: dict[int, None] = {}  # Maps with announced outputs.
         self.intake = (Resource(world.fetch_bps),) if world.fetch_bps else ()
 
     # -------------------------------------------------------------- shuffle
 
     def start(self) -> None:
-        """Start fetching the outputs that are already known."""
+        """Start fetching the map outputs that are already known."""
         self.hear(list(self.host.board(self.plan.job).latest.values()))
 
     def hear(self, news: list[MapOutput]) -> None:
-        """Queue map outputs that are new or replace others."""
+        """Queue newly announced map outputs for fetching, and drop the outputs that they replace."""
         if self.started_s is None or self.copied or self.report is not None:
             return
         fetched, pending, known = self.fetched, self.pending, self.known
@@ -103,7 +106,7 @@ class ReduceRun(RunningAttempt):
         self._fetch()
 
     def _abandon(self, index: int) -> None:
-        """Drop an output that was replaced."""
+        """Cancel fetches and retries of the output of map `index`, which was replaced."""
         self.retry.pop(index, None)
         for source, outputs in list(self.pending.items()):
             kept = [output for output in outputs if output.index != index]
@@ -117,7 +120,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Cancel everything, also fetches of zero bytes, which are not flows."""
+        """Cancel all flows, and all fetches of zero bytes (for which there are no flows)."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
@@ -130,7 +133,7 @@ class ReduceRun(RunningAttempt):
             self.world.agenda.cancel(item)
 
     def _fetch(self) -> None:
-        """Start fetches up to `PARALLEL_COPIES`."""
+        """Start fetches until `PARALLEL_COPIES` are in progress, then check the end of the shuffle."""
         pending = self.pending
         while pending and len(self.fetching) < PARALLEL_COPIES:
             sources = list(pending)
@@ -171,7 +174,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """Add CPU time for fetched data, used concurrently with the fetches."""
+        """Add CPU time for processing fetched data, which is used concurrently with the fetches."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -182,7 +185,7 @@ class ReduceRun(RunningAttempt):
         self.handling = self.compute_at(owed_s, self.world.latencies.core_share)
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow as any attempt does. CPU time added meanwhile continues in the same stream."""
+        """Process the end of a flow. CPU time added meanwhile for fetched data starts another flow."""
         if flow is self.handling and self.owed_s > 0.0:
             self._handle_owed()
             return
@@ -191,7 +194,7 @@ class ReduceRun(RunningAttempt):
         super().over(flow)
 
     def fire(self, item: Item) -> None:
-        """Process the end of a fetch; other items as any attempt does."""
+        """Process the end of a fetch. Other items are processed by `RunningAttempt.fire`."""
         if item.role != FETCH:
             super().fire(item)
             return
@@ -202,7 +205,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Keep fetched data, in memory as far as it fits."""
+        """Record a batch as fetched, and start to copy data that do not fit in memory to disk."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -218,7 +221,7 @@ class ReduceRun(RunningAttempt):
             self.flow(COPY, over, self.host.disk.declared, self.host.drive)
 
     def _look(self) -> None:
-        """End the shuffle if all outputs have been fetched."""
+        """End the shuffle if all map outputs have been fetched."""
         board = self.host.board(self.plan.job)
         if (
             board.all_done
@@ -232,7 +235,7 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of a node that is fetched from."""
+        """Handle the loss of the source node of a fetch: all outputs of the batch failed."""
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:
@@ -242,8 +245,10 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _failed(self, output: MapOutput) -> None:
-        """Schedule another fetch of an output that could not be fetched; report from the second failure on, as in a
-        live run."""
+        """Schedule another fetch of an output after a failure. Too many failures fail the reduce.
+
+        Failures are reported from the second one on, as in a live run.
+        """
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
         if count > FAILURES_MAX:
@@ -257,7 +262,7 @@ class ReduceRun(RunningAttempt):
         self.world.agenda.at(min(self.retry.values()), self.timer)
 
     def waited(self) -> None:
-        """Retry failed fetches whose waiting time is over."""
+        """Retry failed fetches whose pause is over."""
         now_s, latest = self.world.agenda.now_s, self.host.board(self.plan.job).latest
         for index in [index for index, at_s in self.retry.items() if at_s <= now_s]:
             del self.retry[index]
@@ -271,7 +276,7 @@ class ReduceRun(RunningAttempt):
     # ----------------------------------------------------------- after that
 
     def phase_over(self) -> None:
-        """Start the phase after shuffle (copies to disk) or sort, or end the reduce."""
+        """Start the next phase (sort after shuffle, reduce after sort), or end the reduce."""
         if self.phase == "shuffle":
             self._look()
         elif self.phase == "sort":
@@ -308,13 +313,13 @@ class ReduceRun(RunningAttempt):
             self.stream_over()
 
     def progress(self, now_s: float) -> float:
-        """Return the progress, 0 to 1: shuffle, sort and reduce are a third each."""
+        """Return the progress from 0 to 1. Shuffle, sort and reduce count one third each."""
         if self.phase == "shuffle":
             return len(self.fetched) / max(1, self.plan.maps) / 3
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """Return (); note whose outputs were read, if that is remembered."""
+        """Return (). Record the map attempts whose outputs were read, if `World.remembers` is set."""
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched
         return ()

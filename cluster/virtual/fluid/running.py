@@ -1,8 +1,8 @@
-"""An attempt with contention: the common part of maps and reduces.
+"""The common part of simulated maps and reduces with contention.
 
-A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between them in small steps, so
-that none runs ahead of the slowest: a stream's rate is capped at what it would need without contention. See
-`tasks.pacing`.
+A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
+small steps, so that no stream runs ahead of the slowest. Therefore a stream's rate is at most the rate that
+it needs without contention. See `tasks.pacing`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from schedbed.tasks.errors import DISK_FULL
 from schedbed.tasks.specs import Counters
 
 START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
-"""What an item of the agenda is to its attempt."""
+"""The role of an agenda item for its attempt."""
 
 
 class RunningAttempt:
-    """An attempt between its launch and its report. If it fails early, only `share` of the work is done."""
+    """An attempt between launch and report. An attempt that fails early does only `share` of its work."""
 
     __slots__ = (
         "began_s",
@@ -65,17 +65,17 @@ class RunningAttempt:
         self.began_s = world.agenda.now_s
         self.started_s: float | None = None
         self.phase = ""
-        self.report: AttemptReport | None = None  # once it has ended
+        self.report: AttemptReport | None = None  # Set at the end.
         self.flows: dict[Flow, None] = {}
-        self.streams = 0  # of the phase, still going
-        self.pace_s = 0.0  # what the phase takes when nothing contends
+        self.streams = 0  # Number of running streams of the phase.
+        self.pace_s = 0.0  # Duration of the phase without contention.
         self.phase_bytes = self.phase_moved = 0.0
         self.cpu_s = 0.0
         self.read_local = self.read_remote = self.shuffle_bytes = self.spill_bytes = self.output_bytes = 0.0
         self.shuffle_end: float | None = None
         self.sort_end: float | None = None
-        self.lengths: list[int] = []  # of the output's blocks, as they are allocated
-        self.targets: list[int] = []  # of those to come, the last first
+        self.lengths: list[int] = []  # Lengths of the output's blocks.
+        self.targets: list[int] = []  # Lengths of the blocks still to write, in reverse order.
         self.share, self.failure = fails_at(plan) or (1.0, "")
         self.timer = Item(self, START)
         world.agenda.at(self.began_s + plan.start_s, self.timer)
@@ -83,7 +83,7 @@ class RunningAttempt:
     # --------------------------------------------------------------- events
 
     def fire(self, item: Item) -> None:
-        """Process the end of a stream, or a timer."""
+        """Process the end of a flow, or the attempt's timer."""
         role = item.role
         if isinstance(item, Flow):
             self.drop(item)
@@ -105,22 +105,22 @@ class RunningAttempt:
         raise NotImplementedError
 
     def phase_over(self) -> None:
-        """Start the next phase after all streams have ended, or end the attempt."""
+        """Start the next phase after the end of all streams, or end the attempt."""
         raise NotImplementedError
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the node at the other end of a read or fetch."""
+        """Handle the loss of the source node of a read or fetch."""
         raise NotImplementedError
 
     def waited(self) -> None:
-        """Handle the attempt's timer `WAIT`."""
+        """Handle the end of a pause (the attempt's timer with role `WAIT`)."""
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow. Here each flow is a stream."""
+        """Process the end of a flow. By default each flow is one stream of the phase."""
         self.stream_over()
 
     def stream_over(self) -> None:
-        """Count one stream of the phase less. Ends the phase after the last one."""
+        """Process the end of one stream. The last stream ends the phase."""
         self.streams -= 1
         if not self.streams:
             self.phase_over()
@@ -135,41 +135,41 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of this attempt. A delay by a fault lowers its rate."""
+        """Start a flow of this attempt and return it. A network delay by a fault lowers the rate."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
 
     def drop(self, flow: Flow) -> None:
-        """Remove a flow."""
+        """Stop a flow and remove it from the attempt."""
         self.world.sharing.stop(flow)
         del self.flows[flow]
         if flow.role == KNOWN:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the highest rate of a stream of the phase."""
+        """Return the highest rate of a stream of `stream_bytes` in this phase over the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """Return the seconds that an emulated core of its own takes for that much CPU time."""
+        """Return the seconds that one emulated core needs for a CPU time, without contention."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
-        """Start a stream for the phase's CPU time (on one emulated core); none for 0."""
+        """Start a stream for the phase's CPU time on one emulated core. Does nothing for 0."""
         if cpu_s > 0:
             self.streams += 1
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` with at most `rate` of the node's cores; as `KNOWN` it shares nothing."""
+        """Start a flow of `cpu_s` at up to `rate` of the node's cores, without contention if `KNOWN`."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Start a stream of known duration, which shares nothing; only the speed of the node's CPU changes it."""
+        """Start a stream of known duration. Only the speed of the node's CPU changes its duration."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream that reads and writes local files. `back_bytes` are read but not counted."""
+        """Start a stream that reads and writes local files. Reads of `back_bytes` are not counted."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -192,17 +192,17 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """Return the seconds that an idle disk takes for the output file."""
+        """Return the seconds that an idle disk needs to write the output file."""
         written = self.plan.cost.output_bytes * self.share
         return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
 
     def send_seconds(self) -> float:
-        """Return the seconds that an idle NIC takes for the output's other replicas."""
+        """Return the seconds that an idle NIC needs to send the output file's other replicas."""
         alone = self.plan.output is None or self.plan.replication < 2
         return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
     def write_output(self) -> None:
-        """Start a stream that writes the output file, block after block."""
+        """Start a stream that writes the output file, one block after another."""
         if self.plan.output is None or self.report is not None:
             return
         total = int(self.plan.cost.output_bytes * self.share)
@@ -237,7 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Handle the loss of a node of the write pipeline: the block continues to the nodes before it."""
+        """Handle the loss of a node in a write pipeline: the block is written to the nodes before it."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -249,7 +249,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Return whether the flow needs room on that node's disk."""
+        """Return whether the flow needs free space on the node's disk."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
@@ -257,7 +257,7 @@ class RunningAttempt:
         return flow.role == COPY
 
     def disk_filled(self, flow: Flow, host: SharedNode) -> None:
-        """Handle a full disk that the flow writes to."""
+        """Handle a full disk on a node to which the flow writes."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)
         else:
@@ -266,7 +266,7 @@ class RunningAttempt:
     # ------------------------------------------------------------- accounts
 
     def credit(self, flow: Flow, moved: float) -> None:
-        """Count what a flow has moved."""
+        """Add `moved` units of a flow to the attempt's counters."""
         role = flow.role
         if role == CPU:
             self.cpu_s += moved
@@ -289,7 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the completed share of the phase: that of its slowest stream."""
+        """Return the completed share of the phase's slowest stream, from 0 to 1."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
@@ -299,18 +299,18 @@ class RunningAttempt:
         return min(share, moved / self.phase_bytes) if self.phase_bytes else share
 
     def progress(self, now_s: float) -> float:
-        """Return the progress from 0 to 1, as live attempts count it."""
+        """Return the progress from 0 to 1, with the same definition as in live runs."""
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return the status that the node reports while the attempt runs."""
+        """Return the status of the running attempt as reported by the node."""
         progress = 0.0 if self.started_s is None else self.progress(now_s)
         return AttemptStatus(
             attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
         )
 
     def memory_bytes(self, now_s: float) -> int:
-        """Return the attempt's memory in bytes, which is assumed to grow with its work."""
+        """Return the attempt's memory in bytes, which is assumed to grow with the progress."""
         if self.report is not None or self.started_s is None:
             return 0
         return int(self.plan.cost.memory_peak_bytes * self.progress(now_s) * self.share)
@@ -318,12 +318,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """Fail the attempt now. Its report follows."""
+        """End the attempt as failed. The report follows after a latency."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """End the attempt's task code successfully, unless it must fail. Its report follows."""
+        """End the attempt as succeeded, or as failed if it must fail. The report follows after a latency."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
@@ -341,24 +341,24 @@ class RunningAttempt:
         self._tell_later(now_s)
 
     def kill(self, reason: str) -> None:
-        """Kill the attempt and report it immediately. Does nothing if it has ended."""
+        """Kill the attempt and report the kill immediately. Does nothing if the attempt has ended."""
         if self.report is None:
             self._end("killed", reason)
             self._tell()
 
     def vanish(self) -> None:
-        """Drop the attempt without a report, since its node is gone."""
+        """Remove the attempt without a report, because its node is lost."""
         self.world.agenda.cancel(self.timer)
         self.clear()
 
     def clear(self) -> None:
-        """Stop all flows. What they have moved counts."""
+        """Stop all flows, and add the units that they have moved to the counters."""
         for flow in list(self.flows):
             self.drop(flow)
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return the bytes of each reduce's part, for a map that succeeded."""
+        """Return the size in bytes of each reduce's part of a map's output; by default ()."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

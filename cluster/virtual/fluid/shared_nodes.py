@@ -1,4 +1,4 @@
-"""Nodes with contention, whose attempts share CPU, disk and network, and the links between racks."""
+"""Nodes whose attempts share CPU, disk and network, and the links between racks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from schedbed.cluster.virtual.plan_arithmetic import PartitionSizes, nearest_fir
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId
 
-STALL_S = 20.0  # without one byte from another node, then a reader gives it up
+STALL_S = 20.0  # A reader gives up a node that sends no byte for this time.
 
 
 class Hosted(Protocol):
-    """An attempt as seen by its node and the contention model (`running.RunningAttempt`)."""
+    """The interface of an attempt for its node, implemented by `running.RunningAttempt`."""
 
     plan: AttemptPlan
     report: AttemptReport | None
@@ -32,7 +32,7 @@ class Hosted(Protocol):
         ...
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return the status of the running attempt as the node reports it."""
+        """Return the status of the running attempt as reported by the node."""
         ...
 
     def fail(self, reason: str) -> None:
@@ -44,12 +44,12 @@ class Hosted(Protocol):
         ...
 
     def vanish(self) -> None:
-        """Drop the attempt with its node, without a report."""
+        """Remove the attempt without a report, because its node is lost."""
         ...
 
 
 class Stall(Item):
-    """The time at which readers give up a frozen node."""
+    """The timeout after which readers give up a frozen node."""
 
     __slots__ = ("host",)
 
@@ -70,10 +70,11 @@ class RackLinks(NamedTuple):
 
 
 class SharedNode:
-    """A node in one incarnation. CPU is in seconds of one emulated core, the rest in bytes.
+    """A node in one incarnation, with the resources that its attempts share.
 
-    Traffic of its disk passes `drive`: its own share of the disk, which faults and paging slow, and the disk that it
-    shares.
+    CPU is in seconds of one emulated core, other resources in bytes. Disk traffic passes the resources
+    `drive`: the node's own disk rate, which faults and paging lower, and the disk that the node shares with
+    other nodes, if any.
     """
 
     __slots__ = (
@@ -112,18 +113,18 @@ class SharedNode:
         self.disk_factor = 1.0
         self.tx = Resource(spec.network_bps)
         self.rx = Resource(spec.network_bps)
-        self.links = links  # of its rack
+        self.links = links  # The links of the node's rack.
         self.cpu_factor = 1.0
-        self.full = False  # its disk, by a fault
+        self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, Hosted] = {}
         self.boards: dict[str, Board] = {}
-        self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # by job and map attempt, the partitions
-        self.free_running: dict[Flow, None] = {}  # work of known duration, which shares nothing
+        self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # Partition sizes by job and map attempt.
+        self.free_running: dict[Flow, None] = {}  # Work of known duration, without contention.
         self.stall = Stall(watcher, self)
-        self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # time and units moved, when usage was last asked for
+        self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # Time and units moved at the last call of `usage`.
 
     def disk_bps(self) -> float:
-        """Return the disk's current rate in bytes/s, under faults and with the memory that its attempts declare."""
+        """Return the disk's current rate in bytes/s, lowered by faults and by paging."""
         bps = self.disk.declared * self.disk_factor
         if not self.spec.paging:
             return bps
@@ -131,34 +132,34 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Return whether the node is frozen and sends nothing."""
+        """Return whether the node is frozen: its disk or NIC has rate 0."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> Board:
-        """Return the known map outputs of the job."""
+        """Return the map outputs of the job that are known on this node."""
         board = self.boards.get(job)
         if board is None:
             board = self.boards[job] = Board()
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
-        """Return the resources that bytes to another node pass.
+        """Return the resources that a transfer to another node passes.
 
-        Between racks these include the uplink of the first rack, the core switch, and the downlink of the second, as
-        in a live run.
+        Between racks these include the uplink of the first rack, the core switch, and the downlink of the
+        second rack, as in a live run.
         """
         if self.links.up is not None and self.spec.rack != other.spec.rack:
             return [self.tx, self.links.up, *other.way_in(self)]
         return [self.tx, *other.way_in(self)]
 
     def way_in(self, other: SharedNode) -> list[Resource]:
-        """Return the resources that bytes from another node pass after leaving that node and its rack."""
+        """Return the resources that a transfer from another node passes after the other node's rack."""
         if self.spec.rack == other.spec.rack:
             return [self.rx]
         return [*(link for link in (self.links.core, self.links.down) if link is not None), self.rx]
 
     def usage(self, now_s: float) -> Usage:
-        """Return the use of resources since the last call, as shares of the declared rates."""
+        """Return the node's use of resources since the last call, as shares of the declared rates."""
         resources = self.cpu, self.disk, self.tx, self.rx
         cpu, disk, tx, rx = (resource.moved_until(now_s) for resource in resources)
         before_s, cpu_before, disk_before, tx_before, rx_before = self.seen
@@ -175,7 +176,7 @@ class SharedNode:
 
 
 class World:
-    """All nodes, with the state that their attempts share."""
+    """All simulated nodes, with the state shared by attempts: links, faults, time and block store."""
 
     def __init__(
         self,
@@ -192,21 +193,21 @@ class World:
         self.hosts: dict[NodeId, SharedNode] = {}
         self.racks: dict[NodeId, str] = {}
         self.partition = Partition()
-        self.delays: dict[NodeId, float] = {}  # of connections from and to a node
-        self.losses: dict[NodeId, float] = {}  # the share of these that fail
-        self._connections = 0  # that could have failed
+        self.delays: dict[NodeId, float] = {}  # Delays (s) of connections from and to a node.
+        self.losses: dict[NodeId, float] = {}  # Shares of connections that fail, by node.
+        self._connections = 0  # Number of connections subject to losses.
         self.sizes = PartitionSizes()
         self.told: list[Happening] = []
         self.consumed: dict[str, dict[int, str]] = {}
-        self.remembers = remembers  # what reduces consumed
-        self.fetch_bps = fetch_bps  # of one reduce, 0 for no limit
+        self.remembers = remembers  # Whether `consumed` is recorded.
+        self.fetch_bps = fetch_bps  # Fetch rate of one reduce; 0 for no limit.
         self._rates = links
         self._core = _link(links.core_bps)
-        self._links: dict[str, RackLinks] = {}  # by rack
-        self._disks: dict[str, Resource] = {}  # that nodes share
+        self._links: dict[str, RackLinks] = {}  # Links by rack.
+        self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node at the start of an incarnation."""
+        """Add a node at the start of an incarnation. `watcher` handles the node's `Stall` timeout."""
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
@@ -231,12 +232,12 @@ class World:
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """Set the rate of the node's disk by the memory that its attempts declare."""
+        """Update the rate of the node's disk (paging) after a change of its attempts."""
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """Return the other node, if it is live and a connection to it succeeds; else None."""
+        """Return the node `other` if it is live and a connection from `host` succeeds; else None."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -252,7 +253,10 @@ class World:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """Return the seconds by which a flow between a node and another (or a pipeline of them) is delayed."""
+        """Return the delay in seconds, by faults, of a flow between a node and one or more other nodes.
+
+        `detail` is the flow's `detail`: a node, a list of nodes, or other data (no delay).
+        """
         if not self.delays:
             return 0.0
         others = detail if isinstance(detail, list) else [detail]
@@ -261,12 +265,15 @@ class World:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Schedule the time at which readers of a frozen node give it up."""
+        """Schedule the timeout after which readers give up a frozen node."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
     def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
-        """Return the nearest node with the block that was not tried yet; None if there is none."""
+        """Return the nearest reachable node with a replica of the block that is not in `tried`, or None.
+
+        `turn` rotates nodes of equal distance.
+        """
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
             return host
@@ -276,7 +283,7 @@ class World:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the reachable nodes of a block's pipeline; empty if the first is unreachable."""
+        """Return the reachable nodes of a write pipeline; empty if the first node is unreachable."""
         first = self.reached_from(writer, names[0])
         if first is None:
             return []
@@ -292,10 +299,10 @@ def _link(rate_bps: float | None) -> Resource | None:
 
 
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
-    """Return the resources that a block's bytes pass: each node's disk, and the network between them.
+    """Return the resources that a block passes in a write pipeline: disks, and the network between the nodes.
 
-    As in a live run, the writer's own node and rack charge nothing on the way out. A disk that nodes share is passed
-    once for each of them.
+    As in a live run, sending from the writer's node uses no resource of that node or its rack. A disk shared
+    by several nodes occurs once for each of these nodes.
     """
     way: list[Resource] = []
     if chain[0] is not writer:

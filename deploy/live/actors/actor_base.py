@@ -1,4 +1,4 @@
-"""The base of all actors."""
+"""The base classes of all Ray actors."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ from schedbed.cluster.wire.server_end import ServerEnd
 if TYPE_CHECKING:
     from schedbed.deploy.security.listeners import Listener
 
-# Ray would have its actors give way to all else, the attempts too. Read when it starts.
+# By default, Ray lowers the priority of actors below all other processes. Ray reads this when it starts.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 @dataclass(frozen=True, slots=True)
 class MasterService:
-    """A master's service of one run: its calls, and its end."""
+    """A master's service in one run: its methods by name, and a function that stops it."""
 
     calls: Mapping[str, Method]
     stop: Callable[[], Awaitable[None]]
 
 
 class RunActor:
-    """The base of all actors."""
+    """The base class of all actors: process setup, a readiness check, and a list of listening sockets."""
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
         go_first()
 
     async def ready(self) -> int:
-        """Return this process's id once the actor is up."""
+        """Return this process's id. The call ends once the actor is up."""
         return os.getpid()
 
     async def listeners(self) -> list[Listener]:
-        """Return the listeners of this process and its children, without Ray's guarded ones."""
+        """Return the listening sockets of this process and its children, without those that Ray
+        protects by its token.
+        """
         from schedbed.deploy.security.listeners import listeners_of
         from schedbed.deploy.security.start_check import without_guarded_ray
 
@@ -54,11 +56,14 @@ class RunActor:
 
 
 class MasterActor(RunActor, ABC):
-    """A master. It makes its service at the first call after a start or restart."""
+    """The base class of the JobTracker's and the NameNode's actors.
+
+    The service of the current run is created at the first call after a start or restart.
+    """
 
     NAME = ""
     DOOR: type[Any]
-    NEEDS_CLOCK = False  # whether it can begin only after the run's clock has
+    NEEDS_CLOCK = False  # Whether the service needs the run's start time.
 
     def __init__(self, control: str, place: Endpoint) -> None:
         super().__init__()
@@ -69,20 +74,22 @@ class MasterActor(RunActor, ABC):
         self._service: MasterService | None = None
 
     async def endpoint(self) -> Endpoint:
-        """Return the master's endpoint. It starts serving at the first call."""
+        """Return the endpoint at which the master serves. The first call starts serving."""
         async with self._listening:
             if self._serves_at is None:
                 self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
-                self._place = self._serves_at  # without the private key
+                self._place = self._serves_at  # The endpoint without the private key.
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Answer a call that came through the door."""
+        """Return the result of a method of the service, called by another process."""
         return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> MasterService:
-        """Return the service, which is started at the first call. Raises MasterGone while a fault keeps the master
-        down."""
+        """Return the service of the current run, created if missing.
+
+        Raises MasterGone while a fault keeps the master down.
+        """
         if self._service is None:
             if is_held_down(self._control, self.NAME, time.time()):
                 raise MasterGone("a fault keeps it down")
@@ -91,20 +98,20 @@ class MasterActor(RunActor, ABC):
 
     @abstractmethod
     async def _make(self, config: RunConfig) -> MasterService:
-        """Return a new service for a run."""
+        """Return a new service for the run."""
 
     def _config(self) -> RunConfig:
         config = RunConfig.load(self._control)
         if config is None or (self.NEEDS_CLOCK and not config.epoch_s):
-            raise MasterGone("no run goes on")  # The call was late, for the run before.
+            raise MasterGone("no run goes on")  # A late call of an earlier run.
         return config
 
     async def begin(self) -> None:
-        """Start the service of the current run."""
+        """Create the service of the current run."""
         self._service = await self._make(self._config())
 
     async def end(self) -> None:
-        """End the service of the current run."""
+        """Stop the service of the current run."""
         service, self._service = self._service, None
         if service is not None:
             await service.stop()

@@ -1,4 +1,4 @@
-"""The actor of the JobTracker."""
+"""The Ray actor of the JobTracker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedbed.scheduler.sizes import make_sizes
 
 
 class JobTrackerActor(MasterActor):
-    """The JobTracker. After a restart it continues from its journal at the first call."""
+    """The Ray actor of the JobTracker. After a restart, its first call continues the run from the journal."""
 
     NAME = "jobtracker"
     DOOR = DriverDoor
@@ -51,7 +51,10 @@ class JobTrackerActor(MasterActor):
         return MasterService(make_table(DriverDoor, door), tracker.stop)
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Answer a call. The first one after a restart makes the JobTracker continue from its journal."""
+        """Return the result of a JobTracker method.
+
+        The first call after a restart first continues the run from the journal.
+        """
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()
         return await super()._call(method, arguments)

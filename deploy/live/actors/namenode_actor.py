@@ -1,4 +1,4 @@
-"""The actor of the NameNode."""
+"""The Ray actor of the NameNode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 
 
 class NameNodeActor(MasterActor):
-    """The NameNode. After a restart its namespace comes from its journal, its replicas from block reports."""
+    """The Ray actor of the NameNode.
+
+    After a restart, the NameNode reads its namespace from its journal and learns the replicas from block
+    reports.
+    """
 
     NAME = "namenode"
     DOOR = NameNodeDoor
@@ -31,7 +35,7 @@ class NameNodeActor(MasterActor):
         return MasterService(make_table(NameNodeDoor, served), served.stop)
 
     async def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the loopback interface until the run's end. Return its root URL."""
+        """Serve WebHDFS on a port of the loopback interface until the run's end. Return the root URL."""
         from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
         from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 
@@ -44,7 +48,7 @@ class NameNodeActor(MasterActor):
         return f"http://127.0.0.1:{self._web.addresses[0][1]}{PREFIX}"
 
     async def end(self) -> None:
-        """End the service of the current run and its WebHDFS."""
+        """Stop WebHDFS and the service of the current run."""
         if self._web is not None:
             await self._web.cleanup()
             self._web = None

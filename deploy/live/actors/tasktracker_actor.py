@@ -1,4 +1,4 @@
-"""The actor of a host's TaskTrackers, and a handle for each of its nodes."""
+"""The Ray actor of a host's TaskTrackers, and a handle for each of its nodes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from schedbed.tasks.specs import NodeId
 
 SPARE_THREADS = 8
 FOLLOW_S = 0.05
-"""Real seconds between two looks at a stretch that may change."""
+"""Real seconds between two checks whether the stretch has changed."""
 
 
 class TaskTrackerActor(RunActor):
-    """The TaskTrackers of a host, which share this process and its connections to the masters.
+    """The Ray actor of all TaskTrackers of one host, which share this process and its connections to the
+    masters.
 
-    `far`: the masters are on another host, with another clock, which is then measured continuously.
+    `far`: the masters are on another host, so the difference of the two clocks is measured during the run.
     """
 
     def __init__(self, nodes: Sequence[NodeId], masters: Masters, *, far: bool = False) -> None:
@@ -36,12 +37,13 @@ class TaskTrackerActor(RunActor):
         self._far = far
         self._run_id = ""
         self._track = ClockTrack()
-        self._following: list[asyncio.Task[None]] = []  # tasks of the present run
-        self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None until begun
+        self._following: list[asyncio.Task[None]] = []  # Background tasks of the current run.
+        self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None before the start.
 
     async def ready(self) -> int:
-        """Implement `RunActor`. Also prepares threads for one blocking call per node, such as the start of a
-        machine."""
+        """Implement `RunActor.ready`: also create enough threads for one blocking call per node,
+        such as a machine's start.
+        """
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
         )
@@ -54,7 +56,10 @@ class TaskTrackerActor(RunActor):
         return tracker
 
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
-        """Start a node. Return its name, the agent's URL and how limits are enforced."""
+        """Start a node of the run.
+
+        Return its name, its agent's URL, and how its limits are enforced and counted.
+        """
         node = config.cluster.node(name)
         self._follow(config)
         tracker = TaskTracker(
@@ -75,7 +80,7 @@ class TaskTrackerActor(RunActor):
     async def introduce(
         self, node: NodeId, peers: dict[str, str], racks: dict[str, str], epoch_s: float
     ) -> None:
-        """Tell a node the addresses of the others and the run's start."""
+        """Send the addresses and racks of all nodes, and the run's start, to a node."""
         await self._begun(node).introduce(peers, racks, epoch_s)
 
     async def where(self) -> dict[NodeId, str | None]:
@@ -83,7 +88,7 @@ class TaskTrackerActor(RunActor):
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """Start comparing clocks with the NameNode and following the run's stretch, at a run's first node."""
+        """Start to measure the clock difference and to follow the stretch, at the first node of each run."""
         if config.run_id == self._run_id:
             return
         self._stop_following()
@@ -96,7 +101,7 @@ class TaskTrackerActor(RunActor):
             self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
     async def _follow_stretch(self, clock: RunClock) -> None:
-        """Report each change of the stretch to the nodes, endlessly."""
+        """Report each change of the stretch to the nodes, until cancelled."""
         told = clock.kept
         while True:
             await asyncio.sleep(FOLLOW_S)
@@ -115,15 +120,17 @@ class TaskTrackerActor(RunActor):
         self._following, self._run_id = [], ""
 
     async def clock_readings(self) -> list[ClockReading]:
-        """Return the measured lead of the host's clock over the masters' during the run."""
+        """Return the readings of this host's clock offset (seconds ahead of the masters' clock)
+        during the run.
+        """
         return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
-        """Apply a fault to a node. Return what was hit."""
+        """Apply a fault to a node. Return the target that the fault hit, such as an attempt's id."""
         return await self._begun(node).fault(kind, **arguments)
 
     async def kill(self, node: NodeId) -> None:
-        """Kill one node's TaskTracker with its whole state. The node can then be started again."""
+        """Kill a node's TaskTracker and drop its state. The node can then be started again."""
         tracker = self._begun(node)
         try:
             await tracker.die()
@@ -131,7 +138,7 @@ class TaskTrackerActor(RunActor):
             self._trackers[node] = None
 
     async def end(self, node: NodeId) -> None:
-        """End a node's TaskTracker of the current run."""
+        """Stop a node's TaskTracker at the end of the run."""
         tracker, self._trackers[node] = self._trackers[node], None
         if tracker is not None:
             await tracker.stop()
@@ -140,28 +147,31 @@ class TaskTrackerActor(RunActor):
 
 
 class NodeHandle:
-    """A node's TaskTracker in another process. Each method returns a pending call (`RayCluster.wait`)."""
+    """A handle for a node's TaskTracker in an actor's process.
+
+    Each method starts a call of the actor and returns immediately; `RayCluster.wait` returns the result.
+    """
 
     def __init__(self, actor: Any, node: NodeId) -> None:
         self._actor = actor
         self._node = node
 
     def begin(self, config: RunConfig) -> Any:
-        """Start the node: see `TaskTrackerActor.begin`."""
+        """Call `TaskTrackerActor.begin`: start the node."""
         return self._actor.begin.remote(self._node, config)
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
-        """Tell the node the addresses of the others: see `TaskTrackerActor.introduce`."""
+        """Call `TaskTrackerActor.introduce`: send the addresses and racks of all nodes to the node."""
         return self._actor.introduce.remote(self._node, peers, racks, epoch_s)
 
     def fault(self, kind: str, arguments: dict[str, Any]) -> Any:
-        """Apply a fault: see `TaskTrackerActor.fault`."""
+        """Call `TaskTrackerActor.fault`: apply a fault to the node."""
         return self._actor.fault.remote(self._node, kind, arguments)
 
     def kill(self) -> Any:
-        """Kill the TaskTracker: see `TaskTrackerActor.kill`."""
+        """Call `TaskTrackerActor.kill`: kill the node's TaskTracker."""
         return self._actor.kill.remote(self._node)
 
     def end(self) -> Any:
-        """End the node's TaskTracker of the current run."""
+        """Call `TaskTrackerActor.end`: stop the node's TaskTracker at the end of the run."""
         return self._actor.end.remote(self._node)

@@ -1,1 +1,1 @@
-"""A stretch that rises while other processes take the host's CPU."""
+"""Adaptive stretch: slowing down a live run while other programs use the host's CPU."""

@@ -1,4 +1,4 @@
-"""Measurement of the host CPU used by others: everything in /proc/stat without this command's processes."""
+"""Measurement of the host CPU used by other programs: all of /proc/stat except this command's processes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from pathlib import Path
 from schedbed.deploy.doctor.host_load import TICK_S, HostClock
 
 PLAIN_NICE = 0
-"""Attempts run at this priority, where the host allows it (`cluster.priority`)."""
+"""The niceness of attempts, if the host allows it (`cluster.priority`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process: its parent, niceness, start time, CPU time and that of its waited-for children, in ticks."""
+    """A process as read from /proc: its parent's id, niceness, start time, own CPU time, and that of ended
+    children.
+
+    Times are in clock ticks. The children's time covers those that the process has waited for.
+    """
 
     parent: int
     nice: int
@@ -25,14 +29,17 @@ class Process:
 
 
 def parse_process(text: str) -> Process:
-    """Return the fields of /proc/PID/stat. Raises ValueError or IndexError for other text."""
+    """Return the process described by the text of /proc/PID/stat.
+
+    Raises ValueError or IndexError for other text.
+    """
     fields = text.rpartition(")")[2].split()
     own, children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
     return Process(int(fields[1]), int(fields[16]), int(fields[19]), own, children)
 
 
 def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
-    """Return these processes and all their descendants."""
+    """Return the ids of the processes `roots` and of all their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -47,21 +54,23 @@ def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
 
 
 def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
-    """Return all processes visible to this one."""
+    """Return all processes that are visible in /proc, by id."""
     found: dict[int, Process] = {}
     for folder in proc.iterdir():
         if folder.name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError):  # it has ended
+            with contextlib.suppress(OSError, ValueError, IndexError):  # The process has ended.
                 text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
                 found[int(folder.name)] = parse_process(text)
     return found
 
 
 def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
-    """Return the CPU ticks of these processes between two readings, including ended children.
+    """Return the CPU ticks that the processes `pids` used between two readings, including their ended
+    children.
 
-    A child that existed before has its earlier time in its parent's account once the parent has waited for it; that
-    time is subtracted. The time of a child that nobody waits for is unknown.
+    If a child existed at the first reading and has ended since, its parent's account includes the child's
+    earlier time, which is subtracted. The time of an ended child is unknown if its parent did not wait for
+    it.
     """
     same = {
         pid: process
@@ -83,9 +92,10 @@ def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids
 
 
 class OthersUse:
-    """The host cores that others used between two readings: everything except descendants of the processes `roots`.
+    """A meter of the host cores used by other programs: all processes except the descendants of the processes
+    `roots`.
 
-    Processes of a lower priority than attempts are ignored, since they give way.
+    Processes of a lower priority than attempts are ignored, since they yield the CPU to attempts.
     """
 
     def __init__(
@@ -97,7 +107,7 @@ class OthersUse:
         self._last: tuple[float, float, Mapping[int, Process]] | None = None
 
     def read(self) -> float:
-        """Return the cores that others used since the last reading; 0 the first time."""
+        """Return the mean number of cores that others used since the last reading; 0 at the first one."""
         now_s = self._clock()
         busy_s = HostClock.read(self._proc / "stat").busy_s
         processes = read_processes(self._proc)
@@ -108,7 +118,9 @@ class OthersUse:
         return max(0.0, (busy_s - last[1] - known_s) / (now_s - last[0]))
 
     def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
-        """Return the run's own processes, and those of lower priority."""
+        """Return the ids of the processes that do not count: those of the run, and those of lower
+        priority.
+        """
         ours = below(self._roots(), processes) & processes.keys()
         plain = max(PLAIN_NICE, min((processes[pid].nice for pid in ours), default=PLAIN_NICE))
         return [pid for pid, process in processes.items() if pid in ours or process.nice > plain]

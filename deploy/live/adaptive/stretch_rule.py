@@ -1,34 +1,46 @@
-"""The stretch that is needed, given the CPU that others take of the host. Pure."""
+"""The rule for the stretch that a run needs, given the CPU that other programs use.
+
+Pure functions of the load.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 STEPS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-"""Times the first stretch; the last is the most."""
+"""Factors on the first stretch; the last one is the maximum."""
 SHARE = 0.6
-"""The share of the cores that others leave which nodes may take when all are busy. It is less than what `stretch: auto`
-gives them of an idle host: the emulation's own work is the same, and with fewer cores somebody waits sooner."""
+"""The share of the remaining cores that nodes may use when all nodes are busy.
+
+The share is smaller than with `stretch: auto` on an idle host: the emulation's own work stays the same, and with
+fewer cores some process waits sooner.
+"""
 IGNORED = 0.1
-"""The share of the host's cores that others may take without an effect: a system's own services, and what a look may be
-off by, since the kernel counts busy time in samples (0.06 of two cores, standard deviation, in half a second)."""
+"""The share of the host's cores that others may use without an effect.
+
+It covers system services and the error of a measurement: the kernel counts busy time in samples, with a standard
+deviation of 0.06 cores on two cores in half a second.
+"""
 HOLD_S = 2.0
-"""Real seconds for which less must have been enough before the stretch falls."""
+"""Real seconds for which a smaller stretch must have been enough before the stretch falls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The step of the stretch that a look found necessary, and whether it is enough."""
+    """The stretch needed at one measurement, as a factor on the first stretch, and whether it is
+    large enough.
+    """
 
     step: float
     is_enough: bool
 
 
 def needed(declared: float, cores: float, others: float) -> Need:
-    """Return the least step at which nodes of `declared` host cores fit beside what others take.
+    """Return the least factor on the stretch at which the nodes fit into the CPU that others leave.
 
-    `declared` is at the first stretch. Nodes may take `SHARE` of what is left, or the share of the idle host that
-    they declared if that is more.
+    `declared` is the nodes' demand in host cores at the first stretch, `cores` the host's, `others` the cores
+    in use by others. Nodes may take the share `SHARE` of the remaining cores, or their declared share of the
+    idle host if larger.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)
@@ -40,7 +52,10 @@ def needed(declared: float, cores: float, others: float) -> Need:
 
 
 class StretchRule:
-    """The stretch during a run. It rises immediately, and falls when less has been enough for `HOLD_S`."""
+    """The stretch during a run.
+
+    It rises immediately, and falls after a smaller one has been enough for `HOLD_S` seconds.
+    """
 
     def __init__(self, first: float, declared: float, cores: float) -> None:
         self._first = first
@@ -49,8 +64,8 @@ class StretchRule:
         self._step = 1.0
         self._looks: list[
             tuple[float, float, float]
-        ] = []  # time, step and others of those that count for a fall
-        self.others = 0.0  # host cores that others used when the stretch changed last
+        ] = []  # (time, factor, cores of others) since a smaller stretch is enough.
+        self.others = 0.0  # Host cores that others used at the last change.
         self.is_enough = True
 
     @property
@@ -59,7 +74,7 @@ class StretchRule:
         return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:
-        """Process the host cores that others use. Return whether the stretch has changed."""
+        """Process a measurement of the host cores that others use. Return whether the stretch has changed."""
         need = needed(self._declared, self._cores, others)
         self.is_enough = need.is_enough
         before = self._step

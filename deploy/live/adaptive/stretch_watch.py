@@ -1,4 +1,4 @@
-"""The control of the stretch of a live run by the host's load, in a thread of the command."""
+"""A thread of the command that adapts the stretch of a live run to the host's load."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from schedbed.tasks.stretch_file import EmulatedTime, StretchFile
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""Real seconds between two looks at what others use."""
+"""Real seconds between two measurements of the CPU that others use."""
 PRICE = 100
-"""Times what a look took pass before the next, so that looks cost one hundredth of a core at most."""
+"""The pause after a measurement in multiples of its CPU time, so that it costs at most 1% of a core."""
 LEAD_S = 0.15
-"""Real seconds from a change's entry to its effect, so that all processes know it by then."""
+"""Real seconds between writing a change and its effect, so that all processes have read it."""
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return the changes of a run that began at `epoch_s` as [t, stretch, cores that others used], the first at 0."""
+    """Return the changes of the stretch as [t, stretch, cores that others used], the first at t = 0.
+
+    `t` is in emulated seconds since the run's start at `epoch_s`.
+    """
     start_s = time_.emulated_s(epoch_s)
     rows = [
         [max(0.0, round(time_.emulated_s(real_s) - start_s, 3)), stretch, round(cores, 2)]
@@ -42,7 +45,7 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
 
 
 class StretchWatch:
-    """Changes the stretch of the run `config` from now until `end`. `begin` sets the run's start."""
+    """A thread that changes the stretch of the run `config` from its creation until `end`."""
 
     def __init__(self, config: RunConfig) -> None:
         assert config.changes is not None
@@ -56,19 +59,22 @@ class StretchWatch:
         folder = config.links
         self._links = [] if folder is None else [(Budget.open(folder / link), rate) for link, rate in rates]
         self._use = OthersUse(self._roots, time.monotonic)
-        self._others = [0.0]  # cores that others used at each change of the file
-        self._short_s = 0.0  # emulated
+        self._others = [0.0]  # Cores that others used at each change in the file.
+        self._short_s = 0.0  # Emulated seconds for which the largest stretch was too small.
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stretch", daemon=True)
         self._thread.start()
 
     def begin(self, epoch_s: float) -> None:
-        """Set the run's start."""
+        """Set the run's start as Unix time."""
         self._clock.begin(epoch_s)
         self._short_s = 0.0
 
     def end(self) -> dict[str, Any]:
-        """Stop watching. Return the changes, as `RunRecord.stretches`; empty for a run that has not begun."""
+        """Stop the thread.
+
+        Return the changes of the stretch (`RunRecord.stretches`); empty if the run has not started.
+        """
         self._over.set()
         self._thread.join()
         for link, _ in self._links:
@@ -85,7 +91,7 @@ class StretchWatch:
         }
 
     def _roots(self) -> Iterable[int]:
-        """Yield this process, and those of nodes that do not descend from it."""
+        """Yield the ids of this process and of the nodes' processes that do not descend from it."""
         yield os.getpid()
         for path in self._nodes.glob(f"*/{HOST_PID}"):
             if (text := path.read_text()).isdigit():
@@ -106,12 +112,15 @@ class StretchWatch:
             self._short_s += elapsed_s / self._clock.stretch
 
     def _change(self) -> None:
-        """Publish a change to all processes, and adapt the links between racks. Nodes adapt by themselves."""
+        """Publish the new stretch to all processes, and adapt the rates of links between racks.
+
+        Nodes adapt their own rates.
+        """
         if self._file.is_full:
             log.warning("the stretch stays as it is: it has changed too often")
             return
         self._others.append(self._rule.others)
-        last_s, _ = self._file.time.changes[-1]  # the time of day may have been set back
+        last_s, _ = self._file.time.changes[-1]  # The host's clock may have been set back.
         self._file.append(max(RunClock.host_time_s() + LEAD_S, last_s), self._rule.stretch)
         if self._links and not self._over.wait(LEAD_S):
             for link, rate_bps in self._links:

@@ -1,4 +1,4 @@
-"""Schedulers that xu2015 chapter 3 reviews: one result of each, in the order of the chapter."""
+"""Schedulers reviewed in chapter 3 of xu2015: one result of each scheduler, in the order of the chapter."""
 
 from schedbed.deploy.papers.chapter3 import (
     balancedpool_batch,

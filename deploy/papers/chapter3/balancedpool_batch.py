@@ -1,4 +1,4 @@
-"""BalancedPool and Johnson's order compared with the submission order of a batch of jobs."""
+"""BalancedPool and Johnson's order compared with the submission order, for a batch of jobs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from schedbed.tasks.chance import Coin, chance
 
 FIFO, JOHNSON, POOLS = "fifo", "balancedpool:steps=0", "balancedpool"
 USER = "batch"
-SLOTS = 16  # of either kind, one a node
-BATCH_S = 1000.0  # when the batch comes, after one small run of each job has taught how long its tasks take
+SLOTS = 16  # of each kind, one per node
+BATCH_S = 1000.0  # submission of the batch, after a small run of each job for its task times
 
 
 def even(coin: Coin) -> list[Job]:
-    """Return 20 jobs, each with enough tasks to fill all slots."""
+    """Return 20 random jobs, each with enough tasks to fill all slots."""
     return [
         job(f"even{number}", USER, BATCH_S, _stage(coin, 16, 64, 5, 60), _stage(coin, 16, 48, 5, 60))
         for number in range(20)
@@ -28,7 +28,10 @@ def even(coin: Coin) -> list[Job]:
 
 
 def uneven(coin: Coin) -> list[Job]:
-    """Return 10 jobs of many short tasks and 10 of a few long ones, which cannot fill the slots, in random order."""
+    """Return 10 jobs with many short tasks and 10 jobs with a few long tasks, in random order.
+
+    The jobs with few tasks cannot fill the slots.
+    """
     big = [
         job(f"big{number}", USER, BATCH_S, _stage(coin, 64, 128, 5, 30), _stage(coin, 32, 64, 5, 30))
         for number in range(10)
@@ -47,10 +50,10 @@ def _stage(coin: Coin, least: int, most: int, shortest_s: float, longest_s: floa
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
-    """Return a scenario of sixteen nodes with a map and a reduce slot; each job ran once before, with one task per
-    kind.
+    """Return a scenario of sixteen nodes with one map slot and one reduce slot each.
 
-    `reverse`: the jobs are submitted in the reverse of Johnson's order, for FIFO.
+    Each job of the batch ran before with one task of each kind. With `reverse`, the batch is submitted in the
+    reverse of Johnson's order and runs under FIFO only.
     """
     batch = jobs(chance(seed, "chapter3 balancedpool", jobs.__name__))
     if reverse:
@@ -66,13 +69,13 @@ def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = Fa
 
 
 def stages(job: Job) -> PlannedStages:
-    """Return the job's numbers of tasks, and their seconds."""
+    """Return the numbers of tasks of the job and their durations in s."""
     map_s, reduce_s = (float(job[phase]["cpu"][:-1]) for phase in ("map", "reduce"))
     return PlannedStages(job["name"], job["maps"], map_s, job["reduces"], reduce_s)
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a lower bound of the makespan under any order, in seconds."""
+    """Return a lower bound of the batch's makespan under any order, in s."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -82,19 +85,21 @@ def least_s(batch: list[PlannedStages]) -> float:
 
 
 def makespan_s(played: Played, policy: str) -> float:
-    """Return the makespan of the batch in seconds."""
+    """Return the makespan of the batch in s."""
     return float(played.of(policy).jobs["finish"].max()) - BATCH_S
 
 
 def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] | None = None) -> list[float]:
-    """Return by how many percent the batch's makespan is shorter than under another policy (in other runs), by
-    repeat."""
+    """Return the reduction of the batch's makespan under `policy` against `than`, in percent, by repeat.
+
+    The makespans of `than` are those in `than_runs`, if given.
+    """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
 
 def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) -> list[float]:
-    """Return by how many percent the bound is below the makespan in Johnson's order, by repeat."""
+    """Return the distance of the lower bound below the makespan in Johnson's order, in percent, by repeat."""
     found = []
     for repeat, played in enumerate(runs):
         batch = jobs(chance(bench.seed + repeat, "chapter3 balancedpool", jobs.__name__))
@@ -103,7 +108,7 @@ def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) ->
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains in the batch's makespan, paired by repeat."""
+    """Measure the reductions of the batch's makespan under Johnson's order and BalancedPool, by repeat."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

@@ -1,7 +1,7 @@
-"""COSHH compared with FIFO and Fair on nodes of two speeds, with jobs that compute and jobs that read.
+"""COSHH compared with FIFO and Fair on nodes of two speeds, with CPU-bound and I/O-bound jobs.
 
-A synthetic task's CPU time is one on an emulated core, the same on cores of any speed, so old nodes lose CPU to a
-foreground load instead.
+The CPU time of a synthetic task is the same on cores of any speed. Old nodes therefore lose CPU to a
+foreground load instead of having slower cores.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from schedbed.tasks.chance import chance
 
 JOBS, APART_S = 20, 25.0
 USERS = 4
-MAPS = (4, 24)  # of a job
-FEW_MAPS, MANY_MAPS = 4, 44  # of unequal jobs, which have the same mean
-OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk of the others
+MAPS = (4, 24)  # range of the number of maps of a job
+FEW_MAPS, MANY_MAPS = 4, 44  # maps of unequal jobs, with the same mean
+OLD = {"foreground": 0.75, "disk": "40MB/s"}  # a quarter of the CPU and half of the disk rate of new nodes
 FIFO, FAIR, FAIR_FIFO, COSHH = "fifo", "fair", "fair:inside=fifo", "coshh"
 MEAN = ("completion_s", "mean")
 
 
 def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
-    """Return random jobs of both kinds, with exponential gaps. `unequal`: three in four are small, the others
-    large."""
+    """Return random jobs of both kinds with exponential gaps.
+
+    With `unequal`, three of four jobs are small and the others large.
+    """
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
         user, maps = f"user{coin.randrange(USERS)}", coin.randint(*MAPS)
@@ -39,20 +41,22 @@ def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
 
 
 def computing(user: str, submit_s: float, maps: int) -> Job:
-    """Return a job whose maps compute for 20 s on a whole core."""
+    """Return a job whose maps each compute for 20 s on a whole core."""
     return job("compute", user, submit_s, (maps, 20.0), (1, 5.0))
 
 
 def reading(user: str, submit_s: float, maps: int) -> Job:
-    """Return a job whose maps read 128 MB and compute for 2 s."""
+    """Return a job whose maps each read 128 MB and compute for 2 s."""
     each = job("read", user, submit_s, (maps, 2.0), (1, 5.0))
     each["map"]["read"] = "128MB"
     return each
 
 
 def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
-    """Return a scenario in which half of the nodes are old. `alone`: twice as many nodes with one map slot each, so
-    that maps share no disk."""
+    """Return a scenario in which half of the nodes are old (slower).
+
+    With `alone`, there are twice as many nodes with one map slot each, so that maps share no disk.
+    """
     count, slots = (6, 1) if alone else (3, 2)
     groups = [{"count": count}, {"count": count, **OLD}]
     return {
@@ -63,7 +67,7 @@ def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mappin
 
 
 def on_fast(played: Played, policy: str, kind: str) -> float:
-    """Return the percentage of the maps of that kind of job that ran on a fast node."""
+    """Return the percentage of maps of one kind of job (a prefix of its name) that ran on a fast node."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     fast = {f"n{number + 1}" for number in range(len(played.run.scenario["cluster"]["nodes"]) // 2)}
@@ -73,7 +77,7 @@ def on_fast(played: Played, policy: str, kind: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains in the mean completion time of jobs, paired by repeat."""
+    """Measure COSHH's reduction of the mean job completion time against each other policy, by repeat."""
     runs = play_each(bench, "coshh", scenario)
     alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(

@@ -1,4 +1,4 @@
-"""LSAP compared with FIFO and delay scheduling, with many idle slots and with none."""
+"""LSAP compared with FIFO and delay scheduling on a cluster with many idle slots and on a full one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 
 FIFO, DELAY, LSAP, LSAP_FAIR = "fifo", "delay", "lsap", "lsap-fair"
-LOADS = {"idle": 0.3, "full": 1.2}  # what the jobs ask of the slots
+LOADS = {"idle": 0.3, "full": 1.2}  # the share of the slots that the jobs keep busy
 MEAN = ("completion_s", "mean")
 
 
 def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
-    """Return a scenario of twenty nodes with a map slot and Hadoop's 3 s heartbeats, so that several slots are idle
-    at a time."""
+    """Return a scenario of twenty nodes with one map slot each and drawn jobs that cause the given load.
+
+    Heartbeats have Hadoop's interval of 3 s, so that several slots are idle at a time.
+    """
     generated = {
         "jobs": 40,
         "load": load,
@@ -35,17 +37,17 @@ def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
 
 
 def local(runs: list[Played], policy: str) -> list[float]:
-    """Return the percentage of maps on a node with their input, by repeat."""
+    """Return the percentage of maps that ran on a node with their input, one number per repeat."""
     return [100 * figure_of(played, policy, "locality", "tasks", "node") for played in runs]
 
 
 def moved(runs: list[Played], policy: str) -> list[float]:
-    """Return the percentage of the input that was read from other nodes, by repeat."""
+    """Return the percentage of the input that was read from other nodes, one number per repeat."""
     return [100 * (1 - figure_of(played, policy, "locality", "bytes", "node")) for played in runs]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the differences in locality, paired by repeat."""
+    """Measure the differences in locality and in completion times, by repeat."""
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
         runs = play_each(bench, f"lsap-{name}", partial(scenario, load=load))

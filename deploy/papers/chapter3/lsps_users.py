@@ -1,5 +1,4 @@
-"""LsPS compared with FIFO and Fair: users with small and large jobs, and one user with jobs of equal or of different
-sizes."""
+"""LsPS compared with FIFO and Fair, for users with different job sizes and for a single user."""
 
 from __future__ import annotations
 
@@ -21,25 +20,25 @@ MEAN = ("completion_s", "mean")
 
 
 def two_users(coin: Coin, seed: int) -> list[Job]:
-    """Return 24 small jobs of one user and 6 large ones of another, spread over the span."""
+    """Return 24 small jobs of one user and 6 large jobs of another, submitted at random times."""
     small = [job("small", "many", coin.uniform(0, SPAN_S), (coin.randint(1, 8), MAP_S)) for _ in range(24)]
     large = [job("large", "few", coin.uniform(0, SPAN_S), (coin.randint(40, 100), MAP_S)) for _ in range(6)]
     return small + large
 
 
 def alike(coin: Coin, seed: int) -> list[Job]:
-    """Return 16 jobs of one user, of 32 maps each."""
+    """Return 16 jobs of one user with 32 maps each, submitted at random times."""
     return [job("alike", "one", coin.uniform(0, SPAN_S), (32, MAP_S)) for _ in range(16)]
 
 
 def uneven(coin: Coin, seed: int) -> list[Job]:
-    """Return 40 jobs of one user, most of them small (bounded Pareto)."""
+    """Return 40 jobs of one user, most of them small (sizes follow a bounded Pareto law)."""
     sizes = heavy_tailed(40, 1.0, 4, 100, seed)
     return [job("uneven", "one", coin.uniform(0, SPAN_S), (round(size), MAP_S)) for size in sizes]
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
-    """Return a scenario of eight nodes with two map slots, which the jobs keep busy for about 80% of the span."""
+    """Return a scenario of eight nodes with two map slots each; jobs need about 80% of the slots' time."""
     drawn = jobs(chance(seed, "chapter3 lsps", jobs.__name__), seed)
     return {
         "cluster": nodes(8, 2, 1),
@@ -49,7 +48,7 @@ def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[st
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains in the mean completion time of jobs, paired by repeat."""
+    """Measure LsPS's reduction of the mean job completion time against FIFO and Fair, by repeat."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("users", two_users), ("alike", alike), ("uneven", uneven)):
         runs = play_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))

@@ -1,4 +1,4 @@
-"""MIMP on dedicated and shared nodes: total task time, and late jobs."""
+"""MIMP on dedicated and shared nodes: the total time of tasks, and the number of late jobs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from schedbed.tasks.chance import chance
 MIMP, FIFO, FAIR = "mimp", "fifo", "fair"
 JOBS = 12
 APART_S = {"": 90.0, "busy_": 60.0}  # mean gap between jobs
-FACTORS = (1.5, 4.0)  # a deadline, of the time that the job takes alone on the whole cluster
+FACTORS = (1.5, 4.0)  # deadlines as multiples of a job's time alone on the cluster
 SHARED = [
     {"at": "0s", "cpu": 0.7},
     {"at": "300s", "cpu": 0.4},
-]  # what the foreground takes of a shared node's CPU
+]  # the share of a shared node's CPU that foreground work takes
 
 
 def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> list[Job]:
-    """Return jobs that compute and jobs that read and write, with exponential gaps and a deadline each."""
+    """Return random CPU-bound and I/O-bound jobs with exponential gaps (mean `apart_s`) and deadlines.
+
+    A deadline is the job's time alone on the cluster, times a factor drawn from the range `factors`.
+    """
     coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
     for _ in range(JOBS):
         kind, maps = coin.choice(("compute", "read")), coin.randint(16, 64)
@@ -38,7 +41,7 @@ def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> l
 
 
 def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
-    """Return a scenario of six nodes with two map slots, three of them shared with a foreground load."""
+    """Return a scenario of six nodes with two map slots each; three nodes also run a foreground load."""
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
         "workload": {"jobs": jobs(seed, apart_s, factors)},
@@ -47,20 +50,23 @@ def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTOR
 
 
 def task_time_s(played: Played, policy: str) -> float:
-    """Return the total time of all successful tasks in seconds."""
+    """Return the sum of the durations of all successful attempts in s."""
     tasks = played.of(policy).attempts
     tasks = tasks[tasks["state"] == "succeeded"]
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
 def late(runs: Sequence[Played], policy: str) -> list[float]:
-    """Return the number of late jobs by repeat."""
+    """Return the number of late jobs in each repeat."""
     return [figure_of(played, policy, "deadlines", "late") for played in runs]
 
 
 def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return by how many percent MIMP's time of all tasks is below each other policy's (`time_`), and how many jobs
-    fewer are late (`late_`), by repeat."""
+    """Return MIMP's gains over each other policy, one number per repeat.
+
+    Keys that start with `time_` are reductions of the total task time in percent, those with `late_` the
+    number of late jobs avoided.
+    """
     found: dict[str, list[float]] = {}
     for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
         found[f"time_{name}"] = [
@@ -72,7 +78,7 @@ def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def on_shared(played: Played, policy: str) -> float:
-    """Return the percentage of computing maps that ran on a shared node."""
+    """Return the percentage of maps of CPU-bound jobs that ran on a shared node."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
@@ -81,7 +87,7 @@ def on_shared(played: Played, policy: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure task times and late jobs, paired by repeat."""
+    """Measure total task times and numbers of late jobs under each policy and two loads, by repeat."""
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))

@@ -1,4 +1,4 @@
-"""MRCP compared with earliest deadline first: an open stream of jobs with deadlines."""
+"""MRCP compared with earliest deadline first (EDF) on an open stream of jobs with deadlines."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MRCP, FIFO = "mrcp", "fifo"
 JOBS = 20
 LOADS = (0.7, 0.9)  # busy share of the map slots
 NODES, MAP_SLOTS, REDUCE_SLOTS = 10, 20, 10
-MAPS_S = (5.0, 10.0, 20.0, 30.0, 40.0)  # a class of jobs each
+MAPS_S = (5.0, 10.0, 20.0, 30.0, 40.0)  # one per class of jobs
 MAPS, REDUCES = (5, 60), (1, 10)
-STREAM_S = (
-    200.0  # when the stream begins, after one small run of each class has taught how long its tasks take
-)
-ALONE = 50.0  # times the gaps, so that each job has the cluster for itself
-FACTORS = (1.0, 3.0)  # a deadline, of the time that the job takes alone
+STREAM_S = 200.0  # start of the stream, after a small job of each class for its task times
+ALONE = 50.0  # factor on the gaps, so that each job runs alone
+FACTORS = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 
 
 def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
-    """Return a stream of jobs of the five classes with `apart` times the usual exponential gaps, and earlier runs of
-    each."""
+    """Return a random stream of jobs of five classes, after one small job of each class.
+
+    The mean gap between jobs causes `load`; `apart` multiplies the gaps.
+    """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
-    mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # of map slots
+    mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
     for _ in range(JOBS):
         map_s, maps, reduces = coin.choice(MAPS_S), coin.randint(*MAPS), coin.randint(*REDUCES)
         alone_s = ceil(maps / MAP_SLOTS) * map_s + ceil(reduces / REDUCE_SLOTS) * map_s + 3
@@ -45,7 +45,7 @@ def _class(map_s: float) -> str:
 
 
 def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
-    """Return a scenario of ten nodes with two map slots and a reduce slot."""
+    """Return a scenario of ten nodes with two map slots and one reduce slot each."""
     return {
         "cluster": nodes(NODES, 2, 1),
         "workload": {"jobs": jobs(seed, load, apart)},
@@ -54,13 +54,13 @@ def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]
 
 
 def late(runs: list[list[Played]], policy: str) -> list[float]:
-    """Return the percentage of late jobs over all loads, by repeat."""
+    """Return the percentage of late jobs over all loads, one number per repeat."""
     counts = [[figure_of(played, policy, "deadlines", "late") for played in loads] for loads in runs]
     return [100 * sum(each) / (JOBS * len(each)) for each in zip(*counts, strict=True)]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the share of late jobs over all loads of a repeat."""
+    """Measure the percentage of late jobs over all loads under each policy, by repeat."""
     runs = [play_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
     lone = [
         play_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS

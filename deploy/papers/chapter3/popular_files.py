@@ -1,4 +1,4 @@
-"""The workload of Scarlett and DARE: jobs that share files, some of them popular."""
+"""The workload for Scarlett and DARE: jobs that share files, some of which are popular."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
 def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
-    """Return a scenario of nodes with two map slots; each job reads one of twelve files, by Zipf's law."""
+    """Return a scenario of nodes with two map slots each. Each job reads one of twelve files (Zipf's law).
+
+    `dynamic` is the replication scheme, `machines` the number of nodes.
+    """
     generated = {
         "jobs": JOBS,
         "load": 0.7,
@@ -36,5 +39,5 @@ def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapp
 
 
 def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
-    """Run the workload with slowdowns. Experiments share runs of one name."""
+    """Run the scenario for each repeat and measure slowdowns. Experiments share the runs of a name."""
     return play_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)

@@ -1,4 +1,4 @@
-"""The causes of chapter 3's outcomes: the same gains with one thing of our setup changed."""
+"""Causes of the results for chapter 3: the gains measured again with one part of our setup changed."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from schedbed.deploy.papers.job_times import JobTime
 Found = dict[str, list[float]]
 Drawn = Callable[[int], Scenario]
 
-BATCH = 0.001  # times the gaps between MRCP's jobs, so that all are there at once
-FAR = (6.0, 16.0)  # MIMP's deadlines, of the time that a job takes alone: four times as far
-MORE_REPLICAS = 10  # of LSAP's blocks, on twenty nodes
+BATCH = 0.001  # factor on the gaps between MRCP's jobs, which then arrive at the same time
+FAR = (6.0, 16.0)  # MIMP's deadlines as multiples of a job's time alone, four times the usual ones
+MORE_REPLICAS = 10  # replicas of LSAP's blocks, on twenty nodes
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure each gain with one thing changed, paired by repeat."""
+    """Measure each gain with one part of the setup changed, by repeat."""
     return Measured(values={**_orders(bench), **_deadlines(bench), **_replicas(bench)})
 
 
 def _orders(bench: Bench) -> Found:
-    """Return COSHH's gains with jobs of unequal sizes."""
+    """Return COSHH's gains over FIFO and Fair for jobs of unequal sizes."""
     unequal = partial(two_speeds, unequal=True)
     return {
         f"coshh_unequal_{key}": _gains(bench, f"coshh-unequal-{key}", unequal, COSHH, than)
@@ -44,7 +44,7 @@ def _orders(bench: Bench) -> Found:
 
 
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
-    """Return by how many percent the mean completion is shorter than under another policy, by repeat."""
+    """Return the reduction of mean job completion under `mine` against `than`, in percent, by repeat."""
     found = []
     for seed in _seeds(bench):
         mine_s, than_s = (
@@ -64,12 +64,12 @@ def _times(bench: Bench, name: str, drawn: Drawn, policy: str, seed: int) -> Seq
 
 
 def late_jobs(jobs: Sequence[JobTime]) -> int:
-    """Return how many jobs ended after their deadline."""
+    """Return the number of jobs that ended after their deadlines."""
     return sum(job.deadline_s is not None and job.finish_s > job.deadline_s for job in jobs)
 
 
 def _deadlines(bench: Bench) -> Found:
-    """Return what MRCP and MIMP gain, with MRCP's jobs there at once and with MIMP's deadlines further off."""
+    """Return MRCP's gains with all jobs submitted at once, and MIMP's gains with later deadlines."""
     found: Found = {"mrcp_batch": []}
     for seed in _seeds(bench):
         counts = {
@@ -94,7 +94,7 @@ def _far(seed: int) -> Scenario:
 
 
 def _replicas(bench: Bench) -> Found:
-    """Return what LSAP gains where blocks have ten replicas."""
+    """Return LSAP's gain in locality over FIFO when blocks have ten replicas."""
     both = []
     for name, load in IDLE_LOADS.items():
         drawn = partial(idle_slots, load=load, replicas=MORE_REPLICAS)

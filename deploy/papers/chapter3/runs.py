@@ -1,7 +1,7 @@
-"""The common part of chapter 3's experiments: jobs as in a scenario file, runs with different jobs per repeat, and
-gains.
+"""Common parts of chapter 3's experiments: jobs and nodes of a scenario, runs by repeat, and gains.
 
-Each setup resembles that of the original as far as an abstract or the thesis says, and is ours beyond that.
+Each setup follows the original as far as an abstract or the thesis describes it; the remaining choices are
+ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def job(
     reduces: tuple[int, float] = (0, 0.0),
     **more: Any,
 ) -> Job:
-    """Return a job of tasks that only compute: (number, CPU seconds of each) of maps and of reduces."""
+    """Return a synthetic job that only computes; `maps` and `reduces` are (number, CPU seconds of each)."""
     made: Job = {
         "name": name,
         "app": "synthetic",
@@ -42,7 +42,7 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the cluster of a scenario: equal nodes with a core per slot, 100 Mbit/s, heartbeats each second."""
+    """Return the cluster of a scenario: equal nodes with a core per slot, 100 Mbit/s and 1 s heartbeats."""
     node = {
         "cores": map_slots + reduce_slots,
         "core_speed": 1.0,
@@ -58,8 +58,10 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 def play_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
 ) -> list[Played]:
-    """Run `drawn(seed)` for the seed of each repeat under all its policies. Return one run per repeat, with slowdowns
-    if asked for."""
+    """Run the scenario `drawn(seed)` with a seed for each repeat, and return one run per repeat.
+
+    With `slowdowns`, each job is also simulated alone.
+    """
     found = []
     for repeat in range(bench.repeats):
         seed = bench.seed + repeat
@@ -69,16 +71,16 @@ def play_each(
 
 
 def figure_of(played: Played, policy: str, *path: str) -> float:
-    """Return a value of summary.json of a run with one repeat."""
+    """Return the value at `path` in the summary.json of a run with one repeat."""
     return played.figures(policy, *path)[0]
 
 
 def gains(
     runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
 ) -> list[float]:
-    """Return, for each repeat, by how many percent the figure at `path` is lower under `policy` than under `than`.
+    """Return the reduction of the value at `path` under `policy` against `than`, in percent, by repeat.
 
-    With `than_runs` the figures of `than` are those of these other runs.
+    The values of `than` are taken from `than_runs`, if given.
     """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [

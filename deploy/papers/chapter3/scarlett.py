@@ -1,4 +1,4 @@
-"""Scarlett's replicas by popularity compared with three replicas of all files."""
+"""Scarlett, which adds replicas by popularity, compared with three replicas of all files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains in the mean completion time of jobs, paired by repeat. `most` is FIFO's gain if all maps are
-    local."""
+    """Measure the reductions of the mean job completion time, by repeat.
+
+    `most` is FIFO's reduction if all maps are node-local.
+    """
     plain, mine = play(bench, "plain"), play(bench, "scarlett", dynamic=SCARLETT)
     return Measured(
         values={

@@ -1,4 +1,4 @@
-"""CSLA (lakshmi2019): its experiments in the order of the paper."""
+"""CSLA (lakshmi2019): the experiments in the order of the paper."""
 
 from schedbed.deploy.papers.lakshmi2019 import (
     csla_live,

@@ -15,17 +15,17 @@ SIZE_GB = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Compare the makespans of Capacity and CSLA, live and simulated."""
+    """Measure the makespans under Capacity and CSLA, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 
 def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
-    """Return the live form of the pair in one queue."""
+    """Return the live scenario of the pair of jobs in one queue."""
     return scenario(groups_of([PAIR], size_gb, SHARED), live=True, user_limit_factor=2)
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return by how many percent the pair ends earlier under CSLA."""
+    """Return the reduction of the pair's makespan under CSLA in percent, one number per repeat."""
     (found,) = gains(makespans(played, 1))
     return found
 

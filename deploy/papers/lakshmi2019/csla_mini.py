@@ -1,4 +1,4 @@
-"""CSLA on hosts whose machines give the jobs the paper's tags: the pairs of 3 GB, once each."""
+"""CSLA on random hosts that give jobs the paper's tags, with the pairs of jobs of 3 GB."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ from schedbed.deploy.papers.posterior.prior import Drawn
 
 SIZE_GB = 3
 TAGGED = ("wc", "rtw", "sort")
-"""Jobs whose tags the paper says without contradicting itself."""
+"""Jobs whose tags are consistent in the paper."""
 
 LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
-"""Queues of a pair's jobs and the user limit factor, by the drawn number."""
+"""The queues of a pair's jobs and the user limit factor, by the drawn parameter `queues`."""
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the tags of jobs that ran alone."""
+    """Yield the values to match: CSLA's tags of jobs that ran alone."""
     tags = _tags(bench, drawn)
     for app in TAGGED:
         yield f"tag_{app}", float(tags[app])
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the gains of unlike pairs and of like pairs, and their difference."""
+    """Return the values of the claims: CSLA's mean gain for pairs with different tags, and with equal tags.
+
+    The third value is the difference of the two.
+    """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)
     capacity_s, csla_s = (
@@ -69,7 +72,7 @@ def _tags(bench: Bench, drawn: Drawn) -> Mapping[str, int]:
 def _scenario(
     drawn: Drawn, groups: Sequence[Sequence[str]], size_gb: float, queues: Sequence[str], factor: int
 ) -> dict[str, Any]:
-    """Return groups of jobs one after the other, so far apart that the slowest drawn machine has ended each."""
+    """Return a scenario of groups of jobs that do not overlap even on the slowest possible machine."""
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]
     slower = (1 + drawn["seek"] * 4 * node["map_slots"]) * max(1.0, node["core_speed"] / drawn["core_speed"])
@@ -86,7 +89,10 @@ def _scenario(
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn, slower: float) -> dict[str, Any]:
-    """Return a job that is submitted later by a factor, RandomTextWriter with the drawn CPU time of a map."""
+    """Return the job with its submission multiplied by `slower`.
+
+    Maps of RandomTextWriter get the drawn CPU time.
+    """
     made = {**job, "submit": f"{slower * float(job['submit'].removesuffix('s'))}s"}
     if job["name"] == "rtw":
         made["map"] = {**job["map"], "cpu": f"{drawn['writer_cpu_s']}s"}

@@ -1,4 +1,4 @@
-"""Figure 6: four jobs of 3 GB, two in each queue, Capacity compared with CSLA."""
+"""Figure 6: four jobs of 3 GB, two in each queue, under Capacity and under CSLA."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE_GB = 3
-ALIKE = ("wc", "pi", "sort", "grep")  # as the paper says
+ALIKE = ("wc", "pi", "sort", "grep")  # jobs that the paper calls alike
 WAYS: dict[str, tuple[Sequence[str], int]] = {
     "": ((QUEUES[0], QUEUES[0], QUEUES[1], QUEUES[1]), 1),
     "_one": (QUEUES[:1] * 4, 2),
@@ -34,7 +34,10 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all combinations of four jobs one after the other, in each order; a live run only in the paper's order."""
+    """Run all combinations of four jobs one after the other, with the queues of the paper and in one queue.
+
+    A live run uses the queues of the paper only.
+    """
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}
     series: dict[str, dict[tuple[str, ...], list[float]]] = {}
@@ -55,7 +58,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gain of each four, one bar per way."""
+    """Draw CSLA's gain for each combination of jobs, one bar for two queues and one for a single queue."""
     ax = figure.subplots()
     found: dict[str, dict[tuple[str, ...], list[float]]] = measured.series["gains"]
     ax.axhline(said["best"].number, color=PAPER, linestyle="--", label="paper: up to 23%")

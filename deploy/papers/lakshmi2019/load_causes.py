@@ -1,4 +1,4 @@
-"""The causes of CSLA's errors and gains: other stress and other jobs, smaller maps, and the order of the jobs."""
+"""Causes of CSLA's prediction errors and gains, found with other stress, jobs, map sizes and orders."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHANGES = {"turns": {"turns_s": 60}, "short": {"turns_s": 4}, "pi": {"apps": ("pi",)}}
-"""The changes to Table 3's runs: stress in turns of 60 s or of 4 s, and Pi, which uses no disk, as the only job."""
+"""Changes to Table 3's runs: stress in turns of 60 s or 4 s, or Pi as the only job, which uses no disk."""
 TURNS = ("turns", "short")
 
 Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the errors of Table 3 with other stress or other jobs, and the gains of pairs with one thing changed."""
+    """Measure the errors of Table 3 and the gains of pairs, each with one part of the setup changed."""
     return Measured(values={**_errors(bench), **_pairs(bench)})
 
 
 def _errors(bench: Bench) -> Found:
-    """Return the errors of CSLA's predictions by resource, measure and case, for each change."""
+    """Return the errors of CSLA's predictions by resource, error measure, case and change."""
     found: Found = {}
     for change, asked in CHANGES.items():
         for case, stress in CASES.items():
@@ -54,7 +54,7 @@ def _errors(bench: Bench) -> Found:
 
 
 def _pairs(bench: Bench) -> Found:
-    """Return the mean gain of the unlike pairs with smaller maps, or with the CPU-heavy job ahead."""
+    """Return CSLA's mean gain for pairs with different tags, with smaller maps or the CPU-heavy job first."""
     tags = tags_of(run_alone(bench))
     pairs = [pair for pair in PAIRS if unlike(tags, pair)]
     ahead = cpu_heavy_first(tags)
@@ -69,7 +69,7 @@ def _pairs(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gain of the unlike pairs for each change."""
+    """Draw CSLA's gain for pairs with different tags, one bar per change."""
     ax = figure.subplots()
     keys = [key for key in measured.values if key.startswith(("fine", "cpu_first"))]
     found = [measured.samples(key) for key in keys]

@@ -1,4 +1,4 @@
-"""Figures 2 to 5: pairs of jobs of 1 to 4 GB, Capacity compared with CSLA."""
+"""Figures 2 to 5: pairs of jobs of 1 to 4 GB, under Capacity and under CSLA."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of one size one after the other, in one queue; a live run only a few pairs."""
+    """Run all pairs of each size one after the other in one queue; a live run has few pairs of one size."""
     pairs = LIVE_PAIRS if bench.live else PAIRS
     alone = run_alone(bench)
     tags = tags_of(alone)
@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
             values["unlike_minus_alike"] = more
         best += [gain for pair, gain in found.items() if unlike(tags, pair)]
         series[size_gb] = found
-    # Of the pair with the largest mean gain: the largest gain of each repeat would be noise.
+    # This is the pair with the largest mean gain, since the largest gain of each repeat would be noise.
     values["best"] = list(max(best, key=fmean))
     tagged = {f"tag_{app}": [float(tags[app])] * bench.repeats for app in APPS}
     note = f"Maps of each job alone, one for each node: {described(shares(alone))}. Pairs of one tag are like pairs."
@@ -59,7 +59,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gain of each pair, one bar per size."""
+    """Draw CSLA's gain for each pair, with one bar per size."""
     ax = figure.subplots()
     found: dict[int, Gains] = measured.series["gains"]
     pairs = list(next(iter(found.values())))

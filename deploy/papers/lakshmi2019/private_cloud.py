@@ -1,5 +1,4 @@
-"""The paper's private cloud: four virtual machines of one host, the jobs that ran there, and two queues of half
-each."""
+"""The paper's private cloud: four virtual machines on one host, its five jobs, and two equal queues."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ FOURS = tuple(combinations(APPS, 4))
 QUEUES = ("a", "b")
 SHARED = (QUEUES[0], QUEUES[0])
 POLICIES = ("capacity", "csla")
-SAMPLES = 5_000_000  # of a map of Pi: about as much CPU as WordCount needs for a block
+SAMPLES = 5_000_000  # of a map of Pi, with about the CPU time of a WordCount map
 MAPS_PER_GB = 16
 BLOCK_BYTES = 64 * 2**20
 RTW_CPU_S = 1.0
@@ -24,18 +23,19 @@ RTW_CPU_S = 1.0
 each byte moved that is 1.3 times what a map of Sort uses, and the paper calls the two alike. Hadoop's program is
 I/O-bound; ours in Python computes 21 s for a block and would be CPU-bound."""
 
-HEAVY_IO_MBPS = 5.0  # above which the paper calls a task IO-heavy
+HEAVY_IO_MBPS = 5.0  # tasks above this rate are IO-heavy in the paper
 HOST_DISK_MBPS = 100
 ALONE_S_PER_GB = {"wc": 45.0, "pi": 45.0, "rtw": 25.0, "sort": 100.0, "grep": 85.0}
-"""More than 1 GB of a job takes alone on a disk of that rate: how far apart groups of jobs are submitted."""
-WRITERS = ("rtw", "sort")  # wait for the disk
-BETWEEN_S = 60.0  # for each queue: with two, a job may have half of the cluster only
+"""A time longer than 1 GB of a job takes alone on such a disk, which separates groups of jobs."""
+WRITERS = ("rtw", "sort")  # jobs that wait for the disk
+BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster with two queues
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return four nodes with cores as slow as Hadoop's Java made them: a block of WordCount takes 20 s.
+    """Return four nodes with slow cores, as with Hadoop's Java: a block of WordCount takes 20 s.
 
-    With `disk_mbps` they are virtual machines of a host with one disk of that rate; else each has a disk of 100 MB/s.
+    With `disk_mbps` the nodes are virtual machines that share one disk of that rate; otherwise each node has
+    a disk of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -52,9 +52,9 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return one of the five jobs. A job without input gets as many maps as one of that size has blocks.
+    """Return one of the five jobs. A job without input gets as many maps as an input of that size has blocks.
 
-    With `finer` the job is cut into that many times as many maps, each with a smaller part of the work.
+    `finer` multiplies the number of maps and divides the work of each map.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer
@@ -82,8 +82,10 @@ def groups_of(
     disk_mbps: int = HOST_DISK_MBPS,
     finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group, submitted together. A group is submitted when the previous one must have
-    ended."""
+    """Return the jobs of all groups. The jobs of a group are submitted at the same time.
+
+    A group is submitted when the previous group must have ended.
+    """
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
     for group in groups:
@@ -104,11 +106,11 @@ def scenario(
     host_disk: bool = True,
     finer: int = 1,
 ) -> dict[str, Any]:
-    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues and one off-switch
-    container per heartbeat.
+    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues.
 
-    With a `user_limit_factor` of 1, Hadoop's default, a user never holds more of a queue than its own half.
-    `host_disk` as in csla: whether a node that uses its host's disk is as busy as that. `finer` as in `job`.
+    Each heartbeat starts at most one off-switch container. With a `user_limit_factor` of 1, Hadoop's default,
+    one user never holds more than a queue's own half of the cluster. `host_disk` is a parameter of csla: a
+    node that uses its host's disk counts as busy as the disk. `finer` is that of `job`.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -123,9 +125,10 @@ def scenario(
 
 
 def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
-    """Return by policy, for each group of jobs, one makespan in seconds per repeat.
+    """Return the makespans of each group of jobs in s by policy, one number per repeat.
 
-    Raises ValueError if a group still ran when the next one was submitted, since they would have shared the cluster.
+    Raises ValueError if a group still ran when the next group was submitted, since they would have shared the
+    cluster.
     """
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, played.policies, strict=True):
@@ -142,8 +145,7 @@ def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
 
 
 def shares(played: Played) -> dict[str, tuple[float, float]]:
-    """Return for each job name the share of a core that its maps used, and the MB/s that they moved, under the first
-    policy."""
+    """Return the mean share of a core and MB/s that maps used under the first policy, by job name."""
     run = played.of(played.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
@@ -157,6 +159,6 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return how much earlier CSLA ends each group than Capacity, in %, one number per repeat."""
+    """Return CSLA's reduction of each group's makespan against Capacity in percent, one number per repeat."""
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

@@ -1,4 +1,4 @@
-"""Table 3: the errors of the predicted load of a node, undisturbed and under stress."""
+"""Table 3: the errors of CSLA's load predictions for a node, undisturbed and under stress."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the jobs beside stress tasks on every node, and return the errors that CSLA reports for its predictions.
+    """Run jobs and stress tasks on every node, and return the prediction errors that CSLA reports.
 
-    A ratio is RMSE over MAE: 1 where all errors are equally large.
+    `ratio` is the RMSE divided by the MAE: 1 if all errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
@@ -48,7 +48,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def reports(played: Played) -> list[Mapping[str, Any]]:
-    """Return what CSLA reports about its predictor, by repeat."""
+    """Return CSLA's report about its predictor for each repeat."""
     return [played.findings(played.policies[0], repeat)["predictor"] for repeat in range(played.run.repeats)]
 
 
@@ -60,10 +60,10 @@ def scenario(
     apps: Sequence[str] = ("wc", "sort"),
     heartbeat_s: int | None = None,
 ) -> dict[str, Any]:
-    """Return a scenario of WordCount and Sort, twice, beside stress tasks, which have slots of their own.
+    """Return a scenario of WordCount and Sort, each twice, and of stress tasks with additional slots.
 
-    With `turns_s` stress takes turns of that length with pauses. `heartbeat_s` is the time from one sample of a
-    node's use to the next.
+    With `turns_s` the stress alternates between work and pauses of that length. `heartbeat_s` is the time
+    between two samples of a node's use.
     """
     machines = cluster(live=live)
     if heartbeat_s is not None:
@@ -94,12 +94,12 @@ def scenario(
 
 
 def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
-    """Return the costs of one task of stress: it keeps a core or half a disk busy all the time."""
+    """Return the costs of a stress task, which keeps a core or half a disk busy all the time."""
     return {"cpu": f"{lasts_s}s"} if kind == "cpu" else {"cpu": "1s", "write": f"{50 * lasts_s}MB"}
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean absolute errors by case, CPU and IO."""
+    """Draw the mean absolute errors of CPU and I/O predictions by case."""
     axes = figure.subplots(1, len(RESOURCES), sharey=True)
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):

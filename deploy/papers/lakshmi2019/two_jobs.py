@@ -1,4 +1,4 @@
-"""Pairs of jobs under Capacity and CSLA: which pairs are alike by measured tags, and CSLA's gain with each."""
+"""Pairs of jobs under Capacity and CSLA: their measured tags, and CSLA's gain for each pair."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from schedbed.scheduler.models.csla_tags import CPU, UNKNOWN, tag, words
 
 Pair = tuple[str, str]
 Gains = Mapping[Pair, Sequence[float]]
-"""By pair, one number a repeat: gains in %, or seconds."""
+"""By pair, one number per repeat: gains in percent, or seconds."""
 
 
-HEAVY_CPU = 0.5  # of a core, above which the paper calls a task CPU-heavy
-SAMPLE_GB = 0.25  # a map for each node
+HEAVY_CPU = 0.5  # tasks above this share of a core are CPU-heavy in the paper
+SAMPLE_GB = 0.25  # one map per node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way to run pairs of jobs. The first job of a pair is submitted first.
+    """The settings for running pairs of jobs. The first job of a pair is submitted first.
 
-    `factor`: how many times its queue's half of the cluster one user may hold. `host_disk` as in csla. `finer`: how
-    many times as many maps a job has.
+    `factor`: the most that one user may hold, as a multiple of its queue's half of the cluster. `host_disk`:
+    as in the policy csla. `finer`: a factor on the number of maps of each job.
     """
 
-    name: str  # of the run's folder
+    name: str  # name of the run's folder
     pairs: Sequence[Pair] = PAIRS
     size_gb: int = 3
     queues: Pair = SHARED
@@ -50,7 +50,7 @@ class Way:
 
 
 def run_pairs(bench: Bench, way: Way) -> Played:
-    """Run the pairs one after the other."""
+    """Run the pairs one after the other, with the given settings."""
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
@@ -64,19 +64,19 @@ def run_pairs(bench: Bench, way: Way) -> Played:
 
 
 def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
-    """Run the pairs. Return the makespan of each by policy, in s, one number per repeat."""
+    """Run the pairs and return their makespans in s, by policy and pair, one number per repeat."""
     spans = makespans(run_pairs(bench, way), len(way.pairs))
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
 
 def pair_gains(bench: Bench, way: Way) -> Gains:
-    """Run the pairs. Return CSLA's gain over Capacity for each, in %, one number per repeat."""
+    """Run the pairs and return CSLA's gain over Capacity for each pair, in percent, one number per repeat."""
     spans = pair_spans(bench, way)
     return earlier(spans["csla"], spans["capacity"])
 
 
 def untagged(played: Played) -> list[float]:
-    """Return the percentage of CSLA's launches before the job's tag was known, one number per repeat."""
+    """Return the percentage of CSLA's launches before the job had a tag, one number per repeat."""
     found: list[float] = []
     for run in played.each(played.policies[1]):
         decisions = run.tables["decisions"]
@@ -86,18 +86,18 @@ def untagged(played: Played) -> list[float]:
 
 
 def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return how much earlier each pair ends in `mine` than in `first`, in %, one number per repeat."""
+    """Return the reduction of each pair's makespan from `first` to `mine`, in percent, by repeat."""
     return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
 
 def run_alone(bench: Bench) -> Played:
-    """Run a small job of each kind alone, one map per node, one job after the other."""
+    """Run a small job of each application alone, one after the other, with one map per node."""
     groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
     return bench.play("alone", scenario(groups, live=bench.live, user_limit_factor=2))
 
 
 def tags_of(alone: Played) -> dict[str, int]:
-    """Return the tag of each job by CSLA's bounds, from the resources its maps used under Capacity."""
+    """Return the tag of each job by CSLA's limits, from its maps' use of CPU and disk under Capacity."""
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
@@ -107,24 +107,27 @@ def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
 
 
 def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
-    """Return the unlike pairs with the CPU-heavy job first."""
+    """Return the pairs with different tags, with the CPU-heavy job of each pair first."""
     return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
-    """Return the mean gain of these pairs, one number per repeat."""
+    """Return the mean gain of the given pairs, one number per repeat."""
     return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of unlike pairs, of like pairs, and their difference, one number per repeat."""
+    """Return the mean gain of pairs with different tags, of pairs with equal tags, and the difference.
+
+    Each has one number per repeat.
+    """
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
     return others, control, [mine - alike for mine, alike in zip(others, control, strict=True)]
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return a text about each job's maps: share of a core, bytes moved, and the resulting tag."""
+    """Return a text with the CPU share, the I/O rate and the tag of each job's maps."""
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: what the gain of pairs of 3 GB depends on: queues, the host's disk, and the order of the jobs."""
+"""Beyond Figure 4: CSLA's gain with other queues, other host disks, and other orders of the jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, which `pairs` has run as well
+ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
 EACH = Way(name="pairs-3GB-each", queues=QUEUES, factor=1)
 EACH_GROWN = Way(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)
@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the pairs of 3 GB in other queues and on other disks, then the unlike pairs in both orders."""
+    """Run the pairs of 3 GB with other queues, on other disks, and with the jobs in both orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {
@@ -56,7 +56,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return the mean gain of unlike pairs with the CPU-heavy job first, and with it last."""
+    """Return the mean gain of pairs with different tags, with the CPU-heavy job first and with it last."""
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
@@ -68,7 +68,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw unlike and like pairs for each way."""
+    """Draw the gains of pairs with different tags and with equal tags, for each setting."""
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):

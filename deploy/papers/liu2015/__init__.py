@@ -1,4 +1,4 @@
-"""FGCS (liu2015): its experiments in the order of the paper."""
+"""FGCS (liu2015): the experiments in the order of the paper."""
 
 from schedbed.deploy.papers.liu2015 import (
     fgcs_live,

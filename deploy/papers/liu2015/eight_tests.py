@@ -1,7 +1,7 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-Their CPU times reproduce the paper's measurements: maps of Pi and Bbp have the measured durations; maps of TeraGen and
-ETL use the share of a core in Table 1 while they move their bytes at the disk's rate.
+The CPU times of tasks reproduce the paper's measurements: maps of Pi and Bbp have the measured durations;
+maps of TeraGen and ETL use the share of a core in Table 1 while they read and write at the disk's rate.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from schedbed.deploy.papers.bench import Bench, Played
 
 NODES, CORES = 8, 8
 DISK_BPS = 100e6
-TERAGEN_BYTES = 2e9  # a map writes
+TERAGEN_BYTES = 2e9  # output of one map
 ETL_READ_BYTES, ETL_WRITE_BYTES = 1e9, 1.2e9
-"""The paper's block size is not told; it made jobs last about equally long (3.1), which blocks of 128 MB would not."""
+"""The paper does not print its block size. Its jobs take about equally long (3.1), unlike with blocks of 128 MB."""
 LIVE_NODES, LIVE_CORES = 2, 8
 LIVE_SCALE = 0.05
 
-RESERVED_CORES = 1  # as FGCS has it by default
+RESERVED_CORES = 1  # FGCS's default
 CONTAINERS = "order=fair,locality=delay,admission=containers"
 YARN = f"{CONTAINERS}:reserved_cores={RESERVED_CORES}"
 CPU_JOBS, IO_JOBS = ("pi", "bbp"), ("teragen", "etl")
@@ -30,7 +30,7 @@ SAMPLE_TASKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Jobs that run together; `pattern` as in Table 3."""
+    """Benchmark jobs that run together in one test; `pattern` is the kind of mix in Table 3."""
 
     name: str
     pattern: str
@@ -39,7 +39,7 @@ class Mix:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Return the names of all jobs."""
+        """Return the names of the CPU-bound jobs, then those of the I/O-bound jobs."""
         return self.cpu + self.io
 
 
@@ -55,7 +55,10 @@ MIXES = (
 
 
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
-    """Return a job of one benchmark, as in a scenario file. `mix` names the map time of a CPU-bound one."""
+    """Return a job of one benchmark as in a scenario file.
+
+    `mix` names the test whose measured map time a CPU-bound job uses.
+    """
     each = _map(name, mix)
     made: dict[str, Any] = {
         "name": name,
@@ -64,7 +67,7 @@ def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
         "maps": maps,
         "map": {**each, "variance": 0.05},
     }
-    if name in CPU_JOBS:  # their one reduce is as good as nothing
+    if name in CPU_JOBS:  # The single reduce has almost no work.
         made |= {"reduces": 1, "reduce": {"cpu": "1s"}}
     return made
 
@@ -82,7 +85,7 @@ def _map(name: str, mix: str) -> dict[str, str]:
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
-    """Return the jobs with Table 3's sizes; with `live` a quarter of them, since there are a quarter of the nodes."""
+    """Return the jobs of a test with Table 3's sizes. Live jobs have a quarter of the maps."""
     said = paper_file.load("liu2015").experiments["tests"].values
     part = LIVE_NODES / NODES if live else 1.0
     sizes = {
@@ -93,9 +96,9 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s.
+    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s each.
 
-    With `live` there are two nodes with slower cores, and times are divided by 20.
+    A live scenario has two nodes with slower cores, and times are divided by 20.
     """
     node = {
         "cores": LIVE_CORES if live else CORES,
@@ -119,13 +122,20 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
     }
 
 
-def samples(bench: Bench) -> Played:
-    """Run the samples under FGCS without profiles (2.3)."""
-    return bench.play("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=bench.live))
+def samples(bench: Bench, *, live: bool | None = None) -> Played:
+    """Run the sample jobs under FGCS without profiles, which measures their demands (2.3).
+
+    `live` chooses the cluster as in `scenario`; None is the cluster of the bench's machines. Samples must run on the
+    hardware of the jobs: FGCS converts demands to other hardware, and here CPU times do not change with core_speed.
+    """
+    on_live_nodes = bench.live if live is None else live
+    return bench.play(
+        "samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes)
+    )
 
 
 def sample_jobs() -> list[dict[str, Any]]:
-    """Return a job of 16 tasks of each benchmark, one after the other."""
+    """Return a job of 16 maps of each benchmark, submitted one after the other."""
     return [
         {**job(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)
@@ -133,11 +143,11 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:
-    """Return the demands that the samples of the first repeat found, by job name."""
+    """Return the CPU demands that FGCS measured in the first repeat of the samples, by job name."""
     return played.findings(played.policies[0])["profiles"]["demand"]
 
 
 def play(bench: Bench, mix: Mix) -> Played:
-    """Run a mix under YARN's policy, then under FGCS with the demands of the samples."""
+    """Run a test under YARN's policy, and under FGCS with the demands measured in the samples."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
     return bench.play(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

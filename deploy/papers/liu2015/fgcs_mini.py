@@ -1,4 +1,4 @@
-"""FGCS on nodes on which the tests' jobs take about equally long under YARN: the eight tests, once each."""
+"""FGCS on random nodes on which the jobs of a test take about equally long under YARN, as in the paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ MAP_TEST = "pi-teragen"
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield Pi's mean map under YARN, and for each pattern the longest job over the shortest of a test."""
+    """Yield the values to match: Pi's mean map time under YARN, and ratios of job times for each pattern.
+
+    The ratio is the longest job time of a test divided by its shortest, for the test with the largest ratio.
+    """
     (mix,) = (each for each in MIXES if each.name == MAP_TEST)
     jobs = jobs_of(mix, live=False)
     ((map_s,),) = map_times(bench.play("maps", _scenario(drawn, jobs, _yarn_policy(drawn))), mix.cpu[0])
@@ -40,7 +43,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the gains under FGCS."""
+    """Return the values of the claims: reductions of job times under FGCS in percent."""
     samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
     fgcs = {"fgcs": {"profiles": demands(bench.play("samples", samples))}}
     gains: dict[tuple[str, str], float] = {}
@@ -67,7 +70,7 @@ def _uneven(jobs: Sequence[JobTime]) -> float:
 
 
 def _yarn(bench: Bench, drawn: Drawn, mix: Mix) -> list[JobTime]:
-    """Return the test under YARN, which the bench simulates once."""
+    """Return the job times of a test under YARN. The bench simulates the test once."""
     return bench.times(f"{mix.name}-yarn", _scenario(drawn, jobs_of(mix, live=False), _yarn_policy(drawn)))
 
 
@@ -84,7 +87,10 @@ def _scenario(drawn: Drawn, jobs: Sequence[Mapping[str, Any]], policy: Any) -> d
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn) -> dict[str, Any]:
-    """Return a job with the drawn spread. One that moves bytes computes as Table 1 says beside the drawn disk."""
+    """Return the job with the drawn spread of task lengths.
+
+    An I/O-bound job gets the CPU time that, with the drawn disk, uses Table 1's share of a core.
+    """
     each = {**job["map"], "variance": drawn["spread"]}
     if job["name"] in IO_JOBS:
         cpu_s = float(each["cpu"].removesuffix("s")) * DISK_BPS / 1e6 / drawn["disk_mbps"]

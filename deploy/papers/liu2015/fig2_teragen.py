@@ -1,4 +1,4 @@
-"""Figure 2: the CPU use of a node while TeraGen has a task on each of its cores."""
+"""Figure 2: the CPU use of a node that runs a TeraGen task on each of its cores."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 FASTER = (2, 5)
-"""How many times its rate a disk is, beside 1: what a page cache of 24 GB may take at once of the 16 GB."""
+"""Factors on the disk's rate, since a page cache of 24 GB may take part of the 16 GB at once."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run one node with a task on each core, all at once; simulated also with faster disks."""
+    """Measure the CPU load of one node with a task on each core; simulations also use faster disks."""
     played = _play(bench, 1)
     loads, beside = _loads(played), _cpu_beside(played)
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
@@ -43,13 +43,13 @@ def _play(bench: Bench, factor: int) -> Played:
 
 
 def _loads(played: Played) -> list[float]:
-    """Return the mean CPU load of the node while the job ran, in %, one number per repeat."""
+    """Return the mean CPU load of the node while the job ran, in percent, one number per repeat."""
     runs = played.each(played.policies[0])
     return [100 * utilisation(_during(run).heartbeats)["cpu"] for run in runs]
 
 
 def _cpu_beside(played: Played) -> list[float]:
-    """Return the CPU that the paper's load implies beside the tasks' own, in core-seconds per GB written."""
+    """Return the CPU time that the tasks lack to cause the paper's load, in core-seconds per GB written."""
     wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
     found: list[float] = []
     for run in played.each(played.policies[0]):
@@ -62,13 +62,13 @@ def _cpu_beside(played: Played) -> list[float]:
 
 
 def _during(run: RunTables) -> RunTables:
-    """Return the tables with only the heartbeats while the job ran."""
+    """Return the tables without heartbeats after the end of the job."""
     beats = run.heartbeats[run.heartbeats["t"] <= run.jobs["finish"].max()]
     return RunTables(run.policy, run.repeat, {**run.tables, "heartbeats": beats}, run.nodes)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the load over time."""
+    """Draw the node's CPU load over time."""
     ax = figure.subplots()
     ax.step(measured.series["t"], measured.series["load"], where="pre", color=OURS, label="ours")
     ax.axhline(said["load"].number, color=PAPER, linestyle="--", label="paper, mean")

@@ -1,4 +1,7 @@
-"""Beyond Figures 4 to 6: why gains are larger and maps slower than in the paper: task lengths, vcores and cores."""
+"""Beyond Figures 4 to 6: causes of larger gains and slower maps than in the paper.
+
+The causes tried are the spread of task lengths, and the numbers of vcores and of cores.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,18 @@ from schedbed.tasks.chance import chance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SPREADS = (5, 10)  # of the tasks' CPU time, in % of it; `tests` has 5
+SPREADS = (5, 10)  # spreads of the tasks' CPU time in %; `tests` has 5
 BASES = {"": YARN, "_8": CONTAINERS}
 """YARN with a core reserved as FGCS has it, and with all eight: section 3 has 8 tasks a node for YARN, and reserves a
 core in FGCS's units."""
 MORE_CORES = 2
 """That no task is given, beside the reserved one: for tasks that compute more at times than they ask for."""
 
-Job = tuple[str, str]  # test and job
+Job = tuple[str, str]  # names of a test and of a job in it
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate each test with different task lengths in each repeat, the same for all policies."""
+    """Measure the gains with other spreads of task lengths, which differ by repeat but not by policy."""
     profiles = demands(samples(bench))
     values: dict[str, list[float]] = {}
     for spread in SPREADS:
@@ -61,7 +64,7 @@ def measure(bench: Bench) -> Measured:
 def _gains(
     bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
 ) -> dict[str, dict[str, float]]:
-    """Return the gains of the test's CPU-bound jobs in %, by the policy that FGCS is compared with."""
+    """Return the gains of FGCS for the test's CPU-bound jobs in percent, by the policy compared with."""
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
     seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
@@ -77,7 +80,7 @@ def _gains(
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return the paper's figures for each pattern, one number per repeat."""
+    """Return the numbers that the paper prints for each kind of mix, one number per repeat."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):
         names = {mix.name for mix in MIXES if mix.pattern == pattern}
@@ -90,7 +93,10 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 
 
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
-    """Return the change of the mean map time in the I/O-heavy test that changes most, in %, one number per repeat."""
+    """Return the change of the mean map time with more cores, in percent, one number per repeat.
+
+    The value is that of the I/O-heavy test that changes most.
+    """
     reserved = RESERVED_CORES + MORE_CORES
     policies = [
         f"{CONTAINERS}:reserved_cores={reserved}",
@@ -107,7 +113,7 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the least and largest gain over the spread, a panel for each pattern and base, the paper's in gray."""
+    """Draw the least and the largest gain by spread, one panel per pattern and policy compared with."""
     panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
     axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat
     titles = {"balanced": "balanced", "io": "I/O-heavy", "": "7 vcores", "_8": "8 vcores"}

@@ -1,4 +1,4 @@
-"""Tables 4 to 6 and Figures 4 to 6: eight mixed workloads under FGCS and under YARN's vcores."""
+"""Tables 4 to 6 and Figures 4 to 6: the eight tests under FGCS and under YARN's vcores."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the mixes; a live run only two of them."""
+    """Run the tests (two of them if live), and measure job times and map times under both policies."""
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
-    changes: dict[str, list[float]] = {}  # of map times, by test and job
+    changes: dict[str, list[float]] = {}  # changes of map times, by test and job
     took: dict[str, list[tuple[Mapping[str, float], Mapping[str, float]]]] = defaultdict(list)
     for mix in mixes:
         played = play(bench, mix)
@@ -49,20 +49,22 @@ def measure(bench: Bench) -> Measured:
 
 
 def map_times(played: Played, name: str) -> list[list[float]]:
-    """Return the mean time of a job's maps by policy and repeat, in s before scale."""
+    """Return the mean duration of a job's maps by policy and repeat, in s before scale."""
     scale = played.run.scenario["scale"]
     return [[map_time(run, name) / scale for run in played.each(policy)] for policy in played.policies]
 
 
 def map_changes(played: Played, name: str) -> list[float]:
-    """Return how much longer the second policy's maps of a job take than the first's, in %, one number per repeat."""
+    """Return the increase of a job's mean map time under the second policy in percent, by repeat."""
     first_s, second_s = map_times(played, name)
     return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
 
 
 def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
-    """Return the changes of the test whose mean change is largest, since the largest change of each repeat would be
-    noise."""
+    """Return the changes of the test with the largest mean change.
+
+    The largest change of each repeat would be noise.
+    """
     return max(changes.values(), key=lambda each: abs(fmean(each)))
 
 
@@ -73,7 +75,7 @@ def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
 
 
 def map_time(run: RunTables, name: str) -> float:
-    """Return the mean time of a job's maps in seconds."""
+    """Return the mean duration of a job's maps in s."""
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     done = useful(run.attempts)
     maps = done[(done["job"] == ids[name]) & (done["kind"] == "map")]
@@ -81,7 +83,7 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of the jobs with the least and the largest mean over the repeats.
+    """Return the gains of the job with the least mean over the repeats, and of the job with the largest.
 
     The least or largest gain of each repeat would be noise.
     """
@@ -89,7 +91,7 @@ def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the figures that the paper states in words, one value per repeat, for the patterns that were run."""
+    """Return the numbers that the paper's text states, one per repeat, for the patterns that were run."""
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
         of_cpu = _each_job(
@@ -111,7 +113,7 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw a panel for each pattern: job times under both policies, by mix."""
+    """Draw one panel per pattern with the job times of each test under both policies."""
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

@@ -1,4 +1,4 @@
-"""Table 1: the CPU demand of each benchmark's tasks, as found by sample jobs."""
+"""Table 1: the CPU demand of each benchmark's tasks, as FGCS measures it in sample jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the demands in whole percents, as FGCS logs them, so that random differences are rounded away."""
+    """Measure the demands in whole percents, as FGCS logs them; rounding removes random differences."""
     found = demands(samples(bench))
     maps = {f"{name}_map": Exact(value=found[name]["map"]) for name in CPU_JOBS + IO_JOBS}
     reduces = {f"{name}_reduce": Exact(value=found[name]["reduce"]) for name in CPU_JOBS}
@@ -23,7 +23,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the demands of maps."""
+    """Draw the CPU demands of maps, next to the paper's."""
     ax = figure.subplots()
     keys = [f"{name}_map" for name in CPU_JOBS + IO_JOBS]
     printed, ours = [said[key].number for key in keys], [measured.samples(key)[0] for key in keys]

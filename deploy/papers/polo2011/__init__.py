@@ -1,4 +1,4 @@
-"""RAS (polo2011): its experiments in the order of the paper."""
+"""RAS (polo2011): the experiments in the order of the paper."""
 
 from schedbed.deploy.papers.polo2011 import (
     causes,

@@ -1,4 +1,4 @@
-"""The causes of RAS's ends, goals and gain: shorter reduces of sort, Table 1's sizes as printed, and an older disk."""
+"""Causes of RAS's job ends, met goals and gain: changed reduces, changed sizes, and an older disk."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from schedbed.deploy.results.metrics import RunTables
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHORTER = {"short": 0.5, "shortest": 0.4}  # of what the jobs' lengths alone ask
-OLD_SEEK = 0.13  # of the disk's rate that each further stream costs
+SHORTER = {"short": 0.5, "shortest": 0.4}  # factors on the duration of sort's reduce phase
+OLD_SEEK = 0.13  # share of the disk's rate that each additional stream costs
 ROWS = ("met", "worst", "J1_earlier", "J8_earlier", "J7_later")
 PRINTED = ("J3", "J4")
 
@@ -27,7 +27,7 @@ Found = Mapping[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run both experiments with shorter reduce phases of sort, both with the printed sizes, and both on an old disk."""
+    """Run Experiments 1 and 2 with shorter reduces of sort, with the printed sizes, and on an old disk."""
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
         short_ends, short = _both(bench, name, sort_reduce=factor)
@@ -43,7 +43,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
-    """Return the ends in Experiments 1 and 2 with changed jobs, and the rows of `fig6` that follow from both."""
+    """Return the job ends in Experiments 1 and 2 with changed jobs, and the values of `fig6` from both."""
     relaxed, tight = (
         completions(_play(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
         for goals in ("", "-goals")
@@ -62,7 +62,10 @@ def _play(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PA
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Return how far Fair is behind RAS, without goals and with them, on a disk that seeks more."""
+    """Return RAS's gains over Fair in percent on a disk with slower seeks, by repeat.
+
+    RAS is compared without and with goals.
+    """
     node = NodeHardware(seek=OLD_SEEK)
     played = bench.play("old", on_hardware(QUARTER, node, TRIED))
     *fairs, ras_s = (played.figures(policy, "makespan_s") for policy in played.policies)
@@ -77,7 +80,7 @@ def _old_disk(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the ends of Experiment 2 with shorter reduces beside the paper's."""
+    """Draw the job ends in Experiment 2 with shorter reduces, next to the paper's."""
     keys = [f"{name}_short" for name in JOBS]
     printed = [said[key].number for key in keys]
     ours = [sum(measured.samples(key)) / len(measured.samples(key)) for key in keys]

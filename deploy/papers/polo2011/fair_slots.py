@@ -1,4 +1,4 @@
-"""Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3: a policy in one file."""
+"""The policy Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from schedbed.tasks.specs import TaskKind
 
 
 def fair_spec(map_slots: int) -> str:
-    """Return the policy SPEC of Fair with `map_slots` map slots per node."""
+    """Return the SPEC of Fair with `map_slots` map slots per node."""
     return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
 
 
 class Fewer(Slots):
-    """Admission axis: at most `map_slots` maps on a node, as if it had no more slots."""
+    """Admission axis: at most `map_slots` maps run on a node at a time."""
 
     def __init__(self, map_slots: int) -> None:
         self._map_slots = map_slots
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission`."""
+        """Implement `Admission.room`: return whether the node has a free slot within the limit."""
         free = node.free_slots(kind)
         return free > (max(0, node.spec.map_slots - self._map_slots) if kind is TaskKind.MAP else 0)
 
 
 class FairSlots(Composed):
-    """`fair` on nodes of `map_slots` map slots."""
+    """The policy `fair` with at most `map_slots` maps on a node at a time."""
 
     def __init__(self, *, map_slots: int) -> None:
         super().__init__(Fair(), Greedy(), Fewer(map_slots))

@@ -1,4 +1,4 @@
-"""Figure 2: the utility of a job by its map and reduce slots."""
+"""Figure 2: the utility of a job as a function of its map and reduce slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the utilities: a row for each number of map slots, a column for each number of reduce slots."""
+    """Compute the utility for each number of map slots (rows) and of reduce slots (columns)."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -33,18 +33,18 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Return the utility of the figure's job by its slots of each kind (equation 1)."""
+    """Return the utility of the figure's job with these numbers of slots (equation 1)."""
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Return the number of places where one more map or reduce slot lowers the utility."""
+    """Return the number of pairs of slots at which one more map or reduce slot lowers the utility."""
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the surface as contours, 0 in black."""
+    """Draw the utilities as contours; the contour of utility 0 is black."""
     ax = figure.subplots()
     grid = np.array(measured.series["surface"][1:])
     reduces, maps = np.meshgrid(np.arange(REDUCES + 1), np.arange(1, MAPS + 1))

@@ -19,11 +19,11 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-USUAL_SLOTS = 4  # the paper's best
+USUAL_SLOTS = 4  # the best number in the paper
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all policies on the same jobs; gains are paired by repeat."""
+    """Run all policies on the same jobs, and compare their makespans in each repeat."""
     size = size_of(bench)
     played = bench.play("experiment1", experiment1(size))
     *fairs, ras = played.policies
@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def completions(runs: Sequence[RunTables], scale: float) -> dict[str, list[float]]:
-    """Return the end of each job by its name, one number per repeat, in s before scale since the first submission."""
+    """Return the end of each job by name, in s before scale since the first submission, one per repeat."""
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         ends = (run.jobs["finish"] - run.jobs["submit"].min()) / scale
@@ -64,7 +64,7 @@ def _makespans(took_s: list[float], scale: float) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw Fair by its slots, with RAS and the paper's two numbers as lines."""
+    """Draw Fair's makespans by map slots, with lines for RAS and for the paper's two numbers."""
     ax = figure.subplots()
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
     ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")

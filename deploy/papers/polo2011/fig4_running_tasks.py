@@ -1,4 +1,4 @@
-"""Figure 4: running tasks by application and CPU over time, under Fair with 4 map slots and under RAS."""
+"""Figure 4: running tasks by application, and CPU use, over time: Fair with 4 map slots against RAS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedbed.deploy.results.plots import OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS = 200  # in time
+POINTS = 200  # points in time in the figure
 APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 
 
@@ -43,23 +43,27 @@ def measure(bench: Bench) -> Measured:
 
 
 def _fewer(fair: RunTables, ras: RunTables) -> float:
-    """Return the percentage of RAS's time in which it runs no more tasks than Fair at that time. After Fair's end all
-    counts as more."""
+    """Return the percentage of RAS's run time in which RAS runs no more tasks than Fair does.
+
+    After Fair's end, RAS always runs more tasks.
+    """
     edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
     both = [_intervals(run).binned(None, edges) for run in (fair, ras)]
     return 100 * float(np.mean(both[1] <= both[0] + 1e-9))
 
 
 def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
-    """Return the attempts' times with their applications."""
+    """Return the time intervals of the attempts, labeled with their applications."""
     apps = run.jobs.set_index("job")["name"].map(APPS)
     attempts = run.attempts if kind is None else run.attempts[run.attempts["kind"] == kind]
     return Intervals.of(attempts, attempts["job"].map(apps).to_numpy(str), run.end_s)
 
 
 def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Return times in s before scale, running maps and reduces of each application, and the nodes' mean CPU use with
-    its deviation."""
+    """Return time series of a run, by name: running maps and reduces of each application, and CPU use.
+
+    CPU use has the mean of the nodes and its deviation in percent; times (`t`) are in s before scale.
+    """
     edges = np.linspace(0.0, run.end_s, POINTS + 1)
     found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}
     for kind in ("map", "reduce"):
@@ -68,13 +72,14 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     beats = run.heartbeats
     where = np.clip(np.searchsorted(edges, beats["t"], side="right") - 1, 0, POINTS - 1)
     used = 100 * beats["cpu_util"].groupby([where, beats["node"]]).mean().unstack()
-    used = used.reindex(range(POINTS)).bfill()  # a heartbeat counts for the time since the last
+    # A heartbeat's values hold for the time since the previous heartbeat.
+    used = used.reindex(range(POINTS)).bfill()
     found["cpu"], found["cpu_deviation"] = used.mean(axis=1).to_numpy(), used.std(axis=1, ddof=0).to_numpy()
     return found
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw a column for each policy, with a row for each application and one for the CPU."""
+    """Draw one column per policy, with a row for each application and a row for CPU use."""
     runs = measured.series["runs"]
     axes = figure.subplots(len(APP_NAMES) + 1, len(runs), sharex=True, sharey="row", squeeze=False)
     for column, (name, run) in enumerate(runs.items()):

@@ -1,4 +1,4 @@
-"""Figure 5: the jobs' utilities over time, as recorded in RAS's decisions."""
+"""Figure 5: the utilities of the jobs over time, as recorded with RAS's decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure utilities in RAS's run of Figure 3."""
+    """Measure the utilities of the jobs in RAS's run of Figure 3."""
     played = bench.play("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
@@ -40,8 +40,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
-    """Return columns t (the cycle's begin, s before scale), name and utility of each job in each cycle that decided
-    about it."""
+    """Return the utility of each job in each of RAS's cycles with a decision about the job.
+
+    The columns are `t` (begin of the cycle, s before scale), `name` and `utility`.
+    """
     decisions = read_table(played.folder, "decisions", (policy, repeat))
     told = decisions["reason"].str.extract(_SHARE).astype(float)
     names = played.of(policy, repeat).jobs.set_index("job")["name"]
@@ -56,7 +58,7 @@ def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
 
 
 def lines(ax: Axes, found: pd.DataFrame) -> None:
-    """Draw a line for each job. Minus infinity is outside of the axes."""
+    """Draw the utility of each job as a line. Values of minus infinity are not shown."""
     for number, name in enumerate(JOBS):
         mine = found[found["name"] == name]
         shade, dash = OKABE[number % len(OKABE)], DASHES[number // len(OKABE)]
@@ -68,7 +70,7 @@ def lines(ax: Axes, found: pd.DataFrame) -> None:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the utilities over time."""
+    """Draw the utilities of the jobs over time."""
     ax = figure.subplots()
     lines(ax, measured.series["utilities"])
     legend(ax)

@@ -1,4 +1,4 @@
-"""Figure 6 and Table 1: the nine jobs of Experiment 1 with tight goals, under RAS."""
+"""Figure 6 and Table 1: the nine jobs of Experiment 1 with tight completion goals, under RAS."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from schedbed.deploy.results.plots import DASHES, OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-POINTS = 200  # in time, of the figure
+POINTS = 200  # points in time in the figure
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure ends and utilities, compared with the same jobs without goals (Experiment 1), repeat by repeat."""
+    """Measure job ends and utilities, in comparison with the same jobs without goals (Experiment 1)."""
     size = size_of(bench)
     relaxed = bench.play("experiment1", experiment1(size))
     tight = bench.play("experiment2", experiment2(size))
@@ -47,7 +47,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """Return the rows of the paper from the ends in both runs."""
+    """Return the values of paper.yaml, computed from job ends with goals (`mine`) and without goals."""
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)
     return {
@@ -66,7 +66,7 @@ def _gain(mine: Mapping[str, float], fair_s: Sequence[float]) -> float:
 
 
 def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Return the running maps of each job over time; under `t` the times, s before scale."""
+    """Return each job's number of running maps over time; the key `t` has the times in s before scale."""
     times_s = np.linspace(0.0, run.jobs["finish"].max(), POINTS)
     found = {"t": times_s / scale}
     for job, name in zip(run.jobs["job"], run.jobs["name"], strict=True):
@@ -77,7 +77,7 @@ def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw running maps and utilities of each job over time."""
+    """Draw the running maps and the utility of each job over time."""
     upper, lower = figure.subplots(2, 1, sharex=True)
     maps = measured.series["maps"]
     for number, name in enumerate(JOBS):

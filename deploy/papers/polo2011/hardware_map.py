@@ -1,4 +1,4 @@
-"""Beyond Figure 3: on which nodes RAS gains, from disks that seek to NVMe, by cores and with or without paging."""
+"""Beyond Figure 3: the nodes on which RAS gains, by disk (from seeking to NVMe), cores and paging."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DISKS = {"old": (DISK_BPS, 0.1), "paper": (DISK_BPS, SEEK), "steady": (DISK_BPS, 0.0), "nvme": (2e9, 0.0)}
-"""Rate, and the share of it that each further stream costs."""
+"""Disks: the rate, and the share of the rate that each additional stream costs."""
 NODES = {
     "c3": (CORES, PAGING),
     "c3_fit": (CORES, 0.0),
     "c8": (8, PAGING),
 }
-"""Cores, and how much paging costs."""
-TRIED = (3, 4, 8)  # Fair's map slots a node
+"""Kinds of nodes: the number of cores, and the cost of paging."""
+TRIED = (3, 4, 8)  # map slots per node under Fair
 REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure RAS against the best of Fair on each node, paired by repeat. RAS's profiles are scaled to the node."""
+    """Measure RAS against the best number of slots for Fair on each kind of node, by repeat.
+
+    RAS's profiles are scaled to the node.
+    """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
     for disk, (rate_bps, seek) in DISKS.items():
@@ -46,7 +49,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gain by disk, one line for each kind of node."""
+    """Draw RAS's gain by disk, with one line for each kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

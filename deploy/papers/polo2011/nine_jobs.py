@@ -1,13 +1,14 @@
-"""The nine jobs of Tables 1 and 2 as synthetic ones, and the policies that they run under.
+"""The nine jobs of Tables 1 and 2 as synthetic jobs, and the policies that run them.
 
-There is a map per 64 MB. A map of sort reads and writes its block. Durations that the paper does not give (maps of
-combine and select, and the reduces) are such that the jobs alone, under Fair with 4 map slots, take about the times
-of Table 1. The CPU and disk use of a task are Table 2's shares for that time; if this is more bytes than a block has,
-a map reads that many (seeks count as use there). Table 2 counts what a node uses while maps run, divided by the maps
-(3.6), so the shuffle is included. Memory is declared as in Table 2.
+There is a map per 64 MB. A map of sort reads and writes its block. Durations that the paper does not give
+(maps of combine and select, and the reduces) are such that the jobs alone, under Fair with 4 map slots, take
+about the times of Table 1. A task uses Table 2's shares of CPU and disk for its duration; if this is more
+data than a block has, a map reads more than its block (seeks count as disk use). Table 2 gives the use of a
+node while maps run, divided by the number of maps (3.6), so the shuffle is included. Declared memory is that
+of Table 2.
 
-Table 1 prints 10 GB for J3 and 25 GB for J4, but J3 as the longer one alone, and as the one that ends later: here J3
-has 25 GB. `printed=True` takes the sizes as printed.
+Table 1 prints 10 GB for J3 and 25 GB for J4, although J3 takes longer alone and ends later. Here J3 has 25
+GB; `printed=True` uses the sizes as printed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from schedbed.deploy.papers.polo2011.paper_cluster import (
     scenario,
 )
 
-MAP_BYTES = 64e6  # of input
+MAP_BYTES = 64e6  # input of one map
 MAPS_S = {"sort": 14.2, "combine": 195.0, "select": 28.0}
 """How long a map takes where Table 2's shares were measured: beside others. Sort's is 4 x 64 MB at 45% of the disk: its
 block is read and written, and what it wrote is read and written by the shuffle."""
@@ -37,7 +38,7 @@ SINGLE_REDUCE_S = {"combine": (150.0, 5.0), "select": (0.0, 8.0)}
 SORT_REDUCES = 20
 SORT_REDUCE_S, SORT_REDUCE_S_PER_GB, IN_MEMORY_GB = 180.0, 480.0, 1.2
 """Of sort's reduce phase: seconds, and more for each GB beyond the memory of a reduce (Table 2: 60% of 2 GB)."""
-SLOTS = (1, 2, 3, 4, 6, 8)  # map slots a node in Figure 3
+SLOTS = (1, 2, 3, 4, 6, 8)  # map slots per node in Figure 3
 LIVE_SLOTS = (2, 4, 8)
 RELAXED_S = 100_000.0
 """A goal so relaxed that one slot is enough for any job (Experiment 1)."""
@@ -51,12 +52,12 @@ APPS = {
 
 
 def said() -> Values:
-    """Return the values of Tables 1 and 2."""
+    """Return the values of Tables 1 and 2 in paper.yaml."""
     return paper_file.load("polo2011").experiments["table1"].values
 
 
 def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
-    """Return each job's input, with those of J3 and J4 exchanged unless `printed`."""
+    """Return the input size of each job in GB. The sizes of J3 and J4 are exchanged unless `printed`."""
     sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
     return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
 
@@ -70,7 +71,7 @@ def job(
     printed: bool = False,
     sort_reduce: float = 1.0,
 ) -> dict[str, Any]:
-    """Return a job as in a scenario file. `sort_reduce` is a factor for the length of a sort's reduce phase."""
+    """Return a job as in a scenario file; `sort_reduce` multiplies the duration of sort's reduce phase."""
     app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
         "name": name,
@@ -88,7 +89,7 @@ def job(
         fixed_s, more_s = SINGLE_REDUCE_S[app]
         made["reduces"] = 1
         made["reduce"] = {"cpu": f"{fixed_s + more_s * gigabytes}s", "write": "1MB"}
-    if not size.live:  # live, memory is a limit that attempts are held to
+    if not size.live:  # In live runs, memory is a limit that is enforced.
         memory, _, _, _, reduce_memory = said()[f"{app}_rest"].numbers
         made["map"]["memory"] = _memory(memory)
         made["reduce"]["memory"] = _memory(reduce_memory)
@@ -96,11 +97,14 @@ def job(
 
 
 def _map(app: str) -> dict[str, str]:
-    """Return the costs of a map by Table 2's shares. It computes in one thread, so alone on a node it is faster."""
+    """Return the costs of a map from Table 2's shares of CPU and disk.
+
+    A map computes in one thread, so it takes less time alone on a node.
+    """
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
     if app == "sort":
-        moved_bytes = 2 * MAP_BYTES  # the shuffle moves the rest
+        moved_bytes = 2 * MAP_BYTES  # the shuffle transfers the remaining bytes
     return {
         "cpu": f"{said()[f'{app}_map_cpu'].number / 100 * PAPER_NODE.cores * took_s}s",
         "read": f"{round(moved_bytes - written_bytes)}B",
@@ -109,9 +113,10 @@ def _map(app: str) -> dict[str, str]:
 
 
 def _sort_reduce(took_s: float) -> dict[str, str]:
-    """Return the costs of a sort's reduce phase: a core for the whole time, and Table 2's share of the disk.
+    """Return the costs of sort's reduce phase: one core for the whole time, and Table 2's share of the disk.
 
-    Only CPU or disk use can make a synthetic task last, so it uses 33% of a node's CPU, where Table 2 says 20%.
+    Only CPU or disk use can make a synthetic task last, so it uses 33% of a node's CPU, where Table 2 says
+    20%.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -122,7 +127,7 @@ def _memory(percent: float) -> str:
 
 
 def goals(*, tight: bool) -> Mapping[str, float]:
-    """Return goals in s since the submission: Table 1's, or ones that are always met."""
+    """Return each job's goal in s after its submission: Table 1's, or one that is always met."""
     if not tight:
         return dict.fromkeys(JOBS, RELAXED_S)
     since = zip(JOBS, said()["goals"].numbers, said()["submits"].numbers, strict=True)
@@ -130,7 +135,7 @@ def goals(*, tight: bool) -> Mapping[str, float]:
 
 
 def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce: float = 1.0) -> list[Any]:
-    """Return Table 1's jobs, with its goals (`tight`, Experiment 2) or with relaxed ones."""
+    """Return Table 1's jobs with Table 1's goals (`tight`, Experiment 2), or with goals always met."""
     due = goals(tight=tight)
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
     return [
@@ -140,7 +145,10 @@ def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce:
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return RAS with Table 2's profiles (3.6), which apply to the paper's node and in proportion to others."""
+    """Return the policy RAS with Table 2's profiles (3.6).
+
+    In simulations the profiles are scaled from the paper's node to the nodes used.
+    """
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
 
@@ -157,25 +165,25 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of Fair's map slots per node to try."""
+    """Return the numbers of map slots per node to try with Fair."""
     return LIVE_SLOTS if size.live else SLOTS
 
 
 def experiment1(size: Size) -> dict[str, Any]:
-    """Return a scenario of Fair with each number of map slots, then RAS."""
+    """Return the scenario of Experiment 1: Fair with each number of map slots, then RAS, without goals."""
     return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
 
 
 def experiment2(size: Size) -> dict[str, Any]:
-    """Return a scenario of RAS with Table 1's goals."""
+    """Return the scenario of Experiment 2: RAS with Table 1's goals."""
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return Experiment 1 on other nodes, under Fair with some numbers of map slots, then under RAS."""
+    """Return the scenario of Experiment 1 on other nodes: Fair with each of `fair_slots`, then RAS."""
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent `mine_s` is longer, repeat by repeat."""
+    """Return the increase from `than_s` to `mine_s` in percent, by repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

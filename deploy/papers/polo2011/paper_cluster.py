@@ -1,7 +1,8 @@
-"""The paper's cluster: 20 nodes whose disks seek and whose memory pages, or a quarter of them.
+"""The paper's cluster: 20 nodes, or a quarter of them, with disks that seek and memory that pages.
 
-The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node; CORES,
-SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with more).
+The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node;
+CORES, SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with
+more).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ use all of the CPU get 25% each, as in Table 2."""
 HEARTBEAT_S = 3
 FRAMEWORK: Mapping[str, Any] = {"maps_per_heartbeat": 0}
 """As Hadoop 0.23: heartbeats of a timer that start maps in all free slots, set-up and clean-up tasks."""
-MAP_SLOTS = 8  # the most of Figure 3
+MAP_SLOTS = 8  # the largest number in Figure 3
 LIVE_SCALE = 0.015
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The number of nodes of the cluster, and the share of each job's tasks that they run."""
+    """The size of an experiment: the number of nodes, and the share of each job's tasks that they run."""
 
     nodes: int
     part: float
@@ -40,7 +41,10 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size of an experiment: a quarter, or the full size under `reproduce --full`."""
+    """Return the size of an experiment: a quarter of the paper's, or all of it under `reproduce --full`.
+
+    Live runs have a size for themselves.
+    """
     if bench.live:
         return LIVE
     return FULL if bench.full else QUARTER
@@ -48,7 +52,7 @@ def size_of(bench: Bench) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class NodeHardware:
-    """A node's cores and disk, and the disk's losses by concurrent streams and by paging."""
+    """A node's cores and disk rate, and the disk's slowdown by concurrent streams and by paging."""
 
     cores: int = CORES
     disk_bps: float = DISK_BPS
@@ -66,9 +70,10 @@ def scenario(
     hardware: NodeHardware = PAPER_NODE,
     start_s: float | None = None,
 ) -> dict[str, Any]:
-    """Return a scenario of the jobs. `start_s` replaces Hadoop 1's usual time to start an attempt.
+    """Return a scenario of these jobs and policies on the paper's cluster.
 
-    A live run is 67 times as fast, on slower cores and equally fast disks, and without paging.
+    `start_s` replaces Hadoop 1's usual time to start an attempt. A live run is 67 times as fast, on slower
+    cores and equally fast disks, and without paging.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {

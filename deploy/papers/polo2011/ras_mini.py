@@ -1,4 +1,4 @@
-"""RAS on clusters that the paper does not describe further: Table 1's jobs on a quarter of the cluster, once each."""
+"""RAS on random clusters that match the paper, with Table 1's jobs on a quarter of the cluster."""
 
 from __future__ import annotations
 
@@ -16,14 +16,18 @@ from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn
 
 NEXT_SLOTS = (3, 6)
-"""Fair's slots beside the usual ones that must take longer."""
+"""Other numbers of slots for Fair, which must give longer makespans."""
 
 FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
-"""Table 1's lengths without J3, J4 and J5, whose printed sizes and lengths contradict each other."""
+"""Jobs whose times alone are compared: not J3 to J5, whose printed sizes and times contradict each other."""
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield Fair's makespan with the usual slots, the loss in % with more and fewer, and the jobs' times alone."""
+    """Yield the values to match: Fair's makespan with the usual slots, and the jobs' times alone.
+
+    With fewer and with more slots than usual, the values are Fair's longer makespans, in percent of the usual
+    one.
+    """
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s
     for slots in NEXT_SLOTS:
@@ -35,7 +39,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return how far Fair is behind RAS, and the goals that RAS meets."""
+    """Return the values of the claims: RAS's gains over Fair, and the number of goals that RAS meets."""
     fair_s = [_fair_s(bench, drawn, slots) for slots in SLOTS]
     ras_s = makespan_s(_times(bench, drawn, "ras", jobs(QUARTER), ras()))
     tight = _times(bench, drawn, "goals", jobs(QUARTER, tight=True), ras())
@@ -49,7 +53,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _fair_s(bench: Bench, drawn: Drawn, slots: int) -> float:
-    """Return Fair's makespan in s with a number of map slots per node."""
+    """Return Fair's makespan in s with `slots` map slots per node."""
     return makespan_s(_times(bench, drawn, f"fair-{slots}", jobs(QUARTER), fair_spec(slots)))
 
 

@@ -1,4 +1,4 @@
-"""Tables 1 and 2: the time of each job alone, and its maps' use of a node."""
+"""Tables 1 and 2: the time that each job takes alone, and the share of a node that its maps use."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 LARGEST = {"sort": "J1", "combine": "J7", "select": "J3"}
 USUAL_SLOTS, FEW_SLOTS = 4, 2
 EXCHANGED = ("J3", "J4")
-GAP = 2.0  # from one submission to the next, in lengths that the paper printed, and a while
+GAP = 2.0  # The gap between submissions is GAP times the printed duration, plus GAP_S seconds.
 GAP_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the jobs one after the other, each alone on the cluster; J3 and J4 also with their printed sizes."""
+    """Run the jobs one after the other, each alone on the cluster, and J3 and J4 also in printed size."""
     size = size_of(bench)
     alone = jobs_apart(size, JOBS)
     played = bench.play("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> list[dict[str, Any]]:
-    """Return these of the jobs, each submitted when those before it must have ended."""
+    """Return the named jobs, each submitted when the jobs before it must have ended."""
     submits_s, now_s = {}, 0.0
     for name in JOBS:
         submits_s[name] = now_s
@@ -60,14 +60,15 @@ def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> li
 
 
 def lengths(run: RunTables) -> Mapping[str, float]:
-    """Return the seconds from submission to end by the jobs' names."""
+    """Return the seconds from submission to end of each job, by name."""
     return dict(zip(run.jobs["name"], run.jobs["finish"] - run.jobs["submit"], strict=True))
 
 
 def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
-    """Return a node's CPU and disk use in percent while maps of the application's largest job run, per map slot.
+    """Return a node's CPU and disk use per map slot, in percent, while the application's maps run.
 
-    As in section 3.6: the node's use, including the shuffle's, divided by the slots.
+    The maps are those of the application's largest job. As in section 3.6, the use of the whole node,
+    including the shuffle, is divided by the number of slots.
     """
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])
@@ -81,7 +82,7 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the times alone and the maps' use."""
+    """Draw the jobs' times alone, and the CPU and disk use of their maps."""
     left, right = figure.subplots(1, 2)
     keys = [f"{name}_alone" for name in JOBS]
     _bars(left, list(JOBS), keys, said, measured)

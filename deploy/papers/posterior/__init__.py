@@ -1,1 +1,1 @@
-"""Clusters that fit the values that a paper prints about its cluster, and the share on which each claim holds."""
+"""Random clusters that match a paper's printed values, and the shares of them on which each claim holds."""

@@ -1,4 +1,4 @@
-"""A plot for each claim: our values on the clusters that fit, beside the range in which the claim holds."""
+"""A plot for each claim: our values on the matching clusters, and the range in which the claim holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLUMNS = 2
-MOST_BINS, FEW_VALUES = 20, 12  # below that many values each has a line of its own
+MOST_BINS, FEW_VALUES = 20, 12  # with fewer values, each is drawn as a line
 
 
 def draw(path: Path, claims: Sequence[ClaimShare]) -> None:
-    """Write one SVG with a panel for each claim."""
+    """Write one SVG file with a panel for each claim."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""The shares of clusters that fit, and of those on which a claim holds, with their intervals."""
+"""Shares of drawn clusters that match the paper, and of matching clusters on which a claim holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedbed.deploy.papers.paper_file import Value
 
 CONFIDENCE = 0.95
 FEW = 10
-"""Below that many fitting clusters a page says that they are too few to tell."""
+"""The least number of matching clusters from which the page draws conclusions."""
 
 Draws = Sequence[Mapping[str, Any]]
 """Draws in the form that `Draw.to_json` returns."""
@@ -21,7 +21,7 @@ Draws = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitShare:
-    """The number of clusters that have a property, with the 95% interval of their share (Clopper-Pearson)."""
+    """The number of clusters with some property, with the 95% interval of their share (Clopper-Pearson)."""
 
     count: int
     of: int
@@ -38,7 +38,7 @@ class FitShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimShare:
-    """A claim over the clusters that fit."""
+    """A claim with its values on the matching clusters, and the share of them on which it holds."""
 
     key: str
     said: Value
@@ -48,12 +48,12 @@ class ClaimShare:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Return the range in which the claim holds."""
+        """Return the range of values in which the claim holds."""
         return self.said.bounds()
 
 
 def share(count: int, of: int) -> FitShare:
-    """Return a share with its exact interval, which is [0, 1] if nothing was counted."""
+    """Return the share `count` of `of` with its exact interval, which is [0, 1] if `of` is 0."""
     if not of:
         return FitShare(count=0, of=0, low=0.0, high=1.0)
     from scipy.stats import binomtest
@@ -63,17 +63,17 @@ def share(count: int, of: int) -> FitShare:
 
 
 def fitting(draws: Draws) -> Draws:
-    """Return the draws that fit all printed values."""
+    """Return the draws that match all printed values."""
     return [draw for draw in draws if not draw["misses"]]
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return how many draws ended with a miss of each printed value, by key."""
+    """Return the number of draws that ended because they missed a printed value, by key of the value."""
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 
 def shares_of_claims(paper: str, draws: Draws) -> list[ClaimShare]:
-    """Return each claim of the paper's posterior over the draws that fit."""
+    """Return a `ClaimShare` for each claim in the paper's section `posterior`, from the draws that match."""
     said, fits = paper_file.load(paper), fitting(draws)
     assert said.posterior is not None
     found: list[ClaimShare] = []

@@ -1,4 +1,4 @@
-"""A paper's small experiment: one cluster is checked against the printed values, then its claims are measured."""
+"""The interface of the simulations that a paper runs on each randomly drawn cluster."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from schedbed.deploy.papers.posterior.prior import Drawn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mini:
-    """The simulations of one draw.
+    """The simulations that a paper runs on one drawn cluster.
 
-    `fits` yields (key, value) in the order of the yaml and simulates for each only when asked for it. `claims` returns
-    a value for each claim, by EXPERIMENT/VALUE.
+    `fits` yields (key, value) pairs in the order of paper.yaml, and simulates each value only when it is
+    requested. `claims` returns a value for each claim, by EXPERIMENT/VALUE.
     """
 
     fits: Callable[[Bench, Drawn], Iterator[tuple[str, float]]]

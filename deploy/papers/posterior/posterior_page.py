@@ -26,7 +26,7 @@ Row = Sequence[str]
 
 
 def summary(paper: str, draws: Draws) -> str:
-    """Return one sentence: how many clusters fit, and whether they are enough to tell."""
+    """Return a sentence with the number of matching clusters; a second one warns if they are too few."""
     fits = fitting(draws)
     found = share(len(fits), len(draws))
     told = f"{found} of the drawn clusters fit what the paper prints." if draws else "No cluster was drawn."
@@ -36,8 +36,11 @@ def summary(paper: str, draws: Draws) -> str:
 
 
 def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
-    """Return the cells of the claims' table: claim, paper, criterion, our median, and the share of
-    fitting clusters on which the claim holds."""
+    """Return the cells of the table of claims.
+
+    The columns are the claim, the paper's value, the criterion, our median, and the share of matching
+    clusters on which the claim holds.
+    """
     return [
         (
             f"{claim.key}: {claim.said.what}",
@@ -51,7 +54,11 @@ def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
 
 
 def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
-    """Return the cells of the fits' table: value, paper, tolerance, its reason, and how many draws ended with it."""
+    """Return the cells of the table of printed values to match.
+
+    The columns are the value, its place in the paper, the paper's number, the tolerance, the reason for it,
+    and the number of draws that ended because they missed the value.
+    """
     ended = misses(draws)
     return [
         (
@@ -67,7 +74,7 @@ def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
 
 
 def prior_rows(posterior: Posterior) -> list[Row]:
-    """Return the cells of the prior's table: parameter, range and reason."""
+    """Return the cells of the table of unknown parameters: name, range, and the reason for the range."""
     return [(each.what, _range(each), each.why) for each in posterior.prior.values()]
 
 
@@ -77,7 +84,7 @@ PRIOR_HEADS = ("open", "drawn from", "why this range")
 
 
 def text(content: Mapping[str, Any], folder: Path) -> str:
-    """Return the HTML text with the plots of `folder` embedded."""
+    """Return the HTML of the page, with the plots in `folder` embedded."""
     paper, draws = content["paper"], content["draws"]
     said = paper_file.load(paper)
     posterior = said.posterior

@@ -1,4 +1,4 @@
-"""The open parameters of a paper's cluster: ranges to draw from, and the printed values that a draw must meet."""
+"""The unknown parameters of a paper's cluster, with ranges to draw from and printed values to match."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from schedbed.deploy.papers.criterion import Criterion, Number, PaperPart, Text
 from schedbed.tasks.chance import chance
 
 Drawn = Mapping[str, float]
-"""A cluster: the value of each parameter by its key."""
+"""The parameters of a drawn cluster: values by key."""
 
 
 class OpenParameter(PaperPart):
-    """A parameter that the paper does not print: a range, even on a linear or a logarithmic scale, or some choices."""
+    """A parameter that the paper does not print, with a prior distribution.
+
+    The prior is uniform between `low` and `high`, on a linear or a logarithmic scale, or over some choices.
+    """
 
     what: Text
     unit: Text
-    why: Text  # this range
+    why: Text  # reason for the range
     low: Number | None = None
     high: Number | None = None
     logarithmic: bool = False
@@ -38,7 +41,7 @@ class OpenParameter(PaperPart):
         return self
 
     def draw(self, seed: int, *names: str | int) -> float:
-        """Return a value by chance; the same seed and names give the same value."""
+        """Return a random value of the parameter; the same seed and names give the same value."""
         coin = chance(seed, *names)
         if self.choices is not None:
             return float(coin.choice(self.choices))
@@ -49,14 +52,14 @@ class OpenParameter(PaperPart):
 
 
 class PrintedFit(PaperPart):
-    """A value that the paper prints about its cluster beside the claims, and how near to it a cluster must come."""
+    """A printed value that is no claim, and the tolerance within which a drawn cluster must match it."""
 
     what: Text
     where: Text
     value: Number | None = None
     unit: str = ""
     holds: Criterion
-    why: Text  # this tolerance
+    why: Text  # reason for the tolerance
 
     @model_validator(mode="after")
     def _checkable(self) -> PrintedFit:
@@ -64,16 +67,16 @@ class PrintedFit(PaperPart):
         return self
 
     def meets(self, ours: float) -> bool:
-        """Return whether a cluster with this value fits."""
+        """Return whether the simulated value `ours` is within the tolerance."""
         low, high = self.holds.bounds(self.value)
         return low <= ours <= high
 
 
 class Posterior(PaperPart):
-    """The clusters to try: how many, from which ranges, what they must fit, and the claims to look at.
+    """The section `posterior` of a paper.yaml: the clusters to draw, the values to match, and the claims.
 
-    `fits` are in the order in which they are simulated: a draw ends with the first that it misses. `claims` are
-    EXPERIMENT/VALUE of the same file, with the criteria that stand there.
+    A draw is compared with `fits` in their order and ends with the first value that it misses. `claims` are
+    EXPERIMENT/VALUE keys of the same file, where the criteria are given.
     """
 
     about: Text
@@ -83,5 +86,8 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of one draw. A new parameter does not change the others: each has its own generator."""
+        """Return the parameters of one draw.
+
+        Each parameter has a random generator for itself, so a new parameter does not change the others.
+        """
         return {key: each.draw(seed, "posterior", paper, number, key) for key, each in self.prior.items()}

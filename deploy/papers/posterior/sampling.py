@@ -1,4 +1,4 @@
-"""Simulation of the draws on all cores: which clusters fit, and the values of their claims."""
+"""Parallel simulation of randomly drawn clusters, of which some match the values a paper prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from schedbed.tasks.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDraw:
-    """A draw to simulate."""
+    """A draw to simulate: a random cluster for a paper, determined by its number and the seed."""
 
     paper: str
     number: int
@@ -34,8 +34,11 @@ class PlannedDraw:
 
 @dataclass(slots=True, kw_only=True)
 class Draw:
-    """A simulated cluster. `misses` is the first printed value that it does not fit, empty if it fits all; only then
-    has it claims."""
+    """A simulated draw: the parameters of a random cluster and the values simulated on it.
+
+    `fits` are simulated values of the printed ones, by key. `misses` is the key of the first value that does
+    not match the paper, or empty. Only a cluster that matches all values has `claims`.
+    """
 
     number: int
     cluster: Drawn
@@ -45,12 +48,12 @@ class Draw:
     took_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the draw as plain JSON values, as stored in posterior.json."""
         return asdict(self)
 
 
 def posterior_of(paper: str) -> Posterior:
-    """Return the paper's prior and fits. Raises BadInput if it has none."""
+    """Return the section `posterior` of a paper's paper.yaml. Raises BadInput if there is none."""
     found = paper_file.load(paper).posterior
     if found is None:
         raise BadInput(f"reproduce --posterior {paper}: {paper}/paper.yaml declares no prior")
@@ -58,9 +61,10 @@ def posterior_of(paper: str) -> Posterior:
 
 
 def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], object]) -> list[Draw]:
-    """Simulate the draws, `jobs` at a time, and return them in order. `done` gets each as it ends.
+    """Simulate the draws, `jobs` at a time, and return them in order.
 
-    A draw depends on its number and the seed only, so more draws include the same first ones.
+    `done` is called with each finished draw. A draw depends only on its number and the seed, so a larger
+    number of draws includes the same first ones.
     """
     posterior_of(paper)
     planned = [PlannedDraw(paper=paper, number=number, seed=seed) for number in range(1, draws + 1)]
@@ -85,14 +89,19 @@ def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], ob
 
 
 def simulate(scratch: Path, planned: PlannedDraw, _: Send) -> dict[str, Any]:
-    """Return the values of a draw. Its runs are written below `scratch` and removed afterwards."""
+    """Return one simulated draw as JSON values.
+
+    Its runs are written below `scratch` and removed afterwards.
+    """
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         return one(planned, Path(folder)).to_json()
 
 
 def one(planned: PlannedDraw, folder: Path) -> Draw:
-    """Return a draw: its fits until the first miss, and its claims if it has none. Raises KeyError when the mini gives
-    other values than the yaml declares."""
+    """Return one simulated draw: values to match until the first miss, then the claims if there was no miss.
+
+    Raises KeyError if the paper's simulations give other values than its paper.yaml declares.
+    """
     began_s = time.monotonic()
     posterior, mini = posterior_of(planned.paper), mini_of(planned.paper)
     draw = Draw(number=planned.number, cluster=posterior.drawn(planned.paper, planned.number, planned.seed))
@@ -113,5 +122,5 @@ def one(planned: PlannedDraw, folder: Path) -> Draw:
 
 
 def mini_of(paper: str) -> Mini:
-    """Return the paper's small experiment."""
+    """Return the simulations of a paper that are run for each draw."""
     return importlib.import_module(f"schedbed.deploy.papers.{paper}").MINI

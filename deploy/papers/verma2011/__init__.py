@@ -1,4 +1,4 @@
-"""ARIA (verma2011): its experiments in the order of the paper."""
+"""ARIA (verma2011): the experiments in the order of the paper."""
 
 from schedbed.deploy.papers.verma2011 import (
     alone,

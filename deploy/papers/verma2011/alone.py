@@ -1,4 +1,4 @@
-"""Section 7.2: jobs of W1 and W2 that are late although each has the whole cluster for itself, by bound."""
+"""Section 7.2: jobs that miss their deadlines even alone on the cluster, for each bound of ARIA's model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 JOBS = 20
-"""Jobs of each workload in a repeat: the first ones of Table 3 at the threshold of 95%."""
+"""The number of jobs of each workload in a repeat, the first jobs of Table 3 at the threshold of 95%."""
 
 TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate different jobs in each repeat, the same under all bounds; reduces start when all maps have ended."""
+    """Simulate each job without other jobs, under each bound of ARIA's model; the jobs differ by repeat.
+
+    Reduces start when all maps of the job have ended.
+    """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for repeat in range(bench.repeats):
@@ -43,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
-    """Return how many of 100 of these jobs are late when each has the whole cluster for itself."""
+    """Return the percentage of these jobs that are late when each runs alone on the whole cluster."""
     late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw late jobs by bound, one bar per workload."""
+    """Draw the percentage of late jobs for each bound of ARIA's model, one bar per workload."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

@@ -1,4 +1,4 @@
-"""The main result of Figure 5, live: a job with the average bound's slots for each deadline, by its own profile."""
+"""The main result of Figure 5, live: a job runs with the slots of the average bound for each deadline."""
 
 from __future__ import annotations
 
@@ -22,20 +22,23 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def measure(bench: Bench) -> Measured:
-    """Compare the time that is left at the deadlines. The profile is of a simulated run alone on the same nodes."""
+    """Measure the time left at the deadlines, live and simulated.
+
+    The job's profile is that of a simulated run alone on the same nodes.
+    """
     alone = simulating(bench).play("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
     profile = profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"])
     return compare(bench, "headline", plan(profile), left)
 
 
 def plan(profile: JobProfile) -> Mapping[str, Any]:
-    """Return the live form of Figure 5 with the average bound alone."""
+    """Return the live scenario of Figure 5 with the average bound only."""
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)
 
 
 def left(played: Played) -> Sequence[float]:
-    """Return how many percent of the deadline are left at the job's end, mean of the four deadlines."""
+    """Return the mean percentage of the deadline that is left at the job's end, one number per repeat."""
     return [100 * (1 - fmean(completion_ratios(run))) for run in played.each(played.policies[0])]
 
 

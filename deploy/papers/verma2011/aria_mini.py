@@ -1,4 +1,4 @@
-"""ARIA's slots for a deadline on machines that give the job the profile which Figure 5's table follows from."""
+"""ARIA on randomly drawn machines on which the job's profile is that behind Figure 5's table."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the parts of the job's profile."""
+    """Yield the values to match: the parts of the job's profile, in s."""
     for key, (value,) in profile_values([_profile(bench, drawn)]).items():
         yield key, value
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return how near to their deadlines the jobs end with the slots of each bound."""
+    """Return the values of the claims: the distance from deadlines, and the deadlines missed.
+
+    Each value is for one bound of ARIA's model.
+    """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [
         job.took_s / ((job.deadline_s or 0.0) - job.submit_s)
@@ -47,7 +50,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _profile(bench: Bench, drawn: Drawn) -> JobProfile:
-    """Return the job's profile from a run alone, which the bench plays once."""
+    """Return the job's profile, measured in a run without other jobs. The bench runs it once."""
     alone = bench.play("alone", _scenario(drawn, [_job(drawn)], "fifo"))
     return profile_of(alone.of("fifo"), "job_0001")
 

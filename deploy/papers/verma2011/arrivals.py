@@ -1,4 +1,4 @@
-"""Jobs spawned by the cluster's load (7.2), simulated: the next one as soon as its minimum pair fits."""
+"""Simulation of jobs that arrive by load (7.2): a job is submitted when the slots it needs are free."""
 
 from __future__ import annotations
 
@@ -50,38 +50,46 @@ ALL_MAPS = "all_maps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a run: each job's submission, finish and deadline (s since the start), and the mean share of
-    busy slots."""
+    """The outcome of a run: the times of its jobs, and the mean share of busy slots (`load`).
+
+    `jobs` has each job's submission, finish and deadline in s since the start. `attempts` has, by kind, the
+    times from which and until which each attempt held its slot.
+    """
 
     jobs: tuple[tuple[float, float, float], ...]
     load: float
-    attempts: Mapping[str, list[tuple[float, float]]]  # by kind, when each held its slot
+    attempts: Mapping[str, list[tuple[float, float]]]  # by kind, start and end of each attempt's slot
 
     @property
     def late(self) -> int:
-        """Return how many jobs ended after their deadline."""
+        """Return the number of jobs that ended after their deadlines."""
         return sum(finish > deadline for _, finish, deadline in self.jobs)
 
     @property
     def exceeded(self) -> float:
-        """Return the paper's utility: the sum of (T - D) / D over late jobs, with T and D since the submission."""
+        """Return the paper's utility, the sum of (T - D) / D over late jobs.
+
+        T is the completion time of a job and D its deadline, both since the submission.
+        """
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
 
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return the testbed's slots under ARIA, which knows these jobs' profiles. Tasks take the times in `maps_s` and
-    `reduces_s` of their job.
+    """Return a scenario of the testbed's slots under ARIA, which knows the profiles of these jobs.
 
-    Deadlines count from each job's submission, which `play` decides.
+    Tasks take the times in `maps_s` and `reduces_s` of their job. Deadlines count from the submission of a
+    job, whose time is determined by `play`.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return the scenario `bare` (from `under_aria`) with all jobs, submitted at once. Tasks take the times in `maps_s`
-    and `reduces_s` of their job."""
+    """Return the scenario `bare` (from `under_aria`) with all jobs, submitted at the same time.
+
+    Tasks take the times in `maps_s` and `reduces_s` of their job.
+    """
     (model,) = bare.jobs
     planned = [
         replace(
@@ -102,7 +110,10 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """Return a cluster under ARIA that knows these jobs' profiles, with one job as a model for `planned_job`."""
+    """Return a scenario under ARIA that knows the profiles of these jobs.
+
+    The scenario has a single job, which serves as a template for `planned_job`.
+    """
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
     return resolve(
@@ -119,7 +130,7 @@ def under_aria(
 
 
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
-    """Return `model` with the job's names, tasks, submission and deadline; without costs."""
+    """Return a copy of `model` with the job's name, numbers of tasks, submission and deadline."""
     return replace(
         model,
         job=f"job_{number:04d}",
@@ -134,9 +145,9 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def play(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Simulate the jobs in order, each spawned when its load and the current load are within `threshold`.
+    """Simulate the jobs in order. A job is submitted when its load and the current load fit `threshold`.
 
-    Only job and attempt rows are used and nothing is written, so hundreds of runs take minutes.
+    Only the rows of jobs and attempts are used and nothing is written, so hundreds of runs take minutes.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
@@ -149,14 +160,17 @@ def play(
 
 
 class _ByLoad(Simulation):
-    """Submits the next job when there is room for its minimum pair, checked once a heartbeat interval."""
+    """A simulation that submits the next job when the slots it needs at least are free.
+
+    The condition is checked once per heartbeat interval.
+    """
 
     def __init__(self, setup: Setup, rows: RowsKept, jobs: Sequence[DueJob], threshold: float) -> None:
         self._due_jobs, self._threshold = deque(jobs), threshold
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit jobs as `Simulation` does, but by load instead of time."""
+        """Submit waiting jobs by load, instead of by time as `Simulation` does."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -169,30 +183,30 @@ class _ByLoad(Simulation):
 
 
 class RowsKept:
-    """The rows from which an outcome is computed."""
+    """A sink that keeps the rows of jobs and attempts from which an `Outcome` is computed."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[float, float, float]] = []
         self.attempts: dict[str, list[tuple[float, float]]] = {"map": [], "reduce": []}
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.job`: keep the job's times. Raises ValueError if the job did not succeed."""
         if row.state != "succeeded" or row.finish is None or row.deadline is None:
             raise ValueError(f"{row.job} {row.state}")
         self.jobs.append((row.submit, row.finish, row.deadline))
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`."""
+        """Implement `Sink.attempt`: keep the time in which the attempt held its slot."""
         self.attempts[row.kind].append((row.assigned, row.end))
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink`; the row is ignored."""
+        """Implement `Sink.decision`: ignore the row."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; the row is ignored."""
+        """Implement `Rows.heartbeat`: ignore the row."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; the row is ignored."""
+        """Implement `Rows.block`: ignore the row."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows`; the row is ignored."""
+        """Implement `Rows.fault`: ignore the row."""

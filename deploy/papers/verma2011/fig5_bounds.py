@@ -1,4 +1,4 @@
-"""Figure 5: the slots that each bound allocates, and the resulting end of the job."""
+"""Figure 5: the slots that each bound allocates for a deadline, and the job's completion with them."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 TRIED = (*BOUNDS, WAVES)
 SLOS_S = (240, 300, 360, 420)
 SLOTS = 64
-APART_S = 600  # from one job's submission to the next: each runs alone
+APART_S = 600  # gap between submissions, in which each job runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the model's table, profile the job, and run it with the slots by its own profile."""
+    """Compute the model's table, profile the job, and run it with the slots that its profile gives."""
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
         f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
@@ -69,7 +69,7 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least possible |completion / SLO - 1| of the worst deadline on tasks of equal length, however long.
+    """Return a lower limit of the largest |completion / deadline - 1|, if all tasks have the same length.
 
     Jobs with equal numbers of waves end after the same time T, and T cannot be near two deadlines at once.
     """
@@ -95,7 +95,7 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return the completion time over the deadline as expected by the model in whole waves, by deadline."""
+    """Return the completion time that the wave model expects, divided by the deadline, for each deadline."""
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
     return [
@@ -105,7 +105,10 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job with about the paper's profile; a live one has half the tasks and a tenth of the shuffle data."""
+    """Return a job with about the paper's profile.
+
+    A live job has half the tasks and a tenth of the shuffle data.
+    """
     size = 2 if live else 1
     return {
         "name": "wikitrends",
@@ -120,7 +123,7 @@ def job(*, live: bool) -> dict[str, Any]:
 def jobs_by_bound(
     profile: JobProfile, plain: Mapping[str, Any], slots: int, tried: Sequence[str] = TRIED
 ) -> list[dict[str, Any]]:
-    """Return the job once for each bound and deadline, named after its slots and submitted `APART_S` apart."""
+    """Return the job once for each bound and deadline, named after its slots, `APART_S` apart."""
     made: list[dict[str, Any]] = []
     for bound in tried:
         for slo_s in SLOS_S:
@@ -131,8 +134,10 @@ def jobs_by_bound(
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of 64 machines with a map and a reduce slot each; for a live run, of eight nodes with half as
-    many slots in total."""
+    """Return a scenario of 64 machines with one map slot and one reduce slot each.
+
+    A live scenario has eight nodes with half as many slots in total.
+    """
     cluster: dict[str, Any] = {
         "nodes": SLOTS,
         "racks": 2,
@@ -142,7 +147,7 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
             "core_speed": 1.0,
             "memory": "8GiB",
             "disk": "120MB/s",
-            "network": "500Mbit/s",  # of the gigabit, what Hadoop's shuffle gets
+            "network": "500Mbit/s",  # the part of a gigabit that Hadoop's shuffle achieves
             "map_slots": 1,
             "reduce_slots": 1,
         },
@@ -160,13 +165,13 @@ def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> 
 
 
 def completion_ratios(run: RunTables) -> list[float]:
-    """Return completion time over deadline, in the order of the jobs."""
+    """Return the completion time divided by the deadline for each job, in order of submission."""
     jobs = run.jobs.sort_values("submit")
     return ((jobs["finish"] - jobs["submit"]) / (jobs["deadline"] - jobs["submit"])).tolist()
 
 
 def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
-    """Return the parts of the profiles that Figure 5's table follows from, one number per profile, in s."""
+    """Return the parts of the profiles that determine Figure 5's table, in s, one number per profile."""
     return {
         "map_avg": [one.map.avg_s for one in profiles],
         "shuffle_avg": [one.first_shuffle.avg_s for one in profiles],
@@ -190,7 +195,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion time by deadline and bound, with the deadlines and the paper's 7% around them in gray."""
+    """Draw completion times by deadline and bound; the deadlines, and the paper's range of 7%, are gray."""
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []

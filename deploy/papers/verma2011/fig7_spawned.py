@@ -1,4 +1,4 @@
-"""Figure 7: running map and reduce tasks over time while W2's jobs are spawned by load."""
+"""Figure 7: running map and reduce tasks over time while jobs of W2 arrive by load."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 THRESHOLDS = (95, 105)
 JOBS, FULL_JOBS = 40, 100
-POINTS = 600  # in time, of the figure
+POINTS = 600  # points in time in the figure
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Simulate different jobs in each repeat. The figure shows the first repeat."""
+    """Measure the mean and the largest share of busy slots, for different jobs in each repeat.
+
+    The figure shows the first repeat.
+    """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = {}
@@ -45,8 +48,10 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 
 
 def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
-    """Return times in s from the first submission to the last finish, and the shares of map and of reduce slots in
-    use."""
+    """Return times in s, and the shares of map slots and of reduce slots in use at these times.
+
+    The times are equally spaced from the first submission to the last finish.
+    """
     times_s = np.linspace(min(job[0] for job in outcome.jobs), max(job[1] for job in outcome.jobs), POINTS)
     shares = []
     for kind, slots in (("map", MAP_SLOTS), ("reduce", REDUCE_SLOTS)):
@@ -57,7 +62,7 @@ def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw map and reduce slots in use over time, one row per threshold."""
+    """Draw the map slots and reduce slots in use over time, one row per threshold."""
     axes = figure.subplots(len(THRESHOLDS), 1, sharex=True)
     for ax, threshold in zip(axes, THRESHOLDS, strict=True):
         times_s, maps, reduces = measured.series["load"][threshold]

@@ -1,4 +1,4 @@
-"""A fixed number of slots for each job from its start to its end, as in Figure 5: a policy in one file."""
+"""A policy that gives each job a fixed number of slots from its start to its end, as in Figure 5."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SPEC = f"{Path(__file__)}:FixedSlots"
 
 
 def slots_of(name: str) -> tuple[int, int]:
-    """Return the map and reduce slots in a job's name (`wikitrends@41x21`). Raises ValueError if it has none."""
+    """Return the numbers of map and reduce slots in a job's name, such as `wikitrends@41x21`.
+
+    Raises ValueError if the name has none.
+    """
     _, at, slots = name.rpartition("@")
     maps, by, reduces = slots.partition("x")
     if not at or not by:
@@ -22,17 +25,19 @@ def slots_of(name: str) -> tuple[int, int]:
 
 
 class FixedSlots:
-    """Jobs in the order of their submission, each with at most the number of tasks in its name at once; local maps
-    first."""
+    """A policy that serves jobs in order of submission and limits each job to the slots in its name.
+
+    Maps with local input are launched first.
+    """
 
     limits = Limits(slots=True)
-    elidable = True  # heartbeats that bring nothing mean nothing to it
+    elidable = True  # heartbeats without news do not change the policy's state
 
     def __init__(self) -> None:
         self._nearest = Greedy()
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy`."""
+        """Implement `Policy.decide`: propose a task of the first job that is below its number of slots."""
         for job in view.jobs.values():
             stage = job.stage(kind)
             if not stage.ready or stage.running >= self._most(job, kind):

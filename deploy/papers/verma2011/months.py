@@ -1,4 +1,4 @@
-"""WikiTrends over two months of logs, with two allocations of slots: the runs behind Table 1 and Figure 3."""
+"""WikiTrends on the logs of two months with two numbers of slots: the runs for Table 1 and Figure 3."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from schedbed.deploy.results.metrics import RunTables
 from schedbed.scheduler.models.job_profile import JobProfile
 
 MONTHS = {"sept": (720, 59.85), "oct": (740, 58.44)}
-"""Hourly logs, which are maps (Table 2), and their mean size in MB (Table 1)."""
+"""By month, the number of hourly logs (one map each, Table 2) and their mean size in MB (Table 1)."""
 
 SLOTS = {"256": (4, 4), "64": (1, 2)}
 """Map and reduce slots of each machine: 256 and 256, or 64 and 128, on the paper's 64."""
 
 SMALLER, LIVE = 4, 20
-"""Divisors of the paper's tasks, simulated (and of its machines) and live."""
+"""Divisors of the paper's tasks: in simulations (also of its machines), and in live runs."""
 
 NODES = 64
-REDUCES = 320  # the paper does not say; Table 1 has later waves of reduces with 256 slots
+REDUCES = 320  # not in the paper; Table 1 has more than one wave of reduces with 256 slots
 UNLIMITED_REPEATS = 3
-SELECTIVITY = 10.0  # bytes out by bytes in of a map, about Table 1's
+SELECTIVITY = 10.0  # output bytes per input byte of a map, about that of Table 1
 FETCH_RATE = "11MB/s"
 """Of one reduce: 320 reduces that fetch 720 maps' 599 MB take 1.35 GB each, in Table 1's 121 s of a typical shuffle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Month:
-    """A job of Table 1 in one repeat. Times are before the scenario's scale, in s."""
+    """A job of Table 1 in one repeat: its profile, completion time, numbers of tasks, and slots.
+
+    Times are in s, before the scenario's scale.
+    """
 
     profile: JobProfile
     took_s: float
@@ -41,19 +44,19 @@ class Month:
 
 
 def play(bench: Bench) -> dict[str, list[Month]]:
-    """Return the four jobs (`sept_256`, `oct_64`, ...), each with its repeats."""
+    """Run the four jobs (`sept_256`, `oct_64`, ...) and return the repeats of each."""
     return _months(bench, "", scenario)
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs, at most three repeats, with a reduce's fetches limited by disks and NICs only."""
+    """Run the four jobs, with fetches limited by disks and NICs only, and at most three repeats."""
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 
 def play_changed(
     bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
 ) -> dict[str, list[Month]]:
-    """Run the four jobs with a changed scenario, for which `change` edits the usual one."""
+    """Run the four jobs with a changed scenario; `change` edits the usual scenario in place."""
 
     def changed(slots: str, *, live: bool) -> dict[str, Any]:
         plan = scenario(slots, live=live)
@@ -89,10 +92,10 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return a scenario of both months one after the other on a part of the testbed.
+    """Return a scenario of both months' jobs, one after the other, on a part of the testbed.
 
-    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`; live runs have neither, and
-    shuffle a tenth of the data.
+    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`. Live runs have
+    neither, and shuffle a tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 NODES, JOBS = 66, 500
 ROUNDS = 3
-"""Plays of one round, of which the median counts: CPU time depends on what else the host does."""
+"""Simulations of one round. Their median counts, since CPU time depends on other work of the host."""
 
 TIMED = ("submit", "heartbeat", "tick")
-"""The events of the core in which jobs come in, slots are worked out and tasks are assigned."""
+"""The core's events in which jobs are submitted, slots are computed and tasks are assigned."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate W1 with different jobs in each repeat, and measure rounds of scheduling."""
+    """Measure the CPU time of one round of scheduling for W1, with different jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):
@@ -47,17 +47,17 @@ def measure(bench: Bench) -> Measured:
 
 
 def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
-    """Return the simulation of these jobs on that number of the testbed's nodes, all submitted at once."""
+    """Return the setup for simulating these jobs, all submitted at once, on `nodes` testbed nodes."""
     resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     return replace(setup, heartbeat_rows=False, skip_rows=False)
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
-    """Return the CPU seconds of one round of scheduling, and the number of tasks it assigned.
+    """Return the CPU time in s of one round of scheduling, and the number of tasks that the round assigns.
 
-    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat of
-    every node is answered with tasks for all of its slots.
+    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat
+    of every node is answered with tasks for all of its slots.
     """
     simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
@@ -66,7 +66,7 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that measures the CPU time of the core's answers."""
+    """A simulation that measures the CPU time that the core spends on its answers."""
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0
@@ -86,7 +86,7 @@ class _OneRound(Simulation):
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the paper's second beside our time."""
+    """Draw the paper's limit of one second and our CPU time."""
     rounds = measured.series["rounds"]
     ax = figure.subplots()
     bars = [("paper: less than", PAPER, [said["round_s"].number]), ("ours", OURS, [fmean(rounds)])]

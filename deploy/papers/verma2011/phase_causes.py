@@ -1,4 +1,4 @@
-"""The causes of Table 1's shuffles and reduces, of Figure 2's fourth wave, and of Table 3's loads."""
+"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave in Figure 2."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 POLL = "5s"
-"""Time until a reduce has heard of the last map outputs, where `months` has Hadoop 1's second."""
-SEEK = 0.1  # share of a disk's rate that each further stream costs
+"""Time until a reduce knows of the last map outputs; `months` uses Hadoop 1's value of 1 s."""
+SEEK = 0.1  # share of a disk's rate that each additional stream costs
 
 Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower news of map outputs and on disks that seek, and Figure 2's with equal tasks."""
+    """Run Table 1's jobs with slower polls and with seeking disks, and Figure 2's with equal tasks."""
     polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
@@ -46,7 +46,7 @@ def _seek(plan: dict[str, Any]) -> None:
 
 
 def _equal() -> dict[str, Any]:
-    """Return Figure 2's scenario with a synthetic job instead of sort, whose tasks are all equal."""
+    """Return Figure 2's scenario with a synthetic job instead of sort, so that all tasks are equal."""
     task = {"cpu": "1s", "write": "128MiB"}
     job = {
         "app": "synthetic",
@@ -59,7 +59,7 @@ def _equal() -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the first shuffles with slower news of map outputs beside the paper's."""
+    """Draw the first shuffles with slower polls for map outputs, next to the paper's."""
     keys = [f"first_shuffle_{job}_poll" for job in JOBS]
     ours = [measured.samples(key) for key in keys]
     bars = [

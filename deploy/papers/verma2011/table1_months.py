@@ -1,4 +1,4 @@
-"""Table 1: profiles of four executions of one application, and their variation."""
+"""Table 1: the profiles of four executions of one application, and how much they vary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the average of each phase by job, and the variation between runs and between jobs."""
+    """Measure the mean duration of each phase by job, and its variation between repeats and between jobs."""
     jobs = play(bench)
     found = {f"{phase}_{job}": averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": spread_of([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
@@ -33,13 +33,15 @@ def measure(bench: Bench) -> Measured:
 
 
 def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[float]:
-    """Return the average of a phase, one number per repeat, in s."""
+    """Return the mean duration of a phase of the job in s, one number per repeat."""
     return [getattr(run.profile, phase).avg_s for run in jobs[job]]
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return for each repeat the largest deviation of its averages of maps and reduces from the mean of all repeats,
-    in %."""
+    """Return the largest deviation of a repeat's map and reduce times from their mean, in percent, by repeat.
+
+    The mean is that of all repeats of a job.
+    """
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():
         for phase in ("map", "reduce"):
@@ -50,12 +52,12 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Return for each repeat the range of the four jobs divided by their mean, in %."""
+    """Return the range of the four jobs divided by their mean, in percent, one number per repeat."""
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the averages of the phases, one panel per phase."""
+    """Draw the mean duration of the phases, one panel per phase."""
     axes = figure.subplots(1, len(PHASES))
     for ax, phase in zip(axes, PHASES, strict=True):
         keys = [f"{phase}_{job}" for job in JOBS]

@@ -1,4 +1,4 @@
-"""Table 2: the jobs that the generators of W1 and W2 draw."""
+"""Table 2: the jobs that the generators of the workloads W1 and W2 draw."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from schedbed.tasks.chance import chance
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-JOBS = 400  # of each workload in a repeat
+JOBS = 400  # jobs of each workload in a repeat
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure numbers of tasks and their durations over many jobs, drawn differently in each repeat."""
+    """Measure the numbers and durations of tasks of many drawn jobs, which differ by repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     sizes: dict[str, set[int]] = defaultdict(set)
     found: dict[str, list[float]] = defaultdict(list)
@@ -46,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the drawn sizes in the paper's order, followed by any others."""
+    """Return the drawn numbers of maps: first those in the paper, in its order, then all others."""
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 
 
 def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
-    """Return mean and standard deviation of W2's draws over all repeats."""
+    """Return mean and standard deviation of the numbers and durations of W2's tasks, over all repeats."""
     jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
     drawn: Mapping[str, list[float]] = {
         "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],
@@ -64,7 +64,7 @@ def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw W1's durations by application."""
+    """Draw the mean durations of W1's tasks by application."""
     axes = figure.subplots(1, 2)
     for ax, kind in zip(axes, ("map", "reduce"), strict=True):
         keys = [f"{app}_{kind}_s" for app in APPS]

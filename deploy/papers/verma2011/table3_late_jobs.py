@@ -1,4 +1,4 @@
-"""Table 3: late jobs and load as jobs are spawned below a threshold of the cluster's load."""
+"""Table 3: late jobs and load when jobs arrive while the cluster's load is below a threshold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ AT_FIRST = 95
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Simulate different jobs in each repeat, the same under each threshold except for impossible deadlines."""
+    """Measure late jobs and load of both workloads at each threshold, with different jobs in each repeat.
+
+    The jobs are the same at all thresholds, except that deadlines impossible at a threshold are drawn again.
+    """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -73,7 +76,7 @@ def _figures(outcome: Outcome, jobs: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw late jobs and average load by threshold, one row per workload."""
+    """Draw late jobs and mean load by threshold, one row per workload."""
     axes = figure.subplots(2, 2, sharex=True)
     for row, name in enumerate(WORKLOADS):
         for column, (key, label) in enumerate((("late", "late jobs of 100"), ("load", "average load [%]"))):

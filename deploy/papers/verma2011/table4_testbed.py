@@ -1,4 +1,4 @@
-"""Table 4: W1 on the testbed, jobs spawned below a threshold of the cluster's load."""
+"""Table 4: W1 on the testbed, with jobs that arrive while the cluster's load is below a threshold."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 
 
 def measure(bench: Bench) -> Measured:
-    """Run different jobs in each repeat, one run each, since they are different workloads."""
+    """Measure late jobs and load of W1 at each threshold, with different jobs in each repeat."""
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
@@ -51,9 +51,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return a scenario of the jobs as CPU time, submitted as if each held its minimum slots until its deadline.
+    """Return a scenario of the jobs in which tasks only use CPU.
 
-    Live, eight tasks become one; all times are multiplied by the scale.
+    A job is submitted when its least slots would be free if each earlier job held its least slots until its
+    deadline. A live scenario has one of eight tasks, and all times are multiplied by the scale.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:
@@ -77,24 +78,24 @@ def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool)
                 reduce_costs=tuple(Cost(cpu_s=each * scale) for each in fewer.reduces_s),
             )
         )
-    # With a core for each slot and nothing but CPU to share, simulated tasks have nothing to contend for.
+    # Simulated tasks do not contend: each slot has a core, and tasks use only CPU.
     return replace(bare, jobs=tuple(planned), simulate=SimulateChoice(contention=False))
 
 
 def _load(run: RunTables) -> float:
-    """Return the mean share of slots in use from the first submission to the last finish."""
+    """Return the mean share of slots in use between the first submission and the last finish."""
     span_s = float(run.jobs["finish"].max() - run.jobs["submit"].min())
     return float((run.attempts["end"] - run.attempts["assigned"]).sum()) / (span_s * run.slots)
 
 
 def _accuracy(run: RunTables) -> float:
-    """Return the mean deviation of completion times from deadlines, in % of the deadline."""
+    """Return the mean absolute deviation of completion times from deadlines, in percent of the deadline."""
     due_s = run.jobs["deadline"] - run.jobs["submit"]
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw late jobs and average load by threshold."""
+    """Draw late jobs and mean load by threshold, next to the paper's."""
     axes = figure.subplots(1, 2)
     thresholds = [t for t in reversed(THRESHOLDS) if f"late_{t}" in measured.values]
     for ax, (key, label) in zip(

@@ -1,4 +1,4 @@
-"""Generators of Table 2: the testbed workload W1 and the Yahoo! workload W2, with profiles and deadlines (7.2)."""
+"""Generators of the workloads in Table 2: W1 (testbed) and W2 (Yahoo!), with profiles and deadlines (7.2)."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ if TYPE_CHECKING:
     from random import Random
 
 NODES, MAP_SLOTS, REDUCE_SLOTS = 64, 256, 256
-"""Of the testbed (4.1): 64 workers with four map and four reduce slots each."""
+"""The testbed (4.1): 64 workers with four map slots and four reduce slots each."""
 
 W1_REDUCES = 64
-"""The paper gives no number of reduces for W1 beside WikiTrends' 64 (5.2): 64 for all."""
+"""The paper gives W1's number of reduces for WikiTrends only (5.2); here all applications have it."""
 
 W1_VARIATION = 0.15
 """Standard deviation of a W1 task's duration over its mean; Table 1's minima and maxima are of that order."""
 
 APPS = ("bayes", "sort", "tfidf", "twitter", "wikitrends", "wordcount")
-LEAST_S = 1.0  # no task is shorter, whatever the normal distribution says
+LEAST_S = 1.0  # the least duration of a task, since normal distributions also give less
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A job before its submission: the seconds that each task holds a slot, and the deadline after the submission."""
+    """A drawn job: the seconds that each task holds a slot, and the deadline in s after the submission.
+
+    `asks` are the least numbers of map and reduce slots with which the job meets its deadline.
+    """
 
     name: str
     maps_s: tuple[float, ...]
     reduces_s: tuple[float, ...]
     deadline_s: float
-    asks: tuple[int, int]  # map and reduce slots, the minimum for its deadline
+    asks: tuple[int, int]  # least map and reduce slots for the deadline
     profile: JobProfile
 
     @property
     def load(self) -> float:
-        """Return the load of the job's minimum pair of map and reduce slots."""
+        """Return the load of the least map and reduce slots with which the job meets its deadline."""
         return load(*self.asks)
 
 
 def load(maps: int, reduces: int) -> float:
-    """Return the sum of the shares of map and of reduce slots in use (7.2); 2 is a full cluster."""
+    """Return the sum of the shares of map slots and of reduce slots in use (7.2); 2 is a full cluster."""
     return maps / MAP_SLOTS + reduces / REDUCE_SLOTS
 
 
@@ -54,7 +57,7 @@ Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
 
 
 def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
-    """Return one of W1's 18 application instances: the name, and the durations of its maps and reduces in s."""
+    """Return a random job of W1: the name of its application, and the durations of maps and reduces in s."""
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
     map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
@@ -66,8 +69,10 @@ def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[floa
 
 
 def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
-    """Return a job of W2. Numbers of tasks below 1, which the printed normal distributions often give, are drawn
-    again."""
+    """Return a random job of W2: a name, and the durations of its maps and reduces in s.
+
+    Numbers of tasks below 1, which the printed normal distributions often give, are drawn again.
+    """
     sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
     map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
     return "yahoo", _durations(coin, sizes[0], *map_s), _durations(coin, sizes[1], *reduce_s)
@@ -77,10 +82,10 @@ WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 
 
 def workload(name: str, said: Values, jobs: int, threshold: float, seed: int) -> list[DueJob]:
-    """Return the jobs, each with a deadline uniform in [T, 3 T], where T is its time with all slots of the cluster.
+    """Return random jobs with deadlines uniform in [T, 3 T]; T is a job's time with all slots of the cluster.
 
-    A deadline whose minimum pair alone exceeds the threshold is drawn again, since such a job could never be spawned.
-    `said` are Table 2's values.
+    A deadline whose least slots alone exceed the load threshold is drawn again, since the job could never be
+    submitted. `said` are Table 2's values.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
@@ -95,7 +100,7 @@ def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], t
     maps, reduces = len(maps_s), len(reduces_s)
     alone_s = bounds(profile, maps, reduces, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces)).avg_s
     model = curve(profile, maps, reduces)
-    while True:  # three times the time alone asks for less than half of all slots: this ends
+    while True:  # The loop ends: with three times the time alone, less than half of all slots is enough.
         deadline_s = alone_s * coin.uniform(1, 3)
         slots = allocate(model, deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))
         job = DueJob(
@@ -111,7 +116,7 @@ def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], t
 
 
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
-    """Return the job's profile without a shuffle phase, since Table 2's durations of reduces include it."""
+    """Return the job's profile without a shuffle phase, which Table 2's reduce durations include."""
     return JobProfile(
         map=Times(mean(maps_s), max(maps_s)),
         map_min_s=min(maps_s),

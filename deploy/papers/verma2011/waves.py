@@ -1,4 +1,4 @@
-"""Figures 1 and 2: the same sort with many and with few slots, and its waves."""
+"""Figures 1 and 2: the same sort job with many and with few slots, and its waves of tasks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from schedbed.deploy.results.plots import OKABE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MACHINES, TASKS = 64, 64  # TASKS maps, and as many reduces
+MACHINES, TASKS = 64, 64  # TASKS maps and TASKS reduces
 SLOTS = {"many": (64, 64), "few": (16, 22)}
-LIVE = 8  # times smaller
+LIVE = 8  # divisor of the size in live runs
 
 
 def measure(bench: Bench) -> Measured:
-    """Run each allocation separately. Machines have one slot of a kind, or none."""
+    """Run the job with each number of slots. A machine has at most one slot of each kind."""
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []
@@ -41,8 +41,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
-    """Return a scenario of a sort of 8 GB in blocks of 128 MB. The first machines have the map slots and the reduce
-    slots."""
+    """Return a scenario with one sort job of 8 GB in blocks of 128 MB.
+
+    The first `maps` machines have a map slot, the first `reduces` machines a reduce slot.
+    """
     size = LIVE if live else 1
     machines, maps, reduces = MACHINES // size, maps // size, -(-reduces // size)
     tasks = TASKS // size
@@ -72,21 +74,26 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the most tasks that one machine ran one after the other. A machine has one slot of a kind."""
+    """Return the largest number of tasks of the kind that one machine ran.
+
+    A machine has at most one slot of a kind, so the number is that of waves.
+    """
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the machines that ran more reduces than tasks over slots, rounded up, even if these were short."""
+    """Return the machines that ran more reduces than the number of reduces divided by slots, rounded up."""
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)
 
 
 def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
-    """Return texts about how long the reduces of busier machines and of the others took after the last map, if there
-    are any."""
+    """Return a note that compares reduce durations on busier machines and on others, or no note.
+
+    Durations count from the end of the last map.
+    """
     lengths: dict[bool, list[float]] = {True: [], False: []}
     for run, nodes in zip(runs, busier, strict=True):
         if not nodes:
@@ -107,14 +114,14 @@ def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list
 
 
 def _overlapping(run: RunTables) -> float:
-    """Return the percentage of reduces that began to shuffle before the last map had ended."""
+    """Return the percentage of reduces that began to shuffle before the last map ended."""
     done = useful(run.attempts)
     reduces = done[done["kind"] == "reduce"]
     return 100 * float((reduces["start"] < done[done["kind"] == "map"]["end"].max()).mean())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw tasks over time as in the paper: maps below, reduces above with a paler shuffle."""
+    """Draw the tasks over time as in the paper: maps below, reduces above with a paler shuffle."""
     axes = figure.subplots(1, len(SLOTS), sharex=True, sharey=True)
     for ax, name in zip(axes, SLOTS, strict=True):
         done = measured.series[name].sort_values(["kind", "start"])

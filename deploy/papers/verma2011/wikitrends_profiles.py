@@ -1,4 +1,4 @@
-"""Job profiles (section 2.2): the paper's WikiTrends, and those of jobs that ran here."""
+"""Job profiles (section 2.2): the profile of the paper's job WikiTrends, and profiles of runs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.scheduler.models.job_profile import JobProfile, Profiler, Times
 
 MAPS, REDUCES = 71, 64
-"""Of WikiTrends in section 5.2."""
+"""Numbers of tasks of WikiTrends in section 5.2."""
 
 
 def wikitrends(said: Values) -> JobProfile:
-    """Return the profile that explains Figure 5's table.
+    """Return a profile of the paper's job WikiTrends that reproduces Figure 5's table.
 
-    The table depends only on the sum of the four maxima; here the rest is assigned to the longest map.
+    The table depends only on the sum of the four maxima. Here the other maxima equal their means, and the
+    longest map has the remaining time.
     """
     map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
     longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
@@ -26,7 +27,10 @@ def wikitrends(said: Values) -> JobProfile:
 
 
 def profile_of(run: RunTables, job: str) -> JobProfile:
-    """Return the profile of a job that ran, as ARIA's profiler measures it. Raises ValueError if no map ended."""
+    """Return the profile of a job that ran, as ARIA's profiler measures it.
+
+    Raises ValueError if no map ended.
+    """
     profiler = Profiler()
     for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):
         if row["kind"] == "map":

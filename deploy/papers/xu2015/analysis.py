@@ -1,4 +1,4 @@
-"""Section 4.1.1.3: the end of a split map by its split point, computed from measured seconds."""
+"""Section 4.1.1.3: the completion time of a split map by its split point P, from measured durations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure N and M of whole maps under delay, and D of the rests under P=0.25, as means of each repeat."""
+    """Measure the inputs of the thesis's model, as means of each repeat, and compute what splitting saves.
+
+    The inputs are the durations of whole maps under delay scheduling, local (N) and remote (M), and the wait
+    of second parts under P=0.25 (D).
+    """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
     for played in play(bench):
@@ -40,7 +44,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Return the mean seconds of maps with local input, and of those without (NaN if there are none)."""
+    """Return the mean durations in s of maps with local input and of all others (NaN without any)."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
@@ -48,7 +52,10 @@ def whole_maps(run: RunTables) -> tuple[float, float]:
 
 
 def waited(run: RunTables) -> float:
-    """Return the mean seconds from the assignment of a split map's first part to that of a rest with local input."""
+    """Return the mean time in s from the assignment of a split map's first part to that of the second.
+
+    Only second parts with local input count.
+    """
     parts = useful(run.attempts)
     parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")
     began = parts.groupby("split_of")["assigned"].first()
@@ -57,7 +64,7 @@ def waited(run: RunTables) -> float:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the completion time by P: both parts, the whole of the split map, and delay scheduling."""
+    """Draw completion times by split point P: both parts, the split map, and delay scheduling."""
     ax = figure.subplots()
     local_s, remote_s, wait_s = (fmean(measured.samples(key)) for key in ("local", "remote", "wait"))
     share = np.linspace(0, 1, 101)

@@ -1,4 +1,4 @@
-"""Each user's makespan under each policy, as shown in Figures 12 and 14."""
+"""The bar chart of each user's makespan under each policy, as in Figures 12 and 14."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw makespans by user, one bar per policy."""
+    """Draw the makespans of each user, with one bar per policy."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, (policy, repeats) in enumerate(measured.series["makespans"].items()):

@@ -1,4 +1,4 @@
-"""Chapter 6: a learned split point, and copies that stay."""
+"""Chapter 6 (future work): a split point learned by DTSS, and copies of blocks that are kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN = (QUARTER, MOST, LEARNT, COPIES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure each user's gain over delay, and locality, in the runs of Figure 12."""
+    """Measure the users' mean gains over delay scheduling, and locality, in the runs of Figure 12."""
     runs = play(bench)
     mean = {policy: [fmean(gains(played, policy)) for played in runs] for policy in SHOWN}
     local = {
@@ -45,7 +45,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean gain of each policy over delay."""
+    """Draw the mean gain of each policy over delay scheduling."""
     ax = figure.subplots()
     for place, policy in enumerate(SHOWN):
         found = measured.series["gains"][policy]

@@ -1,4 +1,4 @@
-"""The main result of Figure 12, live: the first ten jobs under delay scheduling and under DTSS with P=0.25."""
+"""The main result of Figure 12, live: ten jobs under delay scheduling and under DTSS with P=0.25."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ JOBS = 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compare the users' makespans on the same jobs."""
+    """Measure the users' makespans under both policies on the same jobs, live and simulated."""
     return compare(bench, "headline", plan(bench.seed), gain)
 
 
 def plan(seed: int) -> Mapping[str, Any]:
-    """Return the live form of Figure 12's scenario, with a start as CPU time."""
+    """Return the live scenario of Figure 12, in which an attempt's start is CPU time of its task."""
     return scenario(jobs(seed, 0, cpu_s=FITTED.start_s)[:JOBS], [DELAY, QUARTER], layout="skewed", live=True)
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return by how many percent the users' makespans are shorter under DTSS, mean of the users."""
+    """Return the users' mean reduction of the makespan under DTSS in percent, one number per repeat."""
     found: list[float] = []
     for pair in zip(*(played.each(policy) for policy in played.policies), strict=True):
         delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)

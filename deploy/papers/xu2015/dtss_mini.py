@@ -1,4 +1,4 @@
-"""DTSS on clusters that fit Table 6 and the number of epochs: one run of twenty jobs, as in the thesis."""
+"""DTSS on random clusters that match Table 6 and the number of epochs, with one run of twenty jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schedbed.deploy.results.metrics import locality
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the slots in use before the ramp, the epochs of P=0.25, and the distance from Table 6."""
+    """Yield the values to match: busy slots before the ramp, epochs of DTSS, distance from Table 6."""
     played, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
     held = slots(held_slots(played, delay), EPOCH_S)
@@ -30,7 +30,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the gains, the local input and the fairness of the run, and the local input of one that is even."""
+    """Return the values of the claims on one drawn cluster: gains of DTSS, local input and fairness.
+
+    Local input is also measured in a run whose input is spread evenly.
+    """
     setting, played = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies
     (even,) = play(bench, layout="even", setting=setting)
@@ -54,7 +57,7 @@ def _setting(drawn: Drawn) -> Setting:
 
 
 def _skewed(bench: Bench, drawn: Drawn) -> Played:
-    """Return the run with all input on one node; the bench plays it once."""
+    """Return a run of the drawn cluster in which all input is on one node. The bench runs it once."""
     (played,) = play(bench, setting=_setting(drawn))
     return played
 

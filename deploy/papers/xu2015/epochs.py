@@ -1,4 +1,4 @@
-"""Scheduling epochs of Figure 15 and Tables 6 to 9: map slots and fair share ratios of each user by epoch."""
+"""Scheduling epochs of Figure 15 and Tables 6 to 9: each user's map slots and fair share ratio by epoch."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import APART_S, NODES, USERS
 from schedbed.deploy.results.measures.series import Intervals
 from schedbed.deploy.results.metrics import RunTables
 
-EPOCHS = 20  # in the tables
+EPOCHS = 20  # number of epochs in the tables
 EPOCHS_BETWEEN_JOBS = 5  # users appear in epochs 1, 6 and 11, and jobs are 30 s apart
 EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
 
 def epochs(run: RunTables, scale: float) -> float:
-    """Return the number of epochs until the last map has ended."""
+    """Return the number of epochs until the last map ended."""
     return float(run.attempts.loc[run.attempts["kind"] == "map", "end"].max()) / (EPOCH_S * scale)
 
 
 def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the mean running maps of each user in each epoch, to the last finish."""
+    """Return the mean number of running maps by user and epoch, until the last job ended."""
     owners = run.jobs.set_index("job")["user"]
     maps = run.attempts[run.attempts["kind"] == "map"]
     tasks = Intervals.of(maps, maps["job"].map(owners).to_numpy(str), run.end_s)
@@ -30,23 +30,26 @@ def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
 
 
 def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the fair share ratios (equations 40 and 41) in the first epochs, from the user's first job on."""
+    """Return the fair share ratios (equations 40 and 41) by user, for the first 20 epochs.
+
+    The epochs of a user begin with the user's first job. `held` are the users' map slots by epoch.
+    """
     submits = run.jobs.groupby("user")["submit"].min()
     first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
     users = np.array([sum(came <= epoch for came in first.values()) for epoch in range(EPOCHS)])
-    share = NODES / users  # of the map slots, one a node
+    share = NODES / users  # map slots per user, with one map slot per node
     return {user: held[user][came:EPOCHS] / share[came:] for user, came in first.items() if came < EPOCHS}
 
 
 def off_fair(found: Mapping[str, np.ndarray]) -> float:
-    """Return the mean distance from 1 over users and epochs."""
+    """Return the mean distance of fair share ratios from 1, over users and epochs."""
     return float(np.abs(np.concatenate(list(found.values())) - 1).mean())
 
 
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
-    """Return the mean absolute difference, in slots, between the cells of a printed table and the simulated ones.
+    """Return the mean absolute difference between the cells of a printed table and the simulated values.
 
-    The last cell of each user is that of epoch 20.
+    The last printed cell of each user is that of epoch 20.
     """
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())

@@ -1,4 +1,4 @@
-"""Figure 12: each user's makespan when all input is on one node of five."""
+"""Figure 12: each user's makespan when all input is on one of five nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = (DELAY, QUARTER, MOST)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure gains over delay, paired by repeat. Each repeat's least and most are over its users."""
+    """Measure the users' gains under DTSS over delay scheduling: mean, least and largest, by repeat."""
     names = (
         "quarter_mean",
         "quarter_least",
@@ -61,7 +61,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def tasks_a_map(run: RunTables) -> float:
-    """Return the number of tasks per map after splitting."""
+    """Return the number of tasks that ran per original map, after splitting."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     whole = maps["split_of"].isna() | (maps["split_of"] == "")
@@ -69,7 +69,7 @@ def tasks_a_map(run: RunTables) -> float:
 
 
 def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
-    """Return the gains and the epochs of P=0.25 in another setting, to find what they depend on."""
+    """Return the gains, and the number of epochs of P=0.25, with other values of the fitted parameters."""
     runs, key = play(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies
     means = [[fmean(gains(played, policy, delay)) for played in runs] for policy in (quarter, most)]

@@ -21,8 +21,10 @@ NOTE = (
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the same jobs as in Figure 12, and simulated also with two other layouts that are even over all
-    jobs."""
+    """Measure gains and locality for the jobs of Figure 12 with an even layout of the input.
+
+    Simulations also measure locality with two other layouts that are even over all jobs.
+    """
     runs = play(bench, layout="even")
     found = {
         "quarter_mean": [fmean(gains(played, QUARTER)) for played in runs],
@@ -36,7 +38,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return the percentages of local input bytes, of local tasks, and of local whole maps among all tasks."""
+    """Return percentages of local input bytes and of local tasks, one number per repeat.
+
+    Local tasks are all local tasks (`quarter_local_tasks`), or only maps that were not split
+    (`quarter_local_whole`).
+    """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}
     for played in runs:
@@ -51,8 +57,10 @@ def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def whole_and_rests(run: RunTables) -> tuple[float, float]:
-    """Return the local whole maps in % of all map tasks, and the local rests in % of all rests (100 without
-    rests)."""
+    """Return the percentage of map tasks that are local whole maps, and of second parts that are local.
+
+    The second number is 100 if no map was split.
+    """
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"].sort_values("offset")
     local, split = maps["locality"] == "node", maps["split_of"].notna() & (maps["split_of"] != "")

@@ -1,4 +1,4 @@
-"""Figure 15 and Tables 6 to 9: map slots of each user by scheduling epoch, and their distance from a fair share."""
+"""Figure 15 and Tables 6 to 9: each user's map slots by epoch, and their distance from a fair share."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = {"delay": DELAY, "quarter": QUARTER}
-TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # of map slots, and of fair share ratios
+TABLES = {"delay": (6, 8), "quarter": (7, 9)}  # numbers of the tables of map slots and of fair share ratios
 BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure slots by epoch in the runs of Figure 12. The thesis's own tables are reduced the same way."""
+    """Measure map slots by epoch in the runs of Figure 12, and the distances from the thesis's tables."""
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
     shown: dict[str, Mapping[str, np.ndarray]] = {}
@@ -80,7 +80,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the distance from Table 6 or 7 in another setting of the simulator, where `scale` is 1."""
+    """Return the distance from Table 6 (`delay`) or 7 (`quarter`) with other parameters, by repeat."""
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
     policy = setting.policies[list(SHOWN).index(key)]
@@ -89,8 +89,10 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return the values that the setting was fitted to beside Table 6: slots in use before the ramp, and the number
-    of epochs."""
+    """Return the other values that the parameters were fitted to, in addition to Table 6.
+
+    These are the slots in use before the ramp, and the number of epochs.
+    """
     busy, ended = [], []
     for played in runs:
         scale = played.run.scenario["scale"]
@@ -101,7 +103,7 @@ def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw map slots over the epochs of the last repeat, one row per policy."""
+    """Draw each user's map slots by epoch in the last repeat, with one row per policy."""
     axes = figure.subplots(len(SHOWN), 1, sharex=True, sharey=True)
     for ax, (key, policy) in zip(axes, SHOWN.items(), strict=True):
         for number, (user, held) in enumerate(measured.series["slots"][key].items()):

@@ -1,11 +1,12 @@
 """The workload and the cluster of sections 5.1.1 and 5.1.2: twenty IO-bound jobs of three users, 30 s apart.
 
-Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat draws
-its own, so that an interval is about such workloads, not about a single one. Reads and writes are as in SWIM's jobs.
-The other time of a Hadoop attempt is represented by the start of its JVM, which a part of a map needs as a whole map
-does. Live, where no framework adds costs, it is CPU time, of which a part has its share. Pools of equal shares are
-ordered by name, as in HFS and as Table 6 suggests. The length of a start and the waiting time of a job are fitted to
-Table 6 and to the 141 epochs of Figure 15; all figures use that one setting.
+Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat
+draws new jobs, so an interval covers such workloads in general. Reads and writes are as in SWIM's jobs. Any
+other time of a Hadoop attempt is represented by the start of its JVM, which takes as long for a part of a map
+as for a whole map. In live runs, where no framework adds costs, this time is CPU time, divided among the
+parts of a map. Pools of equal shares are ordered by name, as in HFS and as Table 6 suggests. The length of a
+start and the waiting time of a job are fitted to Table 6 and to the 141 epochs of Figure 15; all figures use
+the same values.
 """
 
 from __future__ import annotations
@@ -26,29 +27,35 @@ USERS = ("user0", "user1", "user2")
 FIRST_USERS = ("user2", "user1", "user0")
 LEAST_MAPS, MOST_MAPS = 5, 10
 BLOCK = "64MB"
-HOT = 0.2  # of the nodes, under skew
+HOT = 0.2  # share of the nodes that hold all input under skew
 LIVE_SCALE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Parameters that the thesis does not print: the time to start an attempt, the CPU time of a whole map, and T1.
-    `name` ends the names of runs; it is empty for the fitted setting."""
+    """Parameters that the thesis does not print.
+
+    They are the time to start an attempt, the CPU time of a whole map, and the waiting time T1. `name` is
+    appended to the names of runs; it is empty for the fitted parameters.
+    """
 
     name: str
     start_s: float
     wait_s: float
-    cpu_s: float = 0.0  # of which a part of a map has its share
+    cpu_s: float = 0.0  # divided among the parts of a split map
 
     @property
     def policies(self) -> tuple[str, str, str]:
-        """Return delay scheduling, DTSS with P=0.25 and DTSS with P=0.75. Algorithm 1 has no T2."""
+        """Return the SPECs of delay scheduling, of DTSS with P=0.25 and of DTSS with P=0.75.
+
+        The wait T2 is 0, since the thesis's Algorithm 1 does not have it.
+        """
         waits = f"node_wait={self.wait_s:g}s,rack_wait=0s,ties=name"
         return f"delay:{waits}", f"dtss:p=0.25,{waits}", f"dtss:p=0.75,{waits}"
 
 
 FITTED = Setting(name="", start_s=5.5, wait_s=62)
-# Other settings show what the outcomes come from. `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
+# Other settings show the causes of outcomes: `PER_BYTE` fits the same numbers without a start, `MIXED` with half.
 PER_BYTE = Setting(name="-per-byte", start_s=0, wait_s=70, cpu_s=10.5)
 MIXED = Setting(name="-mixed", start_s=2.75, wait_s=66, cpu_s=5.25)
 NO_START = Setting(name="-no-start", start_s=0, wait_s=62)
@@ -71,7 +78,7 @@ on a node at random; each job's whole input on one node, the next job's on the n
 
 
 def jobs(seed: int, repeat: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the jobs as in a scenario file, with the CPU time of each task."""
+    """Return the random jobs of a repeat as in a scenario file; `cpu_s` is the CPU time of each task."""
     coin, made = chance(seed, "xu2015", repeat), []
     for number in range(JOBS):
         task = {"cpu": f"{cpu_s}s", "write": BLOCK}
@@ -99,7 +106,10 @@ def scenario(
     live: bool,
     setting: Setting = FITTED,
 ) -> dict[str, Any]:
-    """Return a scenario of five nodes with a map and a reduce slot. A live run divides times by 20."""
+    """Return a scenario of five nodes with one map slot and one reduce slot each.
+
+    `layout` selects the placement of the input. Live runs divide all times by 20.
+    """
     node = {
         "cores": 4,
         "core_speed": 0.08 if live else 1.0,
@@ -119,7 +129,7 @@ def scenario(
 
 
 def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[Played]:
-    """Run all policies for each repeat, with different jobs per repeat."""
+    """Run all policies in each repeat with other random jobs, and return one run per repeat."""
     policies = list(setting.policies)
     if layout != "skewed":
         policies = policies[:2]
@@ -137,7 +147,7 @@ def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the scenario with the whole input of a job on one node, that of the next job on the next node."""
+    """Return the resolved scenario with each job's whole input on one node, alternating between the nodes."""
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
@@ -148,19 +158,19 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(played: Played, policy: str) -> RunTables:
-    """Return the tables with the start of each attempt set to its launch, when it takes its slot."""
+    """Return the tables with each attempt starting at its assignment, when it takes its slot."""
     run = played.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
 
 
 def makespans(played: Played, policy: str) -> Mapping[str, float]:
-    """Return the makespan of each user, in seconds before `scale`."""
+    """Return the makespan of each user in s, before `scale`."""
     by_user = makespan(played.of(policy).jobs)["per_user"]
     return {user: took_s / played.run.scenario["scale"] for user, took_s in by_user.items()}
 
 
 def gains(played: Played, policy: str, than: str = DELAY) -> list[float]:
-    """Return by how many percent each user's makespan is shorter than under another policy."""
+    """Return the reduction of each user's makespan under `policy` against `than`, in percent."""
     mine, theirs = makespans(played, policy), makespans(played, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]

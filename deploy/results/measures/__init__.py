@@ -1,1 +1,1 @@
-"""Times and counts over a run's rows, as pure functions that `metrics` combines."""
+"""Functions for times and counts over a run's rows, which `metrics` combines. All are pure."""

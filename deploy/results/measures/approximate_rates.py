@@ -1,4 +1,4 @@
-"""Notes on approximate rates of simulated runs, in the summary and below the table."""
+"""Notes about approximate rates in simulated runs, for the summary and the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def approximate_rates(run: RunFile) -> dict[str, Any]:
 
 
 def rate_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentence below the table, if any rates were approximate."""
+    """Return a sentence for below the table if any rates were approximate; else an empty list."""
     found = summary.get(KEY)
     if found is None:
         return []

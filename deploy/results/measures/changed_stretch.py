@@ -1,4 +1,6 @@
-"""The changes of a run's stretch (real seconds per emulated second), for the summary and the report."""
+"""Notes about changes of a run's stretch (real seconds per emulated second), for the summary and
+the report.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ if TYPE_CHECKING:
     from schedbed.deploy.results.runfile import RunFile
 
 RUNS_TOLD, CHANGES_TOLD = 6, 8
-"""Runs and changes of each that are told below the table; `run.json` has all."""
+"""The most runs, and changes of each run, in the notes below the table. `run.json` has all."""
 CHANGED, UNCHANGED = "changed_stretch", "unchanged_stretch"
 
 
 def changed_stretch(run: RunFile) -> dict[str, Any]:
-    """Return the entry of `summary.json` about `stretch: adaptive`; empty for another stretch, or a simulation."""
+    """Return the entry of `summary.json` about `stretch: adaptive`; empty for other settings and
+    simulated runs.
+    """
     if run.machines == "sim" or not run.scenario.get("adaptive_stretch"):
         return {}
     told = [record for record in run.runs if record.stretches]
@@ -39,7 +43,9 @@ def changed_stretch(run: RunFile) -> dict[str, Any]:
 
 
 def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table."""
+    """Return sentences about the stretch and its changes for below the table; an empty list if
+    the stretch was 1.
+    """
     stretch = summary.get("stretch", 1)
     if UNCHANGED in summary:
         return [f"An emulated second lasted {stretch:g} s of this host: {summary[UNCHANGED]}."]
@@ -61,7 +67,9 @@ def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
 
 
 def stretch_facts(run: RunFile) -> list[str]:
-    """Return the facts for the head of the report."""
+    """Return a line about the stretch and its changes for the head of the report; an empty list
+    if the stretch was 1.
+    """
     found = changed_stretch(run).get(CHANGED)
     if found is None:
         return [f"an emulated second lasted {run.stretch:g} s"] if run.stretch != 1 else []

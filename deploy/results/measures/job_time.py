@@ -1,4 +1,6 @@
-"""The division of jobs' completion times among what their tasks spent their time on."""
+"""The division of jobs' completion times into parts: waiting by cause, lost attempts, shuffle,
+and running.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SPENT = (*CAUSES, "again", "shuffle", "run")
-"""Waiting by cause, attempts whose result was not used, fetching map outputs, and the rest of the used attempts."""
+"""The parts of a job's time: waits by cause, unused attempts, fetching map outputs, and other running time."""
 
 
 def job_time(
@@ -24,17 +26,18 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return the mean seconds of a job by `SPENT`, over jobs that succeeded, in total and `per_size`.
+    """Return the mean seconds of each part of `SPENT` in the completion time of successful jobs, also
+    `per_size`.
 
-    `first` are the tasks (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), `used` the
-    attempt of each task whose result was used. The parts of a job are in proportion to the seconds of its tasks and
-    add up to its completion time; so the means add up to the mean completion time.
+    `first` are the tasks (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`),
+    `used` the attempt of each task whose result was used. A job's completion time is divided in proportion to
+    the seconds of its tasks, so the parts add up to it, and the means add up to the mean completion time.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
     spent = _of_jobs(places_of(done["job"], first["job"]), len(done), _of_tasks(first, causes, used))
     whole = spent.sum(axis=1, keepdims=True)
-    alone = np.array([name == "run" for name in SPENT], float)  # of a job without any task
+    alone = np.array([name == "run" for name in SPENT], float)  # The parts of a job without tasks.
     parts = np.where(whole > 0, spent / np.where(whole > 0, whole, 1.0), alone) * completion[:, None]
     return {
         **_means(parts),
@@ -43,7 +46,7 @@ def job_time(
 
 
 def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame) -> np.ndarray:
-    """Return the seconds of each task, a column for each of `SPENT`; zeros for what is unknown."""
+    """Return the seconds of each task (rows) in each part of `SPENT` (columns); zero if unknown."""
     place = places_of(used["task"], first.index)
 
     def mine(column: str) -> np.ndarray:
@@ -58,7 +61,10 @@ def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.Da
 
 
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
-    """Return the sums over each job's tasks; `place` has the job of each task, -1 for a job that does not count."""
+    """Return the sums over each job's tasks.
+
+    `place` has the job's index for each task, -1 for a job that does not count.
+    """
     known = place >= 0
     sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]
     return np.column_stack(sums) if jobs else np.zeros((0, len(SPENT)))

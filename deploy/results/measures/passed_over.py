@@ -1,4 +1,6 @@
-"""The times when jobs were passed over by offers, and how much of a wait falls into them, for many tasks at once."""
+"""The time spans in which the policy skipped a job, and the part of each task's wait that
+overlaps with them.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,24 @@ Area = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class SkipWindows:
-    """The times when jobs were passed over, by job and then by time, and whether for data locality. Such a time ends at
-    the job's next skip or its next assignment, whichever comes first."""
+    """The time spans in which jobs were skipped, ordered by job and time.
 
-    jobs: np.ndarray  # that were passed over
-    job: np.ndarray  # of each time, its place among `jobs`
+    A span starts at a skip and ends at the job's next skip or next assignment, whichever is earlier.
+    `for_data` is whether the policy skipped the job to wait for data locality.
+    """
+
+    jobs: np.ndarray  # The ids of the skipped jobs.
+    job: np.ndarray  # For each span, the index of its job in `jobs`.
     start: np.ndarray
     end: np.ndarray
     for_data: np.ndarray
 
     @staticmethod
     def of(skips: pd.DataFrame, attempts: pd.DataFrame) -> SkipWindows:
-        """Return the times of the skipped jobs; `attempts` are those of the same kind of tasks."""
+        """Return the spans of the skips.
+
+        `attempts` are the attempts of the same kind of tasks (map or reduce).
+        """
         coded, t = Coded.of(skips["job"]), skips["t"].to_numpy(float)
         order = np.lexsort((t, coded.codes))
         job, start = coded.codes[order], t[order]
@@ -54,8 +62,11 @@ class SkipWindows:
     def around(
         self, place: np.ndarray, since: np.ndarray, until: np.ndarray, *, for_data: bool | None = None
     ) -> PassedWaits:
-        """Return the waits of tasks, of which `place` has the job among `jobs`, with the times of these jobs. A job
-        without any has place -1."""
+        """Return the waits of tasks together with the spans of their jobs.
+
+        `place` has the index of each task's job in `jobs`, -1 for a job that was never skipped. `since` and
+        `until` are the start and the end of each wait. `for_data` selects the spans with this value.
+        """
         tasks = np.flatnonzero(place >= 0)
         chosen = np.zeros(len(self.jobs), bool)
         chosen[place[tasks]] = True
@@ -79,24 +90,28 @@ class SkipWindows:
 
 @dataclass(frozen=True, slots=True)
 class PassedWaits:
-    """The waits of tasks with the times when their jobs were passed over."""
+    """The waits of tasks, together with the time spans in which the policy skipped their jobs."""
 
     count: int
-    tasks: np.ndarray  # whose jobs were passed over
-    times: tuple[np.ndarray, np.ndarray]  # when their waits begin and end
-    lookups: tuple[tuple[np.ndarray, np.ndarray], ...]  # the last time that began by then, if there is one
+    tasks: np.ndarray  # Indexes of tasks whose jobs were skipped.
+    times: tuple[np.ndarray, np.ndarray]  # The start and end of each wait.
+    lookups: tuple[tuple[np.ndarray, np.ndarray], ...]  # The last span begun by then, if any.
     start: np.ndarray
     end: np.ndarray
-    spans: list[tuple[int, int]]  # where the times of each job begin and end, of jobs with several
+    spans: list[tuple[int, int]]  # First and end index of each job's spans, if several.
 
     def share(self, area: Area) -> np.ndarray:
-        """Return, for each task, the area over the part of the task's wait when its job was passed over."""
+        """Return, for each task, the integral of a function over the parts of its wait in which its job was
+        skipped.
+
+        `area` is the integral of the function up to a time; the identity gives the skipped seconds.
+        """
         made = np.zeros(self.count)
         if not len(self.start):
             return made
         closed = np.where(
             np.isinf(self.end), self.start, self.end
-        )  # of an open one only what is inside counts
+        )  # An open span counts only up to the end of the wait.
         began = area(self.start)
         gained = area(closed) - began
         before = np.zeros(len(gained))
@@ -113,8 +128,10 @@ class PassedWaits:
 def counted_before(
     groups: np.ndarray, times: np.ndarray, group: np.ndarray, at: np.ndarray, *, inclusive: bool
 ) -> np.ndarray:
-    """Return for each pair of `group` and `at` how many pairs of `groups` and `times` are in the same group and
-    earlier, or not later if `inclusive`."""
+    """Return, for each query (`group`, `at`), the number of events of that group before the time `at`.
+
+    `groups` and `times` describe the events. With `inclusive`, events at the time `at` also count.
+    """
     asks = np.concatenate([np.zeros(len(groups), bool), np.ones(len(group), bool)])
     every = np.concatenate([groups, group])
     order = np.lexsort((asks if inclusive else ~asks, np.concatenate([times, at]), every))
@@ -125,6 +142,6 @@ def counted_before(
 
 
 def _edges(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each of the sorted groups begins and ends."""
+    """Return the first index and the end index of each group in a sorted array of group numbers."""
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return np.append(0, ends)[:count], ends

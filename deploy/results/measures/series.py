@@ -1,4 +1,4 @@
-"""Attempts as intervals: running counts over time, shares and fairness, exact and without looping over rows."""
+"""Attempts as time intervals: running counts over time, shares and fairness, computed exactly by numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A step function: `value[i]` holds from `t[i]` to `t[i + 1]`; before the first time it is 0."""
+    """A step function of time: `value[i]` applies from `t[i]` to `t[i + 1]`; before the first
+    time it is 0.
+    """
 
     t: np.ndarray
     value: np.ndarray
@@ -28,12 +30,14 @@ class Steps:
         return Steps(times[order], np.cumsum(deltas[order]))
 
     def integral(self, at: np.ndarray) -> np.ndarray:
-        """Return the area below the function from its beginning up to each time in `at`."""
+        """Return the area below the function from its first time up to each time in `at`."""
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return `integral` as a function for many calls, with the part that is independent of the times computed
-        once."""
+        """Return `integral` as a function.
+
+        The part that does not depend on the times is computed only once.
+        """
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])
@@ -46,14 +50,14 @@ class Steps:
         return up_to
 
     def at(self, when: np.ndarray) -> np.ndarray:
-        """Return the value at each time."""
+        """Return the function's value at each time."""
         index = np.searchsorted(self.t, when, side="right") - 1
         return np.where(index < 0, 0.0, self.value[np.clip(index, 0, None)] if len(self.t) else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """The times of attempts, and the group (job, user, node) of each."""
+    """The start and end times of attempts, and the group (job, user or node) of each."""
 
     start: np.ndarray
     end: np.ndarray
@@ -61,7 +65,7 @@ class Intervals:
 
     @staticmethod
     def of(attempts: pd.DataFrame, group: Coded | np.ndarray, end_s: float) -> Intervals:
-        """Return the attempts that ran. One without an end ran until `end_s`."""
+        """Return the intervals of the attempts that ran. An attempt without an end ran until `end_s`."""
         coded = group if isinstance(group, Coded) else Coded.of(group)
         start = attempts["start"].to_numpy(float)
         end = np.where(attempts["end"].isna(), end_s, attempts["end"]).astype(float)
@@ -69,14 +73,14 @@ class Intervals:
         return Intervals(start[ran], end[ran], coded[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """Return the number that run at each time, of one group or of all."""
+        """Return the number of running attempts over time, of one group or of all."""
         mine = slice(None) if group is None else self.group.is_name(group)
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
         return Steps.of(np.concatenate([start, end]), deltas)
 
     def groups(self) -> list[str]:
-        """Return the groups, those with the most running time first."""
+        """Return the names of the groups in descending order of total running time."""
         names, codes = self.group.names, self.group.codes
         if not len(codes):
             return []
@@ -85,11 +89,11 @@ class Intervals:
         return [str(names[i]) for i in np.lexsort((names, -totals)) if some[i]]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Return the mean number running in each bin between `edges`."""
+        """Return the mean number of running attempts in each bin between `edges`."""
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 
     def jain(self, active: Steps) -> float:
-        """Return Jain's index (sum x)^2 / (n sum x^2), weighted by time; see `metrics.fairness`."""
+        """Return Jain's index (sum x)^2 / (n sum x^2), averaged over time; see `metrics.fairness`."""
         index = self.jain_steps(active)
         lasts = np.diff(index.t)
         counted = ~np.isnan(index.value[:-1]) & (lasts > 0)
@@ -98,7 +102,7 @@ class Intervals:
         return float(np.average(index.value[:-1][counted], weights=lasts[counted]))
 
     def jain_steps(self, active: Steps) -> Steps:
-        """Return Jain's index over time; NaN where fewer than two users are active or nothing runs."""
+        """Return Jain's index over time; NaN where fewer than two users are active or no attempt runs."""
         total, squares = self.running(), self._squares()
         times = np.unique(np.concatenate([total.t, squares.t, active.t]))
         users, x, x2 = active.at(times), total.at(times), squares.at(times)
@@ -107,7 +111,7 @@ class Intervals:
         return Steps(times, np.minimum(value, 1.0))
 
     def _squares(self) -> Steps:
-        """Return the sum over groups of (number running) squared."""
+        """Return the sum over groups of the squared number of running attempts, over time."""
         times = np.concatenate([self.start, self.end])
         groups = np.concatenate([self.group.codes, self.group.codes])
         deltas = np.concatenate([np.ones(len(self.start)), -np.ones(len(self.end))])
@@ -118,7 +122,7 @@ class Intervals:
 
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
-    """Return the number of users with a submitted and unfinished job."""
+    """Return the number of active users over time: users with a submitted and unfinished job."""
     spans = [_spans(jobs, rows, end_s) for rows in Coded.of(jobs["user"]).rows().values()]
     if not spans:
         return Steps.of(np.zeros(0), np.zeros(0))
@@ -128,13 +132,16 @@ def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
 
 
 def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
-    """Return the times when any of these jobs is submitted and unfinished, joined where they touch."""
+    """Return the (start, end) times in which any of these jobs is submitted and unfinished.
+
+    Overlaps are joined.
+    """
     start, end = _spans(jobs, np.arange(len(jobs)), end_s)
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts and the ends of `active_spans` of some rows of jobs."""
+    """Return the starts and the ends of the active times of the jobs in `rows`, see `active_spans`."""
     submit = jobs["submit"].to_numpy(float)[rows]
     finish = jobs["finish"].fillna(end_s).to_numpy(float)[rows]
     order = np.lexsort((finish, submit))
@@ -146,9 +153,10 @@ def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarr
 
 
 def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int) -> dict[str, float]:
-    """Return each user's running slots over (slots / active users), averaged over the time when the user is active.
+    """Return each user's ratio of running slots to (slots / active users), averaged over the user's active
+    time.
 
-    NaN for a user whose jobs took no time at all.
+    The ratio is NaN for a user whose jobs took no time.
     """
     active = active_users(jobs, end_s)
     fair_seconds = (active.integral(tasks.end) - active.integral(tasks.start)) / max(slots, 1)

@@ -1,4 +1,4 @@
-"""Causes of tasks' waits: each moment of a wait has one cause; docs/statistics.md defines them."""
+"""The causes of tasks' waits. Each moment of a wait has one cause; docs/statistics.md defines them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def task_causes(
     end_s: float,
     first: pd.DataFrame,
 ) -> dict[str, np.ndarray]:
-    """Return, by cause, the seconds that the cause made each task wait, in the order of `first`
-    (`waits.first_assignments`). Their sum is `waits.task_waits`.
+    """Return, by cause, the seconds that each task waited for this cause, in the order of `first`.
 
-    `slots` are those of the whole cluster by kind of task. NaN for a task whose time of becoming runnable is unknown.
+    `first` are the launched tasks (`waits.first_assignments`). `slots` is the number of slots of the cluster
+    by kind of task. The causes of a task add up to its wait (`waits.task_waits`). The values are NaN for a
+    task whose time of becoming runnable is unknown.
     """
     until = first["assigned"].to_numpy(float)
     since = np.minimum(first["runnable"].to_numpy(float), until)
@@ -58,7 +59,9 @@ def task_causes(
 
 
 def _splits(first: pd.DataFrame) -> np.ndarray:
-    """Return the row of the map from which each task was split off; -1 for tasks that were not."""
+    """Return, for each task, the row of the map from which it was split off; -1 for a task that
+    was not split off.
+    """
     made = np.full(len(first), -1)
     split_of = first["split_of"].fillna("").to_numpy(object)
     cut = np.flatnonzero(split_of != "")
@@ -70,7 +73,12 @@ def _splits(first: pd.DataFrame) -> np.ndarray:
 def _of_tasks(
     since: np.ndarray, until: np.ndarray, passed: SkipWindows, place: np.ndarray, full: Area, over: Area
 ) -> dict[str, np.ndarray]:
-    """Return the seconds by cause of some tasks. Skips take precedence over what is known of slots."""
+    """Return the seconds by cause for tasks of one user. A skip by the policy takes precedence over the state
+    of slots.
+
+    `full` and `over` are integrals of the time with no free slot, and with the user at or above its fair
+    share.
+    """
 
     def area(of: Area) -> np.ndarray:
         return of(until) - of(since)
@@ -90,14 +98,16 @@ def _of_tasks(
 
 
 def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
-    """Return the intervals in which attempts held a slot: from their assignment to their end, or `end_s`."""
+    """Return the intervals in which attempts held a slot: from the assignment to the end, or to `end_s`."""
     start = attempts["assigned"].to_numpy(float)
     end = attempts["end"].fillna(end_s).to_numpy(float)
     return Intervals(start, np.maximum(start, end), owners)
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return 1 while no slot is free, two or more users are active, and this user holds at least its equal share."""
+    """Return 1 for times with no free slot, two or more active users, and this user at or above
+    its equal share; else 0.
+    """
     times = np.unique(np.concatenate([mine.t, active.t, full.t]))
     users = active.at(times)
     has = (full.at(times) > 0) & (users >= 2) & (mine.at(times) * users >= slots)

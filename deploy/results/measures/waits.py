@@ -1,4 +1,4 @@
-"""The waits of jobs and tasks before they started, in all and by groups of jobs: users, and classes of size."""
+"""The waits of jobs and tasks before their start, over all jobs, by user, and by size class."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SIZES = {"small": 10, "medium": 100, "large": math.inf}
-"""The classes of jobs, each with the most maps and reduces that a job of it has."""
+"""The size classes of jobs, each with its largest number of maps and reduces."""
 
 
 def size_of(tasks: int) -> str:
-    """Return the size class of a job by its numbers of maps and reduces."""
+    """Return the size class of a job with this number of maps and reduces."""
     return next(size for size, most in SIZES.items() if tasks <= most)
 
 
 def spread(times: np.ndarray) -> dict[str, float]:
-    """Return mean, median and 95th percentile of times; NaN without any. Missing times do not count."""
+    """Return mean, median and 95th percentile of times in seconds.
+
+    NaN values are ignored; all NaN without values.
+    """
     known = times[~np.isnan(times)]
     if not len(known):
         return {"mean": math.nan, "median": math.nan, "p95": math.nan}
@@ -35,13 +38,13 @@ def spread(times: np.ndarray) -> dict[str, float]:
 
 
 def mean_of(times: np.ndarray) -> float:
-    """Return the mean of times as in `spread`."""
+    """Return the mean of the times that are not NaN; NaN if there are none."""
     known = times[~np.isnan(times)]
     return float(known.mean()) if len(known) else math.nan
 
 
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
-    """Return the spread of the jobs' times over all jobs, `per_user` and `per_size`."""
+    """Return mean, median and p95 of the jobs' times: over all jobs, `per_user` and `per_size`."""
     users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {
         **spread(times),
@@ -51,7 +54,10 @@ def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
 
 
 def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the indexes of the jobs of each class of size that has any, the smallest class first."""
+    """Return the row indexes of the jobs by size class, smallest class first.
+
+    Classes without jobs are left out.
+    """
     counts = (jobs["maps"] + jobs["reduces"]).to_numpy(float)
     classes = np.searchsorted(np.array([*SIZES.values()]), counts)
     rows = {size: np.flatnonzero(classes == place) for place, size in enumerate(SIZES)}
@@ -64,16 +70,15 @@ def job_waits(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def task_waits(first: pd.DataFrame) -> np.ndarray:
-    """Return, for each launched task (`first_assignments`), the seconds from the time at which it could run to its
-    first assignment."""
+    """Return the wait of each launched task: seconds from when it could run to its first assignment."""
     return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
 
 
 def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return, by launched task: when it was first `assigned`, since when it was `runnable`, its job, kind and
-    split_of.
+    """Return the launched tasks as a frame with the columns assigned, job, kind, split_of and runnable.
 
-    A map can run from its job's submission on, a reduce as soon as the slow-start's share of the maps has ended.
+    `assigned` is the time of the first assignment. `runnable` is the time from which the task could run: a
+    map from its job's submission, a reduce from the time when the slow-start share of the maps has ended.
     """
     import pandas as pd
 
@@ -98,10 +103,11 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
 def _reduces_opened(
     jobs: pd.DataFrame, attempts: pd.DataFrame, codes: np.ndarray, is_once: bool
 ) -> np.ndarray:
-    """Return for each job the time at which the slow-start's share of its maps had ended; the submission of a job
-    without maps.
+    """Return, for each job, the time at which its reduces could run: when the slow-start share of its maps
+    had ended.
 
-    `codes` has a number for the task of each attempt, `is_once` says whether no task has two attempts.
+    For a job without maps, the time is its submission. `codes` has a task number for each attempt; `is_once`
+    is whether each task has only one attempt.
     """
     good = ((attempts["kind"] == "map") & (attempts["state"] == "succeeded")).to_numpy(bool)
     rows = np.flatnonzero(good)

@@ -1,7 +1,7 @@
-"""The part of a run that figures cover (`measure` of a scenario), as tables that hold only this part.
+"""The measured part of a run (`measure` in a scenario), and tables cut to this part.
 
-Figures of jobs and tasks cover the jobs submitted in [from, until), even if they end later. Figures of the cluster
-(shares, use, running tasks, heartbeats) cover the time from `from` to `until`, with all jobs.
+Metrics of jobs and tasks cover the jobs submitted in [from, until), even if they end later. Metrics of the
+cluster (shares, use, running tasks, heartbeats) cover the time from `from` to `until`, with all jobs.
 """
 
 from __future__ import annotations
@@ -19,26 +19,30 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The start and the end of the measured time, in seconds since the run's start; the end is infinity if only a
-    warm-up is left out."""
+    """The start and the end of the measured time, in seconds since the run's start.
+
+    `until_s` is infinity if only a warm-up is left out.
+    """
 
     from_s: float = 0.0
     until_s: float = math.inf
 
     @staticmethod
     def of(measure: Mapping[str, Any] | None) -> Window | None:
-        """Return the window that a resolved scenario's `measure` describes; None if it leaves nothing out."""
+        """Return the window of a resolved scenario's `measure`; None if the whole run is measured."""
         if not measure:
             return None
         until_s = measure.get("until_s")
         return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
 
     def holds(self, submit_s: float) -> bool:
-        """Return whether a job submitted at `submit_s` counts."""
+        """Return whether a job submitted at `submit_s` is measured."""
         return self.from_s <= submit_s < self.until_s
 
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
-        """Return the tables with the jobs that count, and their attempts if there is a table of attempts."""
+        """Return the tables with only the measured jobs, and their attempts if there is a table
+        of attempts.
+        """
         submit = tables["jobs"]["submit"]
         jobs = tables["jobs"][(submit >= self.from_s) & (submit < self.until_s)]
         made = {**tables, "jobs": jobs.reset_index(drop=True)}
@@ -48,7 +52,7 @@ class Window:
         return made
 
     def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
-        """Return the tables of all jobs with times cut to the window; `end_s` replaces missing end times."""
+        """Return the tables of all jobs with times cut to the window. `end_s` replaces missing end times."""
         beats = tables["heartbeats"]
         inside = (beats["t"] >= self.from_s) & (beats["t"] <= self.until_s)
         return {
@@ -65,7 +69,9 @@ class Window:
         return cut[kept].reset_index(drop=True)
 
     def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return summary.json's `measure`: the window, and how many of the planned jobs count and are left out."""
+        """Return summary.json's `measure`: the window, and the numbers of planned jobs inside and
+        outside of it.
+        """
         counted = sum(self.holds(job["submit_s"]) for job in jobs)
         until_s = None if math.isinf(self.until_s) else self.until_s
         return {
@@ -77,7 +83,7 @@ class Window:
 
 
 def sentence(told: Mapping[str, Any]) -> str:
-    """Return `measure` of a summary as a sentence for below a table."""
+    """Return a sentence about the window for below a table. `told` is `measure` of a summary."""
     until_s = told["until_s"]
     span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
     return (

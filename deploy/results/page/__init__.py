@@ -1,1 +1,1 @@
-"""The parts of `report.html`: its text and drawings, its templates, its style and its script."""
+"""The parts of `report.html`: its sentences, tables and data, its templates, its style and its script."""

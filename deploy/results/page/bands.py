@@ -1,4 +1,4 @@
-"""Large clusters by rack: one band per rack instead of one row per slot or node."""
+"""The drawing of large clusters by rack: one band per rack instead of one row per slot or node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.deploy.results.metrics import RunTables
 NODES_ALONE = 40  # Up to this number, nodes are drawn one by one.
 BANDS_MAX = 25
 BAND_BINS = 160
-BAND_GROUPS = 6  # of jobs or users, the biggest; the rest are one
+BAND_GROUPS = 6  # The most jobs or users drawn; smaller ones are added up.
 REST = "others"
 PLACES = {"node": "node-local", "rack": "rack-local", "off": "off-rack"}
 NO_INPUT = "reduces, no input"
@@ -22,8 +22,10 @@ NO_INPUT = "reduces, no input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bands:
-    """Racks, or groups of racks if there are very many: their names, and the indexes of their nodes in the list of
-    nodes."""
+    """The bands of a large cluster: racks, or groups of racks if there are very many.
+
+    `names` are the labels, `members` the indexes of each band's nodes in the list of nodes.
+    """
 
     names: list[str]
     members: list[np.ndarray]
@@ -49,7 +51,7 @@ def _named(racks: Sequence[str]) -> str:
 
 
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
-    """Return, for each band, the share of its slots in use, in percent per bin, by job, user and locality."""
+    """Return, for each band, the percentage of its slots in use per time bin, by job, user and locality."""
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [
         sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)

@@ -1,7 +1,8 @@
-"""The cause of a difference between two policies: the class of jobs and the part of their time that makes most of it.
+"""The cause of a difference between two policies, for the sentences of the report.
 
-docs/statistics.md has the grounds. A cause has a text for the sentence and its evidence; both are empty if no test
-confirms it.
+A cause is a class of jobs (by size) and the part of their time that makes most of the difference.
+docs/statistics.md explains the method. A cause has a text and its evidence; both are empty if no test
+confirms the cause.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HELD, NAMED_MAX = 0.5, 2
-"""The least share of the slots in use that jobs held that others waited behind, and how many such names are told."""
+"""The least share of used slots held by the jobs that others waited for, and the most names of such jobs."""
 GROUPS_MAX = 20
-"""Groups of jobs with the same name, the biggest ones, that may be what others waited behind."""
+"""The number of the biggest groups of jobs with the same name that others may have waited for."""
 REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "wait": (("slot", "share", "offer", "splitting"), "wait {0} s instead of {1} s for a slot"),
     "data": (("data",), "wait {0} s instead of {1} s for a node with their data"),
@@ -37,14 +38,17 @@ REASONS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "again": (("again",), "lose {0} s instead of {1} s to attempts whose result was not used"),
     "run": (("run",), "compute, read and write for {0} s instead of {1} s"),
 }
-"""Causes of a difference of completion: parts of `time_s`, and the words for them."""
+"""Causes of a difference of completion times: the parts of `time_s` for each, and the sentence."""
 
 Runs = Mapping[str, RunTables]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The end of a sentence, and the evidence for it."""
+    """The cause of a difference as the end of a sentence, and the evidence for it.
+
+    Both are empty without a cause.
+    """
 
     text: str = ""
     evidence: str = ""
@@ -52,8 +56,11 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimePart:
-    """A reason's seconds in a class of jobs under both policies, per repeat; `gain_s` is its share of the difference
-    of the means over all jobs."""
+    """One part of the time of one class of jobs, in seconds per repeat under the winner (`mine`) and the
+    loser (`others`).
+
+    `gain_s` is the contribution of the part to the difference of the mean completion times over all jobs.
+    """
 
     size: str
     reason: str
@@ -67,7 +74,9 @@ class _TimePart:
 
 
 def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the class of jobs that makes most of a difference of mean slowdown, and what changed in its time."""
+    """Return the cause of a difference of mean slowdowns: the class of jobs that makes most of
+    it, and its changed time.
+    """
     found = {
         size: (share, both)
         for size, share in _sizes(runs.get(pair.loser)).items()
@@ -82,8 +91,11 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
-    """Return the class of jobs and the part of their time that make most of a difference of mean completion; with
-    `size`, the part in that class."""
+    """Return the cause of a difference of mean completion times.
+
+    The cause is the class of jobs and the part of their time that make most of the difference. With `size`,
+    only the jobs of that class are considered.
+    """
     parts = [
         part
         for part in _parts(policies, pair, runs)
@@ -122,7 +134,7 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart
 
 
 def _sizes(run: RunTables | None) -> dict[str, float]:
-    """Return the share of each class of size among the jobs."""
+    """Return, by size class, its share of the jobs."""
     if run is None or not len(run.jobs):
         return {}
     sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
@@ -130,18 +142,20 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Return the p-values of paired differences, one array per comparison, adjusted together by Holm."""
+    """Return the p-values of paired differences, one array per test, adjusted together by Holm's method."""
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
 
 
 def p_text(p: float) -> str:
-    """Return a p-value for people."""
+    """Return a p-value as text, such as `p = 0.012`."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
-    """Return the jobs that others of a size waited behind under the loser, and their share of the slots."""
+    """Return the jobs that held the slots while jobs of a size waited under the loser, with their
+    shares as evidence.
+    """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
     named = named[: 1 + sum(np.cumsum([held[name] for name in named])[:-1] < HELD)]
@@ -155,10 +169,9 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 
 
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
-    """Return, by the name of jobs, the share of the slots in use that they held while jobs of a size waited for their
-    first slot.
+    """Return, by job name, the share of the used slots held while jobs of a size waited for their first slot.
 
-    Jobs with a common name count as one, and only the biggest names occur.
+    Jobs with a common name (`common_names`) count as one. Only the `GROUPS_MAX` largest names are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
@@ -176,7 +189,10 @@ def held_slots(run: RunTables, size: str) -> dict[str, float]:
 
 
 def common_names(jobs: pd.DataFrame) -> dict[str, str]:
-    """Return the name of each job without a number at its end, or the whole name where most jobs share the rest."""
+    """Return the name of each job without a number at its end, by job id.
+
+    The whole name is kept if more than half of the jobs have the same name without the number.
+    """
     full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
     common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
     uses = Counter(common.values())
@@ -184,10 +200,11 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
-    """Return whether slots were in use for more of the time, or attempts needed less of the slots' time.
+    """Return the cause of a difference of makespans: slots were in use for more of the time, or attempts took
+    less time.
 
-    The makespan is the time of all attempts in slots over the slots and the share of them in use. The larger of both
-    ratios is the cause.
+    The makespan is the slot time of all attempts, divided by the number of slots and by the share of slots in
+    use. The factor with the larger ratio between the policies is the cause.
     """
     busy = pair.both(policies, ("slots_busy",))
     if busy is None or not (busy[0].all() and busy[1].all()):
@@ -207,7 +224,9 @@ def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
 
 
 def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
-    """Return how often the winner let slots pass for data, and the duration of maps under both, as evidence."""
+    """Return the evidence about locality: the mean duration of maps under both policies, and the
+    winner's skips for data.
+    """
     told = _maps_ran(pair, runs)
     if pair.winner in runs:
         data = runs[pair.winner].tables["decisions"]
@@ -218,7 +237,7 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
-    """Return the mean duration of the maps that succeeded under both policies in the first repeat."""
+    """Return the mean duration of successful maps under both policies in the first repeat, as text."""
     if pair.winner not in runs or pair.loser not in runs:
         return ""
     means: list[str] = []

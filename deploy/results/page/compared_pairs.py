@@ -1,4 +1,6 @@
-"""Two policies in one row of the table: which is better, by how much, and whether a test confirms it."""
+"""The comparison of two policies in a row of the table: the better one, the gain, and whether a
+test confirms it.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,20 @@ from schedbed.deploy.results.comparison import Policies, is_told_apart
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
 LEAST = 0.01
-"""Smaller shares of difference count as equal where nothing is tested, and between two runs of one job."""
+"""The least relative difference that counts where nothing is tested, and between two runs of one job."""
 FIGURE_OF: Mapping[str, Figure] = {figure.label: figure for figure in FIGURES}
 HEADLINES = ("completion, mean", "slowdown, mean", "late deadlines", "makespan")
-"""The rows that may name the winner of a run, in this order."""
+"""The rows that may determine the winner of a run, in this order."""
 OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a job, mean")
-"""The rows that sentences speak of beside the headlines."""
+"""Further rows about which the report writes sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """A policy that is better than another one in a row of the table; `tested` is whether a test confirms that.
+    """Two policies in a row of the table, of which `winner` has the better mean.
 
-    `mine` are the winner's values and `others` the loser's, one per common repeat.
+    `tested` is whether a test confirms the difference. `mine` are the values of the winner and `others` those
+    of the loser, one for each common repeat.
     """
 
     figure: Figure
@@ -37,18 +40,20 @@ class ComparedPair:
 
     @property
     def gains(self) -> np.ndarray:
-        """Return by how many percent less the winner has, per repeat."""
+        """Return, for each repeat, by how many percent the winner's value is below the loser's."""
         return 100 * (self.others - self.mine) / self.others
 
     def both(self, policies: Policies, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the values of winner and loser at a path, as `common_repeats` does."""
+        """Return the values of winner and loser at a path, one per repeat; None unless both have
+        the same repeats.
+        """
         return common_repeats(policies, self.winner, self.loser, path)
 
 
 def common_repeats(
     policies: Policies, one: str, other: str, path: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return two policies' values at a path, one per repeat; None unless both have the same repeats."""
+    """Return the values of two policies at a path, one per repeat; None unless both have the same repeats."""
     leaves = [leaf_of(policies[name], path) for name in (one, other)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
         return None
@@ -57,9 +62,10 @@ def common_repeats(
 
 
 def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPair | None:
-    """Return which of two policies, one of them the first, is better in a row; None if nothing separates them.
+    """Return the comparison of two policies in a row of the table; None if nothing separates them.
 
-    Below `stats.REPEATS_LEAST` repeats nothing is tested, and a difference of `LEAST` separates them.
+    One of the two is the first policy. Below `stats.REPEATS_LEAST` repeats nothing is tested, and a relative
+    difference of `LEAST` separates them.
     """
     figure = FIGURE_OF[label]
     found = common_repeats(policies, one, other, figure.path)
@@ -83,9 +89,10 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
 
 
 def headline(policies: Policies) -> ComparedPair | None:
-    """Return the winner of the run: the best policy against the first one, in the first headline that separates them.
+    """Return the winner of the run: the best policy compared with the first policy, in the first row that
+    separates them.
 
-    If the first policy is the best, it is compared with the worst one.
+    The rows are those of `HEADLINES`. If the first policy is the best, it is compared with the worst.
     """
     for label in HEADLINES:
         ordered = _best_first(policies, FIGURE_OF[label])
@@ -106,7 +113,10 @@ def _best_first(policies: Policies, figure: Figure) -> list[str]:
 
 
 def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
-    """Yield the rows in which two policies differ, one of them the first: headlines before others."""
+    """Yield the comparisons of two policies in each row that separates them, the headline rows first.
+
+    One of the two is the first policy.
+    """
     for label in (*HEADLINES, *OTHERS):
         pair = compared(policies, label, one, other)
         if pair is not None:
@@ -114,7 +124,9 @@ def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedP
 
 
 def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
-    """Return a row's leader and the number of repeats that may show it as the best; None if the row has no leader."""
+    """Return the leader of a row and the number of repeats that may confirm it as the best; None
+    without a leader.
+    """
     rows = summary.get("comparison", {}).get("rows", ())
     found = next((row for row in rows if row["figure"] == label), None)
     return None if found is None else (found["leader"], found["repeats_needed"])

@@ -1,4 +1,4 @@
-"""The nodes' use of their declared rates over time: each node or rack, the mean, and the busiest node."""
+"""The nodes' use of their declared rates over time: of each node or rack, the mean, and the busiest node."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 
 
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
-    """Return the use per bin in percent: of each node or band, the mean, and of the busiest node in that bin.
+    """Return the use of CPU, disk and network in percent per time bin: of each node or band, the mean, and
+    the maximum.
 
-    A bin without heartbeats is null. In a simulated run it is 0, since an idle simulated node sends no heartbeats,
-    unless a fault silenced the node.
+    A band is a group of racks. A bin without heartbeats is null. In a simulated run it is 0, since an idle
+    simulated node sends no heartbeats, unless a fault silenced the node.
     """
     beats = mine.heartbeats
     covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
@@ -48,7 +49,9 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
 
 
 def limits(mine: RunTables) -> dict[str, str]:
-    """Return the most that a node may use, in words: the declared rate, or the range of rates."""
+    """Return the declared rates of the nodes as text, by resource; the number of different rates
+    if there are several.
+    """
     return {
         "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),
         "disk": _span([_rate(node.get("disk_bps")) for node in mine.nodes]),
@@ -66,7 +69,7 @@ def _span(rates: list[str]) -> str:
 
 
 def _mean(cells: np.ndarray) -> np.ndarray:
-    """Return the mean over the rows, without NaN; NaN in columns that hold nothing else."""
+    """Return the mean of each column without its NaN values; NaN for a column of only NaN."""
     known = ~np.isnan(cells)
     count = known.sum(axis=0)
     total = np.where(known, cells, 0.0).sum(axis=0)
@@ -78,7 +81,7 @@ def _percents(line: np.ndarray) -> list[int | None]:
 
 
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the mean use per bin; after a long silence a heartbeat counts only for the usual interval."""
+    """Return a node's mean use per bin. After a long silence, a heartbeat covers only the usual interval."""
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
     area = _spread(t - spoken, t, value, edges)
@@ -88,13 +91,15 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the area of boxes of height `value` per bin."""
+    """Return the area per bin of boxes from `start` to `end` with the height `value`."""
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
-    """Return the bins in which a fault may have silenced the node: from its start to its end, if it has one."""
+    """Return a mask of the bins in which a fault on the node was in force, and so may have
+    stopped its heartbeats.
+    """
     made = np.zeros(len(edges) - 1, bool)
     for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):
         if node in str(target).rpartition(" on ")[2].split(","):

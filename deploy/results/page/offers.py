@@ -1,4 +1,6 @@
-"""The answers of policies to offers of slots: summed by reason, and for each drawn attempt, within bounds."""
+"""The policies' answers to offers of slots for the report: counts by reason, and the reasons
+behind each attempt.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PASSES_MAX = 3_000
-"""Stretches of equal answers that a page keeps of a policy; the shortest are left out first."""
+"""The most runs of equal answers per policy in the page; those with the fewest answers are left out."""
 NUMBER = r"\d+(?:\.\d+)?"
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
-    """Return the number of each answer per reason; reasons that differ only in numbers count as one."""
+    """Return the number of answers by (answer, reason).
+
+    Reasons that differ only in their numbers are counted together.
+    """
     data = mine.tables["decisions"]
     if not len(data):
         return {}
@@ -27,12 +32,12 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 
 
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
-    """Return the reason of each drawn attempt's launch, and the times when its job was passed over, as columns of
-    numbers.
+    """Return the reason of each drawn attempt's launch, and the skips of its job, as columns of numbers.
 
-    `launched` has for each attempt the reason of the answer that launched it, or -1. `passes` are stretches of equal
-    answers about a whole job: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, the
-    number of answers (`count`) and of nodes; `left_out` counts the answers that are in no stretch.
+    `launched` has, for each attempt, the index of the launch's reason in `reasons`, or -1. `passes` are runs
+    of equal answers about a whole job: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a
+    second, the number of answers (`count`) and of nodes. `left_out` is the number of answers that `passes`
+    does not include.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]
@@ -59,8 +64,9 @@ def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> di
 
 
 def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
-    """Return the reason of each attempt's launch: that of its task's last launch answer on its node up to its
-    assignment."""
+    """Return the reason of each attempt's launch: of the task's last launch answer on that node
+    before the assignment.
+    """
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
     found: dict[tuple[str, str], list[tuple[float, str]]] = {}
@@ -75,7 +81,9 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers about whole jobs (skip, reject); equal answers that follow each other are one row."""
+    """Return the answers about whole jobs (skip, reject), with consecutive equal answers merged
+    into one row.
+    """
     whole = decisions["task"].isna() | (decisions["task"] == "")
     data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]
     data = data.assign(reason=_kinds(data["reason"])).sort_values(["job", "kind", "t"], kind="stable")
@@ -98,5 +106,5 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(reasons: pd.Series) -> pd.Series:
-    """Return the reasons with `…` in place of each number."""
+    """Return the reasons with each number replaced by `…`."""
     return reasons.fillna("").astype(str).str.replace(NUMBER, "…", regex=True)

@@ -1,6 +1,7 @@
-"""The data that the report draws, as compact JSON values: lanes, series on a common grid, and curves of every policy.
+"""The data that the report's script draws, as compact JSON values: lanes, time series and curves of every
+policy.
 
-Long columns of times are in hundredths of a second. Time plots show each policy's first repeat.
+Long columns of times are in hundredths of a second. Plots over time show the first repeat of each policy.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BINS = 240
-GROUPS_MAX = 14  # stacked areas: the biggest, and the rest as one
-ATTEMPTS_MAX = 40_000  # drawn, of all policies; above that the shortest are left out where they crowd
-PIXELS = 2_400  # attempts shorter than the run's end over this are not all told apart
+GROUPS_MAX = 14  # The most stacked areas; smaller groups are added up.
+ATTEMPTS_MAX = 40_000  # Drawn for all policies; beyond it, short ones are left out.
+PIXELS = 2_400  # The width of the plot; several attempts may share a pixel.
 CDF_MAX = 600
 STATES = ("succeeded", "failed", "killed", "lost")
 PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the page's script needs."""
+    """Return all data that the report's script draws, for the first repeat of each policy."""
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
@@ -87,7 +88,7 @@ def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str,
 
 
 def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the jobs that bands and areas name, each once."""
+    """Return the jobs named in bands and area plots, each once."""
     return list(
         dict.fromkeys(
             name
@@ -99,7 +100,9 @@ def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the seconds of a job by `SPENT`: under `all`, and under each class of size that occurs."""
+    """Return the mean seconds of a job in each part of `SPENT`: over `all` jobs and for each size
+    class with jobs.
+    """
     found = figures.get("time_s", {})
     groups = {"all": found} | {
         size: found["per_size"][size] for size in SIZES if size in found.get("per_size", {})
@@ -112,14 +115,16 @@ def _mean_of(leaf: Mapping[str, Any] | None) -> float | None:
 
 
 def first_runs(run: RunFile) -> list[Key]:
-    """Return the first repeat of every policy that was started."""
+    """Return the key (policy, repeat) of the first started repeat of each policy."""
     keys = {policy: run_keys(run, policy) for policy in run.policies}
     return [(policy, repeats[0]) for policy, repeats in keys.items() if repeats]
 
 
 def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
-    """Return every job of any policy once, in order of submission; names that several jobs share are followed by the
-    job's id."""
+    """Return every job of any policy once, by id, in order of submission.
+
+    If several jobs have the same name, the job's id is added to the name.
+    """
     jobs: dict[str, dict[str, Any]] = {}
     for mine in shown:
         for row in mine.jobs.sort_values(["submit", "job"], kind="stable").to_dict("records"):
@@ -131,7 +136,9 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
-    """Return the rows of the swim lanes (one per slot) and their attempts, as columns, with their offers."""
+    """Return the rows of the swim lanes (one per slot), their attempts as columns, and the offers
+    of slots.
+    """
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
     rows = _lane_rows(placed, mine)
@@ -177,7 +184,9 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return every attempt that is wide enough to see, and one of the others per spot on the screen."""
+    """Return the attempts that are wide enough to see, and one of the shorter ones for each spot
+    on the screen.
+    """
     if len(placed) <= most:
         return placed
     spot = max(end_s, 1e-9) / PIXELS
@@ -197,8 +206,10 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return the mean number of running tasks per bin, by job, user and queue: the biggest groups, the rest as
-    `others`."""
+    """Return the mean number of running tasks per time bin, by job, by user and by queue.
+
+    Only the biggest jobs, users and queues are listed. All smaller ones are added up as `others`.
+    """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
         owner = dict(zip(mine.jobs["job"], mine.jobs[key], strict=True))
@@ -214,8 +225,11 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return the running slots over (slots / active users), per user and bin, and Jain's index; null while not
-    active."""
+    """Return, for each user and time bin, the running slots over (slots / active users), and Jain's index per
+    bin.
+
+    A value is null while the user is not active.
+    """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
     users = np.diff(active.integral(edges)) / widths
@@ -235,13 +249,13 @@ def _active_bins(jobs: pd.DataFrame, end_s: float, edges: np.ndarray) -> np.ndar
 
 
 def faults(mine: RunTables) -> list[list[Any]]:
-    """Return [t, kind, target, until or null] of every injected fault."""
+    """Return [t, kind, target, until] of every injected fault; `until` may be null. Times are in seconds."""
     rows = mine.tables["faults"].to_dict("records")
     return [[r["t"], r["kind"], r["target"], r["until"] if r["until"] == r["until"] else None] for r in rows]
 
 
 def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
-    """Return the completion times, waits and slowdowns of the given jobs of all repeats, each sorted."""
+    """Return the completion times, waits and slowdowns of the jobs of all repeats, each sorted."""
     return {
         "completion": quantiles([completion_times(mine.jobs) for mine in repeats]),
         "wait": quantiles([job_waits(mine.jobs) for mine in repeats]),
@@ -250,7 +264,9 @@ def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
 
 
 def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
-    """Return the known values of all repeats, sorted; evenly spaced quantiles if there are very many."""
+    """Return the values of all repeats sorted, without NaN; `CDF_MAX` evenly spaced quantiles if
+    there are more values.
+    """
     values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
     values = values[~np.isnan(values)]
     if len(values) > CDF_MAX:
@@ -259,7 +275,7 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the shares of node, rack and off-rack maps by tasks and by bytes."""
+    """Return the shares of node-local, rack-local and off-rack maps, by tasks and by bytes."""
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):
         leaves = [leaf_of(policy, ("locality", by, place)) for place in PLACES]
@@ -272,6 +288,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Return the values rounded, with null where the mask is off or the value is NaN."""
+    """Return the values rounded, with null where the mask is false or the value is NaN."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]

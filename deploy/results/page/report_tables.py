@@ -1,5 +1,7 @@
-"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity; templates turn them into
-HTML."""
+"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity.
+
+Templates make HTML of them.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,14 @@ REASONS_SHOWN = 14
 NONE = "–"
 
 GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str]]
-"""A heading, the path to the groups of a policy, the path from a group to a leaf, and how its mean is shown."""
+"""A heading, the path to a policy's groups, the path from a group to a leaf, and the format of the mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A value as shown, with a class of the page's style, its interval and its difference to the first policy."""
+    """A cell of a table: the text, a CSS class (`kind`), the interval, and the difference to the
+    first policy.
+    """
 
     text: str
     kind: str = ""
@@ -41,7 +45,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """A name and its values."""
+    """A row of a table: a heading and its cells."""
 
     head: str
     cells: Sequence[TableCell]
@@ -49,7 +53,10 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """A table of the page. `text_columns` columns after the first are aligned left; `notes` follow below."""
+    """A table of the page.
+
+    The first `text_columns` columns after the headings are aligned left; `notes` appear below.
+    """
 
     heads: Sequence[str]
     rows: Sequence[TableRow]
@@ -58,13 +65,15 @@ class PageTable:
 
 
 def comparison_html(summary: Mapping[str, Any]) -> str:
-    """Return only the comparison, as a notebook shows it."""
+    """Return the comparison table as HTML, without the rest of the report, for a notebook."""
     return templates.table(comparison(summary))
 
 
 def comparison(summary: Mapping[str, Any]) -> PageTable:
-    """Return the comparison: one row per figure, one column per policy, with mean, interval, and paired difference to
-    the first policy."""
+    """Return the comparison table: one row per metric, one column per policy.
+
+    A cell has the mean, its interval, and the paired difference to the first policy.
+    """
     policies: Policies = summary["policies"]
     rows: list[TableRow] = []
     for figure in FIGURES:
@@ -99,7 +108,9 @@ def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Ta
 
 
 def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
-    """Return makespan, mean completion and wait, and fair-share ratio of every user under every policy."""
+    """Return the table of users: makespan, completion times, waits and fair-share ratio under
+    every policy.
+    """
     names = sorted({user for p in policies.values() for user in p.get("makespan_s", {}).get("per_user", {})})
     shown = (
         ("makespan [s]", ("makespan_s", "per_user"), (), seconds),
@@ -110,7 +121,7 @@ def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
 
 
 def sizes(policies: Policies) -> PageTable:
-    """Return mean completion and wait of jobs by their number of maps and reduces under every policy."""
+    """Return the table of size classes of jobs: completion times and waits under every policy."""
     present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
     return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)
 
@@ -130,8 +141,11 @@ def _groups(
     most: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> PageTable:
-    """Return one row per group, and for each of `shown` one column per policy; `most` has the largest number of tasks
-    per size."""
+    """Return a table with one row per group (user or size class), and for each of `shown` one column per
+    policy.
+
+    `most` has the largest number of tasks per size class.
+    """
     rows: list[TableRow] = []
     for name in names:
         leaves = [
@@ -150,7 +164,7 @@ def _groups(
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return, per job with a deadline, the time before (or after) it at which each policy finished."""
+    """Return the table of jobs with a deadline: the seconds by which each policy finished early or late."""
     found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
     rows = [
         TableRow(
@@ -179,7 +193,7 @@ def _margin(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return every job with its size and its completion time under each policy."""
+    """Return the table of jobs: the size and the completion time under each policy."""
     found = _by_job(shown, lambda job: True)
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
@@ -209,7 +223,7 @@ def _completion(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
-    """Return the number of each policy's answers per reason (`offers.sums`), the most frequent first."""
+    """Return the table of the policies' answers by reason (`offers.sums`), the most frequent first."""
     totals: Counter[tuple[str, str]] = Counter()
     for mine in counted.values():
         totals.update(mine)
@@ -234,8 +248,9 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
 
 
 def fidelity(policies: Policies) -> PageTable:
-    """Return, per policy, the time that the host was saturated, and the declared and achieved rate of each
-    resource."""
+    """Return the table of fidelity: host saturation, and the declared and measured rate of each
+    resource, by policy.
+    """
     heads = ["", "host CPU saturated [% of time]"]
     heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
     rows: list[TableRow] = []
@@ -265,7 +280,9 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return the wanted jobs in order of submission, each with its row under every policy."""
+    """Return the jobs for which `wanted` is true, in order of submission, each with its row under
+    every policy.
+    """
     tables = [_records(mine.jobs) for mine in shown]
     firsts: dict[str, Mapping[str, Any]] = {}
     for table in tables:

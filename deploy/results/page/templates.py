@@ -1,4 +1,4 @@
-"""The page's templates, filled by Jinja, which escapes all text except text marked as HTML."""
+"""The templates of the report's pages, filled by Jinja. Jinja escapes all text except text marked as HTML."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
 
 def part(name: str) -> str:
-    """Return the text of a file of this folder."""
+    """Return the text of a file in this module's folder."""
     return resources.files("schedbed.deploy.results.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja environment that fills templates.
+    """Return the Jinja environment for the templates.
 
-    A name that a template lacks is an error, and `|tojson` cannot end the script element around it.
+    An undefined name in a template is an error, and text from `|tojson` cannot end the enclosing script
+    element.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -35,12 +36,12 @@ def environment() -> Environment:
 
 
 def filled(name: str, **values: Any) -> str:
-    """Return a whole template as HTML."""
+    """Return the template file `name`, filled with the values, as HTML."""
     return environment().get_template(name).render(**values)
 
 
 def fill(text: str, **values: Any) -> str:
-    """Return a template given as text, filled, as HTML."""
+    """Return the template text, filled with the values, as HTML."""
     return environment().from_string(text).render(**values)
 
 
@@ -50,5 +51,5 @@ def table(made: Any) -> str:
 
 
 def style() -> Markup:
-    """Return the style sheet of all pages."""
+    """Return the style sheet of all pages as text that Jinja does not escape."""
     return Markup(part("style.css"))

@@ -1,7 +1,8 @@
-"""Sentences on which policy did best and why, each with its evidence; docs/statistics.md has the grounds for them.
+"""Sentences about the best policy of a run and the reasons, each with its evidence.
 
-A sentence says `beats` only if the table's test separates the two policies. Below `stats.REPEATS_LEAST` repeats
-nothing is tested: the sentences then describe this run only, and state so.
+docs/statistics.md explains the method. A sentence claims an advantage only if a test of the table separates
+the two policies. Below `stats.REPEATS_LEAST` repeats nothing is tested: the sentences then describe this run
+only, and say so.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ SPOKEN = {
     "completion, p95": "the 95th percentile of completion",
     "wait of a job, mean": "the mean wait of a job",
 }
-"""The names of rows in a sentence with a difference in percent."""
+"""The text for a row in a sentence about a difference in percent."""
 COUNTED = {
     "late deadlines": "{winner} is late for {mine} of the deadlines, {loser} for {others}",
     LOCALITY: "{winner} runs {mine}% of its maps beside their data, {loser} {others}%",
     "fairness (Jain)": "{winner} shares the slots more evenly among users: Jain's index is {mine} instead of {others}",
 }
-"""The sentences of rows with two numbers."""
+"""Sentence templates of rows for which both values are given instead of a percentage."""
 
 JobsOf = Mapping[str, Mapping[int, "pd.DataFrame"]]
-"""The jobs that figures cover, by policy and repeat."""
+"""The tables of counted jobs, by policy and repeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """A sentence and the numbers behind it."""
+    """A sentence of the explanation, and the numbers that support it."""
 
     text: str
     evidence: str
@@ -58,10 +59,11 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The answer to why a policy did best: a title, up to three sentences on it, and the other policies' sentences.
+    """The explanation of the run's result: a title, up to three sentences about the best policy, and other
+    comparisons.
 
-    Each of the others is compared with the first policy of the run. `is_open` is whether `rest` is shown unfolded,
-    because no policy did best.
+    `rest` has the sentences that compare each other policy with the first policy of the run. `is_open` is
+    whether `rest` is shown unfolded, which is the case if no policy was best.
     """
 
     title: str
@@ -71,9 +73,10 @@ class Explanation:
 
 
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
-    """Return the answer for a run; `runs` are the policies' first repeats, `jobs` the jobs of all repeats.
+    """Return the explanation of a run. `runs` has the first repeat of each policy, `jobs` the jobs of all
+    repeats.
 
-    Policies are named without their parameters where that is enough to know them.
+    Policies are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
     named = {short[name]: policy for name, policy in summary["policies"].items()}
@@ -85,7 +88,9 @@ def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explana
 
 
 def short_names(policies: Sequence[str]) -> dict[str, str]:
-    """Return each policy's name without its parameters, or with them if another policy has the same name."""
+    """Return the name of each policy without its parameters, or with them if two policies have
+    the same name.
+    """
     names = [policy.partition(":")[0] for policy in policies]
     return {
         policy: name if names.count(name) == 1 else policy
@@ -116,7 +121,7 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
 
 
 def _undecided(summary: Mapping[str, Any]) -> list[Why]:
-    """Return a sentence for a run in which nothing separates the first policy from the others."""
+    """Return a sentence for a run in which no test separates the first policy from the others."""
     evidence = _means(summary["policies"])
     found = repeats_needed(summary, COMPLETION)
     if found is None:
@@ -147,8 +152,11 @@ def _means(policies: Policies) -> str:
 
 
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
-    """Return up to three sentences on a policy and the first one: a row that separates them and why, the jobs that
-    gain and pay, and one more row."""
+    """Return up to three sentences that compare a policy with the first policy.
+
+    The first is about a row of the table that separates them, with the cause; then the jobs that gain and
+    lose; then one more row.
+    """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
     begun = next(pairs, None)
@@ -164,7 +172,7 @@ def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -
 
 
 def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: bool = False) -> Why:
-    """Return who is better in a row, by how much, and why."""
+    """Return a sentence about a row: the better policy, the difference, and its cause."""
     head, cause = "", Cause()
     if pair.figure.label in COUNTED:
         mine, others = (pair.figure.show(float(values.mean())) for values in (pair.mine, pair.others))
@@ -195,7 +203,7 @@ def _beats(pair: ComparedPair) -> str:
 
 
 def _numbers(policies: Policies, pair: ComparedPair) -> str:
-    """Return both policies' values as the table shows them, and the adjusted p-value."""
+    """Return both policies' values as in the table, and the adjusted p-value, as text."""
     shown: list[str] = []
     for name in (pair.winner, pair.loser):
         leaf = leaf_of(policies[name], pair.figure.path) or {"mean": 0.0, "ci95": None}
@@ -211,7 +219,9 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
-    """Return how many jobs end sooner under the winner, and which ones pay for it."""
+    """Return a sentence about the number of jobs that end sooner under the winner, and the jobs
+    that end later.
+    """
     both = _in_both(jobs[pair.winner], jobs[pair.loser])
     if both is None or len(both) < 2:
         return []
@@ -238,8 +248,11 @@ def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassChange:
-    """The mean completion of a class of jobs under the winner and the loser; `pays` is whether it is longer under the
-    winner, by a test if there is one."""
+    """The mean completion time of a class of jobs under the winner (`mine`) and the loser (`others`), in
+    seconds.
+
+    `pays` is whether the time is longer under the winner, confirmed by a test if there are enough repeats.
+    """
 
     size: str
     mine: float
@@ -261,9 +274,10 @@ def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassCha
 
 
 def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
-    """Return the job that loses most on average, with its mean completion under both policies, if one loses.
+    """Return the job that loses most under the winner, as (text, mean completion under winner, under loser).
 
-    With repeats a test has to confirm it, adjusted over all jobs of a workload that is the same in each repeat.
+    The list is empty if no job loses. With repeats, a test must confirm the loss, adjusted over all jobs; the
+    workload must then be the same in each repeat.
     """
     jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
     if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
@@ -281,7 +295,10 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
 
 
 def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the jobs that succeeded under both policies in the same repeat: their id, name, size and completions."""
+    """Return the jobs that succeeded under both policies in the same repeat; None without a common repeat.
+
+    Columns: id, name, size class, repeat, and the completion times in seconds under the winner and the loser.
+    """
     import pandas as pd
 
     made: list[pd.DataFrame] = []

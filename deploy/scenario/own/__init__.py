@@ -1,1 +1,1 @@
-"""Applications that scenarios bring with them."""
+"""Applications that a user provides with a scenario."""

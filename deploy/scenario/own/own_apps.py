@@ -1,4 +1,4 @@
-"""A job's application: a shipped one, or a user's own, found beside the scenario and checked without running it."""
+"""The application of a job, shipped or the user's own, which is found and checked without running it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Own = dict[str, Any]
 
 
 def is_own(app: str) -> bool:
-    """Return whether an application's name means one that the user brings."""
+    """Return whether a name means a user's own application: `streaming`, or a class in a file."""
     return app == STREAMING or is_app_file(app)
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return the application with its derived parameters; None with a complaint if there is none."""
+    """Return the job's application with its derived parameters; None after adding a complaint."""
     try:
         if is_app_file(given.app):
             return _of_class(given, path, inputs)
@@ -58,7 +58,10 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 
 
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
-    """Return the parameters that a job runs with; the time limit of a user's own code is scaled like all times."""
+    """Return the parameters that a job runs with.
+
+    The time limit of a user's own code is multiplied by `scale`.
+    """
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
     params = resolve_params(app, stated, scale, (*path, "params"), inputs.complaints)
@@ -71,10 +74,9 @@ def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInp
 
 
 def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
-    """Return the declaration of a class `path/to/app.py:NAME`, and its file; searched in `base`, then in the working
-    folder.
+    """Return the declaration of the class `path/to/app.py:NAME`, and the path of its file.
 
-    Raises BadInput with the error in one line.
+    The file is searched in `base`, then in the working folder. Raises BadInput with the error in one line.
     """
     name, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     if not class_name:
@@ -85,7 +87,7 @@ def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
 
 
 class _Wrong(Exception):
-    """A complaint about a key of the job."""
+    """An error in one key of a job, which `find_app` adds to the complaints."""
 
     def __init__(self, key: str | tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
@@ -93,7 +95,7 @@ class _Wrong(Exception):
 
 
 def _given(job: JobModel) -> dict[str, Any]:
-    """Return the parameters with the commands, which have keys of their own."""
+    """Return the job's parameters together with its commands (`mapper`, `combiner` and `reducer`)."""
     commands = {"mapper": job.mapper, "combiner": job.combiner, "reducer": job.reducer}
     return {role: text for role, text in commands.items() if text is not None} | job.params
 
@@ -155,8 +157,7 @@ def _costs(costs: Any, key: str) -> dict[str, float]:
 
 
 def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
-    """Return the files beside the scenario that the words of a command name, and the files that Python files
-    import."""
+    """Return the files in `folder` that a command names, and the files that its Python files import."""
     if not isinstance(command, str) or not command.strip():
         raise _Wrong(key, f"{command!r} is no command")
     try:
@@ -176,7 +177,7 @@ def _files_of(word: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
-    """Return the files that the job lists, each under its own name in the working folder."""
+    """Return the files in the job's key `files`, by their name in an attempt's working folder."""
     found: dict[str, Path] = {}
     for index, name in enumerate(given.files):
         real = folder / Path(name).expanduser()
@@ -189,12 +190,12 @@ def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # such as a name that is too long
+    except (OSError, ValueError):  # The name may be too long, for example.
         return False
 
 
 def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[dict[str, Any]]:
-    """Return the parameter `files`, and note each file as an input of the scenario."""
+    """Return the value of the parameter `files`, and register each file as an input of the scenario."""
     shipped: list[ProgramFile] = []
     for name, real in files.items():
         try:

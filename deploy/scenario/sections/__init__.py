@@ -1,1 +1,1 @@
-"""Independent keys of a scenario file: their models, and their resolved form."""
+"""Models of single keys of a scenario file, with functions that resolve their values."""

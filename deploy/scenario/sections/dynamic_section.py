@@ -1,4 +1,4 @@
-"""`blocks: {dynamic: ...}`: which scheme makes replicas while jobs run, with its parameters."""
+"""`blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, with their parameters."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from schedbed.deploy.scenario.scalars import Count, Duration, Factor, Section, s
 
 
 class Dare(Section):
-    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: a share `p` of the maps that fetch their block leave a replica. The
-    replicas take at most the share `budget` of the inputs' bytes."""
+    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: a share `p` of the maps that fetch their block from another
+    node keep a replica. These replicas take at most the share `budget` of the inputs' bytes.
+    """
 
     p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
     budget: Annotated[Factor, says("share of the inputs' bytes that such replicas take at most")] = 0.2
 
 
 class DareChoice(Section):
-    """`dynamic: {dare: ...}`."""
+    """`dynamic: {dare: ...}`: DARE with parameters."""
 
     dare: Annotated[Dare, says("the parameters of DARE")]
 
 
 class Scarlett(Section):
-    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: more replicas for inputs that many jobs read."""
+    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: more replicas for popular inputs."""
 
     epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
     delta: Annotated[Count, says("replicas beyond the most jobs that read an input at a time")] = 1
@@ -32,14 +33,15 @@ class Scarlett(Section):
 
 
 class ScarlettChoice(Section):
-    """`dynamic: {scarlett: ...}`."""
+    """`dynamic: {scarlett: ...}`: Scarlett with parameters."""
 
     scarlett: Annotated[Scarlett, says("the parameters of Scarlett")]
 
 
 class Cdrm(Section):
-    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: the fewest replicas with the required
-    availability, on the nodes that are least likely to be busy."""
+    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: each input gets the fewest replicas
+    that reach the required availability, on the nodes that are least likely to be busy.
+    """
 
     epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
     availability: Annotated[
@@ -49,7 +51,7 @@ class Cdrm(Section):
 
 
 class CdrmChoice(Section):
-    """`dynamic: {cdrm: ...}`."""
+    """`dynamic: {cdrm: ...}`: CDRM with parameters."""
 
     cdrm: Annotated[Cdrm, says("the parameters of CDRM")]
 

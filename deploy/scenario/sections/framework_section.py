@@ -14,7 +14,10 @@ Cost = Annotated[Duration, Field(le=3600)]
 
 
 class FrameworkCosts(Section):
-    """The numbers of a profile; missing ones are the profile's. `scale` does not change them."""
+    """The costs of a framework. A missing value is taken from the profile.
+
+    `scale` does not change these costs.
+    """
 
     maps_per_heartbeat: Annotated[Slots | None, says("maps that a heartbeat's reply starts, 0 for all")] = (
         None
@@ -51,7 +54,7 @@ class FrameworkCosts(Section):
     ] = None
 
     def applied(self, profile: Framework) -> Framework:
-        """Return the profile with these numbers."""
+        """Return a copy of the profile in which the values given here replace the profile's values."""
         given = self.model_dump(exclude_none=True)
         seconds = ("init_poll", "init", "setup", "cleanup", "localize", "jvm", "fetch_poll")
         return replace(
@@ -60,7 +63,7 @@ class FrameworkCosts(Section):
 
 
 class FrameworkChoice(Section):
-    """`framework: {hadoop1: {setup: 2s}}`."""
+    """`framework: {hadoop1: {setup: 2s}}`: a framework profile with some of its costs changed."""
 
     hadoop1: Annotated[FrameworkCosts | None, says("Hadoop 1 (MRv1), with these numbers")] = None
     yarn: Annotated[FrameworkCosts | None, says("MapReduce on YARN, with these numbers")] = None
@@ -83,7 +86,7 @@ FrameworkModel = Annotated[
 
 
 def framework_of(given: Any) -> Framework:
-    """Return the framework that a checked `framework` names."""
+    """Return the framework costs for a checked value of the key `framework`."""
     if isinstance(given, str):
         return PROFILES[given]
     assert isinstance(given, FrameworkChoice)

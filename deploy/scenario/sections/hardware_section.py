@@ -1,4 +1,4 @@
-"""A node's disk and memory in a scenario: a plain rate or size, or a mapping that also says how load slows the disk."""
+"""A node's disk, memory and foreground load in a scenario, and their effects under load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ForegroundShare = Annotated[
 
 
 class DiskModel(Section):
-    """`disk: {rate: 40MB/s, seek: 0.1}`: n streams get rate / (1 + seek x (n - 1)) together."""
+    """`disk: {rate: 40MB/s, seek: 0.1}`: n concurrent streams together get rate / (1 + seek x (n - 1))."""
 
     rate: Annotated[Rate, says("rate of the disk, shared by reads and writes")]
     seek: Annotated[
@@ -28,8 +28,9 @@ class DiskModel(Section):
 
 
 class MemoryModel(Section):
-    """`memory: {size: 8GiB, paging: 0.3}`: tasks that declare more memory than the size slow the disk, to rate / (1 +
-    paging x (declared / size - 1))."""
+    """`memory: {size: 8GiB, paging: 0.3}`: if tasks declare more memory than `size`, the disk slows down to
+    rate / (1 + paging x (declared / size - 1)).
+    """
 
     size: Annotated[Size, says("memory of the node")]
     paging: Annotated[
@@ -41,7 +42,7 @@ class MemoryModel(Section):
 
 
 class ForegroundStep(Section):
-    """`{at: 60s, cpu: 0.2}`: from then on, foreground work takes that share of a node's CPU."""
+    """`{at: 60s, cpu: 0.2}`: from `at` on, foreground work takes the share `cpu` of a node's CPU."""
 
     at: Annotated[Duration, Field(le=1e9), says("when the share begins, multiplied by `scale`")]
     cpu: ForegroundShare
@@ -91,17 +92,17 @@ Foreground = Annotated[
 
 
 def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the load as (seconds, share from then on) pairs, times multiplied by `scale`."""
+    """Return the foreground load as pairs (scaled start time in s, CPU share from then on)."""
     if not isinstance(value, list):
         return ((0.0, value),) if value else ()
     return tuple((step.at * scale, step.cpu) for step in value)
 
 
 def disk_of(value: float | DiskModel) -> DiskModel:
-    """Return the disk as a full model, defaults filled in."""
+    """Return the disk as a `DiskModel`; a plain rate becomes a disk without seeks."""
     return value if isinstance(value, DiskModel) else DiskModel(rate=value)
 
 
 def memory_of(value: int | MemoryModel) -> MemoryModel:
-    """Return the memory as a full model, defaults filled in."""
+    """Return the memory as a `MemoryModel`; a plain size becomes memory without paging."""
     return value if isinstance(value, MemoryModel) else MemoryModel(size=value)

@@ -1,4 +1,4 @@
-"""`measure`: the part of a run that figures cover, without the warm-up before and the cool-down after."""
+"""`measure`: the period that a run's figures cover, without a warm-up and a cool-down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from schedbed.deploy.scenario.scalars import Duration, Section, says
 
 
 class Measure(Section):
-    """`measure: {from: 10m, until: 1h}`: jobs submitted in [from, until) count. Times are scaled as all others."""
+    """`measure: {from: 10m, until: 1h}`: figures cover the jobs submitted in [from, until).
+
+    Both times are scaled.
+    """
 
     from_: Annotated[
         Duration, Field(alias="from"), says("figures are of jobs submitted from this time on")

@@ -1,2 +1,5 @@
-"""The plain case of a simulation as a compiled loop over arrays. Its rows equal those of the objects in
-`scheduler.simulate`."""
+"""A compiled loop over arrays that simulates the common setups (see `covers`) much faster than Python
+objects.
+
+The loop writes the same rows as the classes in `scheduler.simulate`.
+"""

@@ -1,7 +1,8 @@
-"""Tables and lines of the compiled loop: numpy arrays with typed faces, so that the type checker knows their columns.
+"""Typed numpy arrays for the compiled loop: tables of records, grids, and one-dimensional arrays of numbers.
 
-A class derived from `Record` names the columns of a table by its annotations. `table[place]` is read and written like
-an object of that class, in plain Python and in code compiled by numba.
+The types tell the type checker which columns a table has. A class derived from `Record` names the columns by
+its annotations. `table[index]` is read and written like an object of that class, in plain Python and in code
+compiled by numba.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ i4 = Annotated[int, "i4"]
 i1 = Annotated[int, "i1"]
 
 Values = npt.NDArray[Any]
-"""A column of a table, or a part of a line: numbers of one kind that numpy works on."""
+"""A column of a table or a slice of a line, as a numpy array."""
 
 
 Arrays = dict[str, Any]
-"""Some of a State's arrays by their names."""
+"""Arrays by the names of fields of a `State`."""
 
 
 class Record:
-    """A row of a table. Its annotations (`f8`, `i8`, `i4`, `i1`, or a `Pair`) are the columns, in order."""
+    """A row of a table. The annotations of the class (`f8`, `i8`, `i4`, `i1` or `Pair`) name and type the
+    columns."""
 
 
 R = TypeVar("R", bound=Record)
@@ -35,7 +37,7 @@ V = TypeVar("V", int, float)
 
 
 class Line(Protocol[V]):
-    """An array of values by index."""
+    """A one-dimensional array of numbers, read and written by index or slice."""
 
     @overload
     def __getitem__(self, place: int, /) -> V: ...
@@ -55,7 +57,7 @@ class Grid(Protocol):
 
 
 class Table(Protocol[C]):
-    """An array of records, with columns by name."""
+    """A one-dimensional array of records: `table[index]` is a row, `table["name"]` is a column."""
 
     @overload
     def __getitem__(self, place: int, /) -> C: ...
@@ -77,25 +79,25 @@ class TableGrid(Protocol[C]):
 Ints = Line[int]
 Floats = Line[float]
 Pair = Annotated[Line[int], "i8", 2]
-"""A column of two numbers: of maps, and of reduces."""
+"""A column of two whole numbers per row: for maps, and for reduces."""
 
 
 def dtype_of(kind: type[Record]) -> np.dtype[Any]:
-    """Return the numpy layout of a record."""
+    """Return the numpy data type of a record class, with one field for each annotated column."""
     hints = get_type_hints(kind, include_extras=True)
     return np.dtype([(name, *hint.__metadata__) for name, hint in hints.items()], align=True)
 
 
 def records(count: int, kind: type[R]) -> Table[R]:
-    """Return a table of zeros with at least one row."""
+    """Return a table of `count` rows of the given record class, all zeros; one row if `count` is 0."""
     return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 
 def record_grid(rows: int, columns: int, kind: type[R]) -> TableGrid[R]:
-    """Return a grid of zeros."""
+    """Return a two-dimensional array of `rows` by `columns` records, all zeros."""
     return cast("TableGrid[R]", np.zeros((rows, columns), dtype_of(kind)).view(np.recarray))
 
 
 def record(kind: type[R]) -> R:
-    """Return a single record of zeros, which compiled code changes in place."""
+    """Return a single record of zeros that compiled code can change in place."""
     return records(1, kind)[0]

@@ -1,7 +1,7 @@
-"""Attempts without contention (compiled).
+"""Attempts that do not contend for resources (compiled).
 
-Mirrors `cluster.virtual.exact.exact` and `phase_costs`; differs in that each task has exactly one attempt, which
-succeeds.
+Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. The difference: each task has
+exactly one attempt, which succeeds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ TASK_MASK = (1 << TASK_BITS) - 1
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.launch")
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Start the attempt on the node. Mirrors `ExactEmulation.launch`."""
+    """Start an attempt on the node. Mirrors `ExactEmulation.launch`.
+
+    Schedules the end of a map. A reduce waits until all map outputs were announced to its node.
+    """
     entry, run = state.nodes[node], state.tasks[task]
     run.start = now_s + entry.latency
     run.since = run.start
@@ -48,14 +51,20 @@ def _schedule(state: State, task: int, due_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the disk seconds of the output file. Mirrors `phase_costs.write_seconds`."""
+    """Return the seconds for writing the output file to the node's disk.
+
+    Mirrors `phase_costs.write_seconds`.
+    """
     return output_bytes / state.nodes[node].disk
 
 
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:send_seconds")
 @compiled
 def _send_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the network seconds of the output file's replicas. Mirrors `phase_costs.send_seconds`."""
+    """Return the seconds for sending the output file's replicas to other nodes; 0 without replication.
+
+    Mirrors `phase_costs.send_seconds`.
+    """
     return output_bytes / state.nodes[node].network if state.num.replication >= 2 else 0.0
 
 
@@ -65,7 +74,10 @@ def _send_seconds(state: State, node: int, output_bytes: int) -> float:
 )
 @compiled
 def _map_seconds(state: State, task: int, node: int) -> float:
-    """Return the seconds of a map and note the bytes it reads. Mirrors `ExactCosts.of_map`."""
+    """Return the duration of a map in seconds, and store the numbers of bytes that it reads and spills.
+
+    Mirrors `ExactCosts.of_map`.
+    """
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     local, remote, remote_s = cost.read, 0, 0.0
@@ -98,7 +110,11 @@ def _map_seconds(state: State, task: int, node: int) -> float:
 )
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
-    """Return the node whose replica a map reads. Mirrors `ExactCosts._source` with `nearest_first`."""
+    """Return the node from whose replica a map reads its block: the node itself, else a node in its rack,
+    else any.
+
+    Mirrors `ExactCosts._source` with `nearest_first`.
+    """
     run = state.tasks[task]
     rack = state.nodes[node].rack
     beside = far = 0
@@ -134,8 +150,11 @@ def _is_complete(state: State, node: int, job: int) -> bool:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.map_outputs")
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
-    """Note that the node's reduces of the job know all map outputs, and start the waiting ones. Mirrors
-    `ExactEmulation.map_outputs`."""
+    """Record that all map outputs of a job were announced to a node, and start the reduces that waited for
+    them.
+
+    Mirrors `ExactEmulation.map_outputs`.
+    """
     state.boards[own_board(state, node, job)].all_done = 1
     for place in range(state.nodes[node].runs):
         task = state.runs[node, place]
@@ -149,8 +168,10 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """Schedule the end of a reduce that knows all map outputs. Mirrors `ExactEmulation._try_reduce` with
-    `ExactCosts.of_reduce`."""
+    """Schedule the end of a reduce whose map outputs were all announced.
+
+    Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`.
+    """
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
     run.waits = 0
@@ -189,7 +210,10 @@ def writes_file(state: State, task: int) -> bool:
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """Record a step of an output file. The NameNode processes recorded steps when the loop pauses."""
+    """Record a change of an output file: `step` is `WRITTEN`, `IN_PLACE` (committed) or `JOB_OVER`.
+
+    The NameNode processes the recorded changes when the compiled loop pauses.
+    """
     row = state.file_rows[state.num.n_files]
     state.num.n_files += 1
     row.t = at_s
@@ -203,8 +227,10 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 )
 @compiled
 def take(state: State, now_s: float) -> None:
-    """Queue the ends of attempts until `now_s` for their nodes' heartbeats, and schedule these. Mirrors
-    `Beats.take`."""
+    """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
+
+    Mirrors `Beats.take`.
+    """
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
         heap_drop(state.end_s, state.end_code, state.num.ends)
@@ -230,7 +256,10 @@ def take(state: State, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Add the resources that an attempt used until now to its node's counters. Mirrors `ExactNode.count`."""
+    """Add the CPU time and disk bytes that an attempt has used by `now_s` to its node's counters.
+
+    Mirrors `ExactNode.count`.
+    """
     entry, run = state.nodes[node], state.tasks[task]
     worked_s = now_s - max(run.since, entry.asked)
     if worked_s <= 0.0 or run.waits or run.work == 0.0:
@@ -244,8 +273,11 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
-    `ExactEmulation.usage`."""
+    """Return the shares (0 to 1) of the node's CPU, disk and network in use, and its memory in use in bytes.
+
+    CPU and disk are means since the previous call. The network share is always 0. Mirrors
+    `ExactEmulation.usage`.
+    """
     entry = state.nodes[node]
     if now_s <= entry.asked:
         return 0.0, 0.0, 0.0, 0

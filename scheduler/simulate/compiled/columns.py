@@ -1,4 +1,5 @@
-"""Conversion of the compiled loop's arrays to columns of the tables."""
+"""Conversion of the compiled loop's arrays to columns of the output tables (decisions, heartbeats,
+attempts, jobs)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ KINDS = ("map", "reduce")
 
 
 class Said:
-    """Texts of nodes, racks, jobs and reasons of one simulation."""
+    """The texts that belong to the numbers in the arrays: ids of nodes, racks, jobs and tasks, and reasons
+    of decisions."""
 
     def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
         self.jobs = [job.job for job in jobs]
@@ -42,18 +44,18 @@ class Said:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Return the ids of tasks; "" for -1."""
+        """Return the ids of the tasks with these numbers; "" for -1."""
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:
-        """Return the ids of tasks in coded form; "" for -1, which most decisions have."""
+        """Return the ids of launched tasks as a coded text column; "" for -1, the value of most decisions."""
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
         codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
     def reasons(self, rows: Values) -> Text:
-        """Return the reasons of decisions in coded form. Each different reason is formatted once."""
+        """Return the reasons of decisions as a coded text column. Each different reason is formatted once."""
         import pandas as pd
 
         places, values = pd.factorize(_tenths(rows["value"]))
@@ -64,8 +66,11 @@ class Said:
 
 
 def _tenths(values: Values) -> Values:
-    """Return the values rounded to one decimal, except those nearly half way between two, so that equal texts are
-    found."""
+    """Return the values rounded to one decimal, so that values with equal texts become equal.
+
+    Values very close to the middle between two tenths stay as they are, so that formatting decides how they
+    round.
+    """
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
     return np.where(half_way, values, tenths / 10)
@@ -79,7 +84,7 @@ def _ids(job: JobSpec) -> Iterator[str]:
 
 
 def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
-    """Return the rows of decisions from `low` to `high` as columns."""
+    """Return the columns of the decisions table for the recorded rows `low` to `high` (exclusive)."""
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -93,7 +98,7 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
 
 
 def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the first `count` rows of heartbeats as columns."""
+    """Return the columns of the heartbeats table for the first `count` recorded rows."""
     rows = state.beat_rows[:count]
     return {
         "t": rows["t"],
@@ -109,8 +114,10 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
 
 
 def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Return the rows of those tasks' attempts as columns, in that order. `splits` are the offsets and lengths of all
-    tasks."""
+    """Return the columns of the attempts table for the tasks numbered `which`, in the order of `which`.
+
+    `splits` are the offsets and lengths of all tasks' splits in bytes.
+    """
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
     is_map, count = tasks["is_map"] > 0, len(which)
@@ -145,7 +152,7 @@ def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Val
 
 
 def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
-    """Return the offsets and lengths of all tasks' splits."""
+    """Return the offsets and lengths of all tasks' splits in bytes; zeros for reduces."""
     offsets: list[int] = []
     lengths: list[int] = []
     for job in jobs:
@@ -155,7 +162,7 @@ def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
 
 
 def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
-    """Return the row of a job that has ended."""
+    """Return the row of an ended job for the jobs table."""
     entry = state.jobs[number]
     return JobRow(
         spec.job,

@@ -1,6 +1,6 @@
-"""The core's steps for jobs and attempts (compiled).
+"""The core's handling of jobs, attempts and heartbeats (compiled).
 
-Mirrors `ledger` and `job_lifecycle` of `scheduler.core`; differs in that every attempt succeeds.
+Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. The difference: every attempt succeeds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 @twin_of("schedbed.scheduler.core.books:Books._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """Update a stage's readiness after a change. Mirrors `Books._changed`."""
+    """Update whether a stage (the maps or the reduces of a job) has tasks ready to start.
+
+    Mirrors `Books._changed`.
+    """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
     if ready != (entry.ready > 0):
@@ -43,7 +46,7 @@ def stage_changed(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.job_lifecycle:JobBooks._open_reduces")
 @compiled
 def open_reduces(state: State, job: int) -> None:
-    """Open the job's reduces if enough maps are done. Mirrors `JobBooks._open_reduces`."""
+    """Let the job's reduces start if enough of its maps are done. Mirrors `JobBooks._open_reduces`."""
     reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
     if reduces.total > 0:
         opened = maps.done >= state.sec.slowstart * maps.total
@@ -58,7 +61,7 @@ def open_reduces(state: State, job: int) -> None:
 )
 @compiled
 def end_if_done(state: State, job: int) -> None:
-    """End the job if its last stage is done. Mirrors `JobBooks._end_if_done` with `end_job`."""
+    """End the job if all tasks of its last stage are done. Mirrors `JobBooks._end_if_done` with `end_job`."""
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
         return
@@ -99,7 +102,7 @@ def submit_due(state: State, now_s: float) -> None:
 
 @compiled
 def _record(state: State, task: int) -> None:
-    """Append the attempt's row."""
+    """Append the task's attempt to the rows of ended attempts."""
     state.attempt_rows[state.num.n_attempts] = task
     state.num.n_attempts += 1
 
@@ -113,7 +116,10 @@ def _record(state: State, task: int) -> None:
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """Process the report of an attempt's end. Mirrors `Ledger.reported` for an attempt that succeeded."""
+    """Process the report that an attempt has succeeded. Mirrors `Ledger.reported`.
+
+    Frees the slot. Counts a map with a shuffle as done; schedules the commit of any other task's output.
+    """
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     kind = 0 if run.is_map else 1
@@ -141,7 +147,7 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
 @compiled
 def committed(state: State, task: int) -> None:
-    """Mark a task as done. Mirrors `Ledger.commit_succeeded`."""
+    """Count a task as done after its output was committed. Mirrors `Ledger.commit_succeeded`."""
     job = state.tasks[task].job
     if attempt_steps.writes_file(state, task):
         attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
@@ -173,7 +179,11 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Return the chosen task (or -1), its reason, and the value in the reason's text. Mirrors `Composed.decide`."""
+    """Return the task that the policy chooses for a free slot (or -1), the reason, and the number in its
+    text.
+
+    Mirrors `Composed.decide`.
+    """
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
         base = kind * state.num.jobs + state.pools[pool].at
@@ -194,7 +204,10 @@ def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
-    """Launch a task. Mirrors `Ledger.launch`; differs in that the proposal needs no check."""
+    """Launch a task on the node: update all counters and append the task to the reply.
+
+    Mirrors `Ledger.launch`. The difference: the choice is valid by construction and needs no check.
+    """
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
     run.node = node
@@ -220,7 +233,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
 
 @compiled
 def _locality(state: State, task: int, node: int) -> int:
-    """Return 2 on a node with the task's input, 1 in a rack with it, 0 elsewhere."""
+    """Return 2 if the node holds the task's input, 1 if a node of its rack does, else 0."""
     run, rack, found = state.tasks[task], state.nodes[node].rack, 0
     for at in range(run.hosts_at, run.hosts_end):
         host = state.host[at]
@@ -234,7 +247,7 @@ def _locality(state: State, task: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.core:Core._offer")
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
-    """Offer the node's free slots of one kind. Mirrors `Core._offer`."""
+    """Offer the node's free slots of one kind (0 map, 1 reduce) to the policy. Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
@@ -254,7 +267,10 @@ def _offer(state: State, node: int, kind: int) -> None:
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """Count the ends that the driver reports. Mirrors `Beats._count`."""
+    """Count the ended attempts that the heartbeat reports, and wake nodes whose reduces need new map outputs.
+
+    Mirrors `Beats._count`.
+    """
     state.num.reported += finished
     for place in range(finished):
         task = state.finished[node, place]
@@ -271,7 +287,11 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Carry out a reply. Mirrors `Beats._act`."""
+    """Carry out a reply: start the launched tasks, and schedule the delivery of `told` announcements of map
+    outputs.
+
+    Mirrors `Beats._act`.
+    """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
         task = state.launched[place]
@@ -295,7 +315,7 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the node's use of resources from the model in use."""
+    """Return the node's use of CPU, disk, network and memory, from the model with or without contention."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
@@ -318,7 +338,10 @@ def _write_beat(
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """Write the row of a skipped heartbeat. Mirrors `Beats.note`."""
+    """Write the node's first or last row of the heartbeats table, without a heartbeat.
+
+    Mirrors `Beats.note`.
+    """
     if state.num.writes_beats:
         used = _usage(state, node, now_s)
         _write_beat(state, node, state.nodes[node].running, used, now_s)
@@ -331,7 +354,10 @@ def note(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def beat(state: State, node: int, now_s: float) -> None:
-    """Process a heartbeat. Mirrors `Beats._beat` with `Core.heartbeat`."""
+    """Process a heartbeat of the node at the JobTracker, and its reply.
+
+    Mirrors `Beats._beat` with `Core.heartbeat`.
+    """
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
     used = _usage(state, node, now_s) if num.writes_beats else (0.0, 0.0, 0.0, 0)

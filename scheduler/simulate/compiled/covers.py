@@ -1,4 +1,4 @@
-"""The kinds of simulation that the compiled loop covers."""
+"""The conditions under which the compiled loop can run a simulation."""
 
 from __future__ import annotations
 
@@ -13,14 +13,21 @@ if TYPE_CHECKING:
 
 KNOWN = ("cluster", "jobs", "policy", "costs", "files", "seed", "contention", "latencies", "timing")
 OF_NO_ACCOUNT = ("heartbeat_rows", "skip_rows", "sizes")
-"""`sizes`: the forms that this loop has read no costs of tasks; a user's policy, which may, is never compiled."""
+"""Fields of a Setup that any value of is supported.
+
+`sizes` limits which costs a policy reads; the compiled policies read none.
+"""
 ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots",)
-"""The compiled forms that this loop has, by the names that axes give as `compiled_as`."""
+"""The compiled versions of each axis, by the names in the attribute `compiled_as` of axes."""
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return why the compiled loop cannot run the simulation, or None if it may try. Must be called before the
-    simulation begins."""
+    """Return the reason why the compiled loop cannot run the simulation, or None if the setup and policy
+    permit it.
+
+    Must be called before the simulation begins. Costs and inputs of tasks are checked later, by
+    `tables.make_state`.
+    """
     setup = simulation.setup
     for field in fields(Setup):
         if field.name not in KNOWN and field.name not in OF_NO_ACCOUNT:
@@ -54,7 +61,8 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The compiled forms of a policy's axes, by name."""
+    """The names of the compiled versions of a policy's three axes; None for an axis without a compiled
+    version."""
 
     order: str | None
     locality: str | None
@@ -62,7 +70,8 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the compiled forms of the policy's axes; None if the policy is not exactly its axes."""
+    """Return the compiled versions of the policy's axes; None if the policy does more than combine three
+    axes."""
     if says(policy, "compiled_as") != "composed":
         return None
     assert isinstance(policy, Composed)

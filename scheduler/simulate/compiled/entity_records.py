@@ -1,4 +1,5 @@
-"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the tables."""
+"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output
+tables."""
 
 from __future__ import annotations
 
@@ -6,40 +7,41 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
-    """A node as the core and the driver know it."""
+    """A node: its rates, timers and counters, as the core and the simulation's driver see them."""
 
-    number_0: f8  # `base_s`, as in `nodes.SimNode`, all in seconds
+    number_0: f8  # `base_s` of `SimNode`. This time and the next three are in seconds.
     grid: f8
     event: f8
     timer: f8
-    latency: f8  # from the service of a heartbeat to an attempt's first line
+    latency: f8  # Seconds from the service of a heartbeat to an attempt's first line.
     speed: f8
     disk: f8
     network: f8
     cpu_rate: f8
-    asked: f8  # used since then:
+    asked: f8  # Time of the last `usage`; the next two count from then.
     cpu_s: f8
     disk_bytes: f8
-    free_maps: i4  # of the core
+    free_maps: i4  # Free slots, as the core knows them.
     free_reduces: i4
-    running: i4  # attempts, as the driver counts them
+    running: i4  # Running attempts, as the driver counts them.
     reduces: i4
-    runs: i4  # attempts on it
-    finished: i4  # that no heartbeat has carried yet
-    feeds: i4  # what the core tells its reduces of
-    reducing: i4  # jobs with reduces on the node, as the driver counts them
-    board: i4  # the first of its boards
+    runs: i4  # Number of entries of the node in `State.runs`.
+    finished: i4  # Ended attempts that no heartbeat has reported yet.
+    feeds: i4  # Jobs whose map outputs the core announces to the node.
+    reducing: i4  # Jobs with reduces on the node, as the driver counts them.
+    board: i4  # First entry in the node's list of boards; -1 if empty.
     timers: i8
-    rank: i4  # its place in the order of timers
+    rank: i4  # Position of the node in the order of timers.
     rack: i4
-    in_maps: i1  # in the ring of nodes with a free map slot
+    in_maps: i1  # 1 if in the ring of nodes with a free map slot.
     in_reduces: i1
 
 
 class JobEntry(Record):
-    """A job. Its stages are in `stages`."""
+    """A job. The job's two stages are the entries 2 x job (maps) and 2 x job + 1 (reduces) of
+    `State.stages`."""
 
-    first: i8  # its first task; maps, then reduces
+    first: i8  # Number of the first task; maps come before reduces.
     maps: i8
     reduces: i8
     pool: i4
@@ -51,16 +53,16 @@ class JobEntry(Record):
     output_bytes: i8
     ended: i1
     started: i1
-    wrote: i1  # files
+    wrote: i1  # 1 if a task of the job has written a file.
     free_cursor: i8
-    hosts_at: i8  # its part of `near`: maps by host
+    hosts_at: i8  # Range of the job in `near`: groups of maps by host.
     hosts_end: i8
     racks_at: i8
     racks_end: i8
-    chain: i4  # of the nodes of its reduces; -1 when there are none
-    wait: f8  # its patience, under delay
-    room: f8  # of a reduce, for what it has fetched, in bytes
-    map_memory: i8  # that a task declares, in bytes
+    chain: i4  # Chain of the nodes that run its reduces; -1 if none do.
+    wait: f8  # Seconds waited so far under delay scheduling.
+    room: f8  # Memory of a reduce for fetched data, in bytes.
+    map_memory: i8  # Memory that each map declares, in bytes.
     reduce_memory: i8
     skipped: f8
     skipped_beat: i8
@@ -68,28 +70,28 @@ class JobEntry(Record):
 
 
 class StageEntry(Record):
-    """The maps or the reduces of a job."""
+    """The counters of all maps or all reduces of a job."""
 
     total: i8
     unstarted: i8
     running: i8
     done: i8
     cursor: i8
-    ratio: f8  # as it stands in its pool
-    place: i4  # there; -1 when it is not in
+    ratio: f8  # Running tasks by weight, as last sorted into the pool.
+    place: i4  # Position in the pool's list; -1 if the job is not in it.
     open: i1
     ready: i1
     dirty: i1
 
 
 class TaskEntry(Record):
-    """A task with its only attempt."""
+    """A task and its only attempt."""
 
     job: i4
     cost: i4
-    hosts_at: i8  # its part of `host`
+    hosts_at: i8  # Range of the task in `State.host`.
     hosts_end: i8
-    holders_at: i8  # its part of `holder`
+    holders_at: i8  # Range of the task in `State.holder`.
     holders_end: i8
     local_bytes: i8
     remote_bytes: i8
@@ -103,7 +105,7 @@ class TaskEntry(Record):
     shuffle_end: f8
     sort_end: f8
     fetch_cpu: f8
-    node: i4  # -1 while it is unstarted
+    node: i4  # -1 while the task is unstarted.
     is_map: i1
     reads_block: i1
     waits: i1
@@ -111,13 +113,13 @@ class TaskEntry(Record):
 
 
 class CostEntry(Record):
-    """The costs of a task."""
+    """The cost of a task: CPU seconds, bytes, and peak memory in bytes."""
 
     cpu: f8
     sort_cpu: f8
     fetch_cpu: f8
     fetched_byte_cpu: f8
-    duration: f8  # NaN: none
+    duration: f8  # Known duration in seconds; NaN if unknown.
     read: i8
     output: i8
     spill: i8
@@ -126,19 +128,19 @@ class CostEntry(Record):
 
 
 class PoolEntry(Record):
-    """A pool of jobs. FIFO is one pool."""
+    """A pool of jobs. Under FIFO all jobs are in a single pool."""
 
     weight: f8
     min_share: f8
     fifo: i1
-    name: i4  # its place among the names
-    at: i8  # its part of `pool_jobs`, and of both halves of `ready`
+    name: i4  # Position in the sorted names.
+    at: i8  # Range of the pool in `pool_jobs` and in each half of `ready`.
     end: i8
-    oldest: i8  # nothing before this in its part is still there
+    oldest: i8  # All jobs before this position of the range have ended.
 
 
 class PoolStageEntry(Record):
-    """The maps or the reduces of a pool."""
+    """The counters and the sort key of a pool, separate for maps and reduces."""
 
     running: i8
     ready: i8
@@ -149,7 +151,7 @@ class PoolStageEntry(Record):
 
 
 class NearEntry(Record):
-    """The maps of a job with input on one host or in one rack."""
+    """The group of a job's maps whose input is on one host or in one rack."""
 
     where: i4
     cursor: i8
@@ -157,7 +159,8 @@ class NearEntry(Record):
 
 
 class FeedEntry(Record):
-    """The map outputs of a job that the core announced to a node, and the number of the job's reduces there."""
+    """A job with reduces on a node: the number of these reduces, and the map outputs announced to the
+    node."""
 
     job: i4
     reduces: i4
@@ -166,7 +169,7 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of timers."""
+    """A chain of wake-ups: the timers of a group of nodes, each of which wakes the next node."""
 
     at: f8
     until: f8
@@ -175,7 +178,7 @@ class ChainEntry(Record):
 
 
 class BoardEntry(Record):
-    """The map outputs of a job that a node knows."""
+    """The map outputs of one job that were announced to one node."""
 
     job: i4
     next: i4
@@ -184,7 +187,8 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """A reply on its way to a node: the first index and the number of its `reply_items`."""
+    """A heartbeat reply that has not yet reached its node: first index and number of its entries in
+    `reply_items`."""
 
     node: i4
     first: i8
@@ -192,7 +196,7 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """Map outputs of a job, by their positions in `outputs`."""
+    """An announcement of map outputs of a job: the range `since` to `until` of positions in `outputs`."""
 
     job: i4
     all_done: i1
@@ -213,7 +217,7 @@ class DecisionEntry(Record):
 
 
 class FileEntry(Record):
-    """A step of an output file of a task, or the end of a job."""
+    """A change of a task's output file (written, committed), or the end of a job."""
 
     t: f8
     number: i4

@@ -1,4 +1,4 @@
-"""The state behind one pointer, which compiled functions pass on quickly, and with which they compile much faster."""
+"""The state behind one pointer. Passing a pointer between compiled functions is cheap and compiles fast."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @structref.register
 class HandleType(numba.types.StructRef):
-    """The type of a Handle in compiled code."""
+    """The numba type of a `Handle` in compiled code."""
 
     def preprocess_fields(self, fields: Any) -> Any:
-        """Return the fields unchanged."""
+        """Return the fields unchanged. Numba calls this method to adjust field types."""
         return fields
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """Return a short name for symbols. With the names of all fields, symbols would be most of the compiled
-        code."""
+        """Return a short name for use in symbols.
+
+        By default numba would put the names of all fields into each symbol, which would dominate the compiled
+        code's size.
+        """
         return "Handle", ()
 
     def get_data_type(self) -> Any:
-        """Return the type of the target, which numba asks for at each access to a field."""
+        """Return the numba type of the fields. The result is cached, since numba asks at each access to a
+        field."""
         return self._payload
 
     @cached_property
@@ -36,7 +40,7 @@ class HandleType(numba.types.StructRef):
 
 
 class Handle(structref.StructRefProxy):
-    """The fields of a State, made in compiled code only."""
+    """A pointer to the fields of a `State`. Handles are created in compiled code only."""
 
 
 structref.define_proxy(Handle, HandleType, list(State._fields))
@@ -45,9 +49,9 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 
 
 def _make() -> Any:
-    """Return a constructor that takes one argument for each field of a State."""
+    """Return a function that creates a `Handle` from a `State`, with one argument for each field."""
     scope: dict[str, Any] = {"Handle": Handle}
-    exec(_MADE, scope)  # numba takes no star arguments of a named tuple
+    exec(_MADE, scope)  # Numba cannot unpack a named tuple with a star.
     return scope["make"]
 
 

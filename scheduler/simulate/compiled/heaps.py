@@ -1,4 +1,5 @@
-"""Heaps of times with codes, and rings of nodes in the order of their timers (compiled)."""
+"""Heaps of (time, code) entries, and rings: sets of nodes in the order of their heartbeat timers
+(compiled)."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from schedbed.scheduler.simulate.compiled.state import (
     State,
 )
 
-WORD = 32  # bits of a word of a ring
+WORD = 32  # Bits of one word of a ring's bit set.
 
 
 @compiled
 def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> None:
-    """Push an entry into a heap of `size` entries, ordered by time, then code."""
+    """Push an entry into a heap of `size` entries that is ordered by time, then code."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1
@@ -32,7 +33,7 @@ def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> 
 
 @compiled
 def heap_drop(times: Floats, codes: Ints, size: int) -> None:
-    """Remove the first entry of a heap of `size` entries."""
+    """Remove the earliest entry of a heap of `size` entries."""
     last = size - 1
     at_s, code = times[last], codes[last]
     place = 0
@@ -57,7 +58,10 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Push an event. Mirrors `EventQueue.push`."""
+    """Add an event of a kind for a node, job or other index `number` to the event queue.
+
+    Mirrors `EventQueue.push`.
+    """
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
 
@@ -68,7 +72,7 @@ def push_event(state: State, at_s: float, kind: int, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.add")
 @compiled
 def ring_add(state: State, ring: int, node: int) -> None:
-    """Add a node to a ring."""
+    """Add a node to a ring, a set of nodes in the order of their timers. Mirrors `tracked_nodes.Ring.add`."""
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
 
@@ -76,14 +80,14 @@ def ring_add(state: State, ring: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
-    """Remove a node from a ring."""
+    """Remove a node from a ring. Mirrors `tracked_nodes.Ring.remove`."""
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
 
 
 @compiled
 def first_from(state: State, ring: int, rank: int) -> int:
-    """Return the first member with at least that rank; -1 if there is none."""
+    """Return the smallest rank in the ring that is at least `rank`; -1 if there is none."""
     words = state.bits.shape[1]
     word = rank // WORD
     if word >= words:
@@ -104,7 +108,7 @@ def first_from(state: State, ring: int, rank: int) -> int:
 
 @compiled
 def last_before(state: State, ring: int, rank: int) -> int:
-    """Return the last member with a smaller rank; -1 if there is none."""
+    """Return the largest rank in the ring that is smaller than `rank`; -1 if there is none."""
     word = rank // WORD
     words = state.bits.shape[1]
     found = 0
@@ -124,14 +128,18 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Return the last node whose timer has gone at this very time; -1 if none has. Mirrors `EventQueue.passed`."""
+    """Return the highest index of the nodes whose timers at exactly the current time have fired; -1 if none
+    has.
+
+    Mirrors `EventQueue.passed`.
+    """
     return state.num.passed if state.sec.passed_at == state.sec.now else -1
 
 
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
-    """Return the node's next grid time. Mirrors `tracked_nodes.next_grid_s`."""
+    """Return the time in seconds of the node's next timer. Mirrors `tracked_nodes.next_grid_s`."""
     interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s))
@@ -146,7 +154,10 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Return the time of a member's next timer and the member; (0.0, -1) without members. Mirrors `Ring.after`."""
+    """Return the time and the node of the next timer in the ring; (0.0, -1) if the ring is empty.
+
+    Mirrors `tracked_nodes.Ring.after`.
+    """
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
     while low < high:
@@ -182,7 +193,7 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Schedule the node's next timer. Mirrors `Wakes.want`."""
+    """Schedule the node's next timer, unless it is scheduled already. Mirrors `Wakes.want`."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
@@ -192,7 +203,7 @@ def want(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Schedule the next timer of any waiting node. Mirrors `Wakes.want_any`."""
+    """Schedule the earliest next timer among all joined nodes. Mirrors `Wakes.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
@@ -204,7 +215,10 @@ def want_any(state: State, now_s: float) -> None:
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """Schedule a heartbeat outside of the node's timer. Mirrors `Beats.set_off`."""
+    """Schedule a heartbeat of the node as soon as possible, in addition to its timer.
+
+    Mirrors `Beats.set_off`.
+    """
     entry = state.nodes[node]
     if entry.event >= now_s:
         return

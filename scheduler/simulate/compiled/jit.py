@@ -1,4 +1,5 @@
-"""Compilation of functions. Compiled code is kept beside the sources, named by a hash of all of them."""
+"""Compilation by numba. Compiled code is cached next to the sources, in a folder named by a hash of the
+sources."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from numba.core import config as numba_config
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG: Any = numba_config
-NJIT: Any = numba.njit  # its stubs do not know all options
+NJIT: Any = numba.njit  # Untyped: numba's stubs lack some options.
 HERE = Path(__file__).parent
 NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", "tables.py")
 
 
 def _cache_dir() -> str | None:
-    """Return a folder that serves exactly these sources; None if it is not writable."""
+    """Return the cache folder for the current contents of the sources; None if the folder is not writable."""
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:
@@ -33,23 +34,26 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code, compiled when `entry` first reaches it. Only compiled functions can call
-    it."""
+    """Return the function as machine code, compiled when an `entry` function first needs it.
+
+    Only compiled code can call the result.
+    """
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
-    """Declare which functions, as `module:name`, a compiled function mirrors, so that a change of one end is checked
-    at the other.
+    """Declare the functions, as `module:name`, that a compiled function mirrors.
 
-    `tests.house.twins` keeps a hash of both ends as of their last comparison.
+    If either end changes, a test asks to compare both: `tests.house.twins` keeps a hash of each end as of the
+    last comparison.
     """
     assert all(":" in original for original in originals)
     return lambda function: function
 
 
 def entry(function: F) -> F:
-    """Return the function as machine code that Python can call, cached on disk with all functions that it calls."""
+    """Return the function as machine code that Python can call, cached on disk with all functions that it
+    calls."""
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:

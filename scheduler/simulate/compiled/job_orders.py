@@ -1,5 +1,8 @@
-"""The order of jobs (compiled). Mirrors `scheduler.order.fifo` and `fair`; differs in that FIFO is one pool of that
-order, and ties by name are missing."""
+"""The order of jobs under FIFO and fair sharing (compiled).
+
+Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is a single pool with FIFO
+order, and the option `by_name` of pools is missing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def touch(state: State, stage: int) -> None:
-    """Note that the stage's counters have changed since the last decision."""
+    """Mark a stage (the maps or the reduces of a job) as changed since the last decision."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
@@ -19,7 +22,10 @@ def touch(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books.settle")
 @compiled
 def settle(state: State) -> None:
-    """Process all changed stages before a decision. Mirrors `Books.settle`."""
+    """Update the order of jobs for all stages that changed since the last decision.
+
+    Mirrors `Books.settle`.
+    """
     count = state.num.dirty
     state.num.dirty = 0
     for place in range(count):
@@ -78,7 +84,7 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """Sort the job into its pool's list by its key."""
+    """Put the job into its pool's sorted list of ready jobs, or move it to its new position."""
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
     base = kind * state.num.jobs + state.pools[pool].at
@@ -124,7 +130,12 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Compute the pool's key. Mirrors `Pool.key`; differs in that ties by name are missing."""
+    """Compute the sort key of a pool: pools below their minimum share first, then by ratio, then by oldest
+    job.
+
+    Mirrors `Pool.key`. The differences: the option `by_name` is missing, and `_pool_before` compares the
+    names.
+    """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:
         entry.oldest += 1

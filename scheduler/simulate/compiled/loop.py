@@ -1,4 +1,7 @@
-"""The main loop over all events (compiled). Mirrors `scheduler.simulate.simulation`."""
+"""The main loop over all events (compiled). Mirrors `scheduler.simulate.simulation`.
+
+The loop pauses when it needs Python: to pass rows on, to ask the NameNode for a block, or to enlarge arrays.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def _pass_timers(state: State, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
-    """Schedule a tick at the next multiple of the interval. Mirrors `Simulation.want_tick`."""
+    """Schedule the JobTracker's next tick, at a multiple of the heartbeat interval.
+
+    Mirrors `Simulation.want_tick`.
+    """
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
         number = max(1, int(now_s / interval_s))
@@ -98,8 +104,10 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Carry out the orders of a reply, from where they were interrupted. Mirrors `Beats.on_reply`; returns False to
-    pause again."""
+    """Deliver the announcements of map outputs in a reply, resuming after a pause. Mirrors `Beats.on_reply`.
+
+    Returns False if the loop must pause again before all announcements are delivered.
+    """
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
     while num.at_item < reply.count:
@@ -129,7 +137,7 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """Process one event of the driver's queue."""
+    """Process one event of the event queue, by its kind."""
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
     elif kind == BEAT_EVENT:
@@ -155,7 +163,8 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
-    """Continue an event that paused for a block or for room. Return False if it pauses again."""
+    """Continue an event that paused for a block or for larger arrays. Return False if the event must pause
+    again."""
     if state.num.doing == TAKING:
         done = contended.take(state, now_s)
     else:
@@ -177,7 +186,7 @@ def _rows_are_full(state: State, slack: int) -> bool:
 
 @compiled
 def _has_room(state: State) -> bool:
-    """Return whether the queues have room for the largest possible next event."""
+    """Return whether the arrays for queues and replies have room for the largest possible next event."""
     num = state.num
     return (
         contended.has_room(state)
@@ -189,7 +198,7 @@ def _has_room(state: State) -> bool:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
 @compiled
 def _next(state: State) -> bool:
-    """Process the next event of the driver's queue or of an attempt. Return False if there is none."""
+    """Process the next event, of the event queue or of an attempt. Return False if there is none."""
     num, sec = state.num, state.sec
     if num.is_fluid:
         emulated_s = contended.next_s(state)
@@ -240,6 +249,10 @@ def _play(state: State, slack: int) -> int:
 
 @entry
 def play(arrays: State, slack: int) -> int:
-    """Run the simulation until a table has less than `slack` rows left, a block or room is needed, or the end. Return
-    which."""
+    """Run the simulation until it ends or must pause, and return the reason as one of `GOES_ON` to
+    `NEEDS_ROOM`.
+
+    `GOES_ON`: a table has less than `slack` rows left. `NEEDS_BLOCK`: an attempt waits for target nodes of a
+    block. `NEEDS_ROOM`: arrays must be enlarged. `STUCK`: jobs wait, but no event is left.
+    """
     return _play(handle_of(arrays), slack)

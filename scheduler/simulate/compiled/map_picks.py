@@ -1,7 +1,8 @@
-"""The choice of a job's map for a node (compiled). Mirrors `scheduler.core.index`, `locality.greedy` and
-`locality.delay`.
+"""The choice of a map of a job for a node (compiled).
 
-A pick is a task, its reason and the value in the reason's text. `NONE` means no answer, `WAITS` that the job waits.
+Mirrors `scheduler.core.index`, `locality.greedy` and `locality.delay`. A choice is a task, a reason code and
+the number in the reason's text. In place of a task, `NONE` means that the job offers none, `WAITS` that the
+job waits for a better node.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """Return the next unstarted map of one host or rack, between those positions in `near`; -1 if there is none."""
+    """Return the next unstarted map whose input is on host or rack `where`; -1 if there is none.
+
+    `low` and `high` bound the job's groups of maps in `State.near`.
+    """
     end = high
     while low < high:
         middle = (low + high) >> 1
@@ -48,21 +52,27 @@ def _near(state: State, low: int, high: int, where: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
 @compiled
 def local_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map with input on the node. Mirrors `TaskIndex.on_host`."""
+    """Return an unstarted map of the job with input on the node; -1 if there is none.
+
+    Mirrors `TaskIndex.on_host`.
+    """
     return _near(state, state.jobs[job].hosts_at, state.jobs[job].hosts_end, node)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_rack")
 @compiled
 def rack_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map with input in the node's rack. Mirrors `TaskIndex.on_rack`."""
+    """Return an unstarted map of the job with input in the node's rack, or -1.
+
+    Mirrors `TaskIndex.on_rack`.
+    """
     return _near(state, state.jobs[job].racks_at, state.jobs[job].racks_end, state.nodes[node].rack)
 
 
 @twin_of("schedbed.scheduler.core.index:TaskIndex.anywhere")
 @compiled
 def free_map(state: State, job: int) -> int:
-    """Return an unstarted map without hosts. Mirrors `TaskIndex.anywhere`."""
+    """Return an unstarted map of the job that prefers no host, or -1. Mirrors `TaskIndex.anywhere`."""
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
         task = state.tasks[entry.first + entry.free_cursor]
@@ -75,8 +85,10 @@ def free_map(state: State, job: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """Return the first unstarted task. Mirrors `TaskIndex.first`; differs in that an index of tasks is a cursor,
-    since no task runs again."""
+    """Return the first unstarted task of one kind of the job, or -1. Mirrors `TaskIndex.first`.
+
+    The difference: the index of unstarted tasks is a cursor that only advances, since no task runs twice.
+    """
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
     while stage.cursor < stage.total:
@@ -89,7 +101,7 @@ def first_of(state: State, job: int, kind: int) -> int:
 @twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return the nearest map of the job. Mirrors `Greedy.pick`."""
+    """Return the job's unstarted map nearest to the node, with its reason. Mirrors `Greedy.pick`."""
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -110,7 +122,10 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return a map of the job, or that the job waits. Mirrors `Delay.pick`."""
+    """Return a map of the job, or `WAITS` while delay scheduling waits for a nearer node.
+
+    Mirrors `Delay.pick`. Returns `NONE` if the job was already skipped in the current heartbeat.
+    """
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_beat == state.num.beats:
         return NONE, 0, 0.0
@@ -142,14 +157,17 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
-    """Return the seconds that a job of that level has to wait for a map anywhere."""
+    """Return the seconds that a job at this locality level must wait before a map may run off-rack."""
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
-    """Add the time since the last heartbeat to the waits of skipped jobs. Mirrors `Delay.beat`."""
+    """Add the time until `now_s` to the waiting time of each job skipped in the last heartbeat.
+
+    Mirrors `Delay.beat`.
+    """
     for place in range(state.num.skipped):
         job = state.jobs[state.skipped[place]]
         job.wait += now_s - job.skipped

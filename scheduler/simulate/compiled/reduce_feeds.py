@@ -1,4 +1,4 @@
-"""Map outputs that the core announced to each node, for the reduces on that node (compiled)."""
+"""The announcements of map outputs from the core to the nodes that run reduces of the same job (compiled)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
 @compiled
 def feed_more(state: State, node: int, job: int) -> None:
-    """Count another reduce of the job on the node. Mirrors `Ledger._feed`."""
+    """Count a launched reduce of the job on the node. Mirrors `Ledger._feed`.
+
+    The node's first reduce of a job adds the job to those whose map outputs are announced to the node.
+    """
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -26,7 +29,10 @@ def feed_more(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books._feed_less")
 @compiled
 def feed_less(state: State, node: int, job: int) -> None:
-    """Count one reduce of the job less on the node. Mirrors `Books._feed_less`."""
+    """Count an ended reduce of the job on the node. Mirrors `Books._feed_less`.
+
+    After the node's last reduce of a job, no more map outputs of the job are announced to the node.
+    """
     entry = state.nodes[node]
     for place in range(entry.feeds):
         if state.feeds[node, place].job == job:
@@ -45,9 +51,10 @@ def feed_less(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
 def feed(state: State, node: int) -> int:
-    """Add news of map outputs to the reply; return the number of jobs with news. Mirrors `core._feed`.
+    """Add new map outputs to the node's heartbeat reply. Return the number of jobs with new outputs.
 
-    It differs without contention: reduces then wait for all map outputs, so earlier news is not announced.
+    Mirrors `core._feed`. The difference: without contention, outputs are announced only when all maps are
+    done, since a reduce then waits for all of them.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

@@ -1,4 +1,5 @@
-"""Runs a simulation in the compiled loop if that covers it. Its rows go to the same sinks."""
+"""Run of a simulation by the compiled loop, if the loop covers the simulation. Rows go to the simulation's
+sinks."""
 
 from __future__ import annotations
 
@@ -24,8 +25,10 @@ ATTEMPTS_AT_ONCE = 100_000
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """Run a simulation that has not begun, as `Simulation.run` does. Return why not if it is not covered; then
-    nothing has happened."""
+    """Run a simulation that has not begun to its end, with the same results as `Simulation.run`. Return None.
+
+    If the compiled loop does not cover the simulation, return the reason and leave the simulation unchanged.
+    """
     why = covers.why_not(simulation)
     if why is not None:
         return why
@@ -38,7 +41,7 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
 
 
 class _Played:
-    """A simulation in progress."""
+    """A simulation that the compiled loop runs, with the Python work at each pause of the loop."""
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
@@ -49,7 +52,7 @@ class _Played:
         self._plans: dict[int, AttemptPlan] = {}
 
     def play(self, on_progress: OnProgress | None) -> None:
-        """Run to the end. Raises Stuck if there is none."""
+        """Run the simulation to its end. Raises Stuck if jobs wait and no event is left."""
         for node in self._simulation.nodes:
             node.up = True
         while True:
@@ -73,7 +76,7 @@ class _Played:
                 return
 
     def _store_files(self) -> None:
-        """Report the recorded steps of files to the NameNode."""
+        """Carry out the recorded changes of output files at the NameNode."""
         state, simulation = self._state, self._simulation
         storage, nodes = simulation.storage, simulation.nodes
         steps = state.file_rows[: int(state.num.n_files)]
@@ -99,7 +102,10 @@ class _Played:
         storage.names.take_replica_changes()
 
     def _write_files(self, steps: Values) -> None:
-        """Write the output of attempts at once: no node fails here, so nothing can hinder their commits."""
+        """Write the outputs of attempts to the block store and commit them together.
+
+        No node fails in a compiled simulation, so every written output is committed.
+        """
         state, simulation = self._state, self._simulation
         tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks
         entries, is_map = state.jobs[tasks["job"]], tasks["is_map"] > 0
@@ -120,7 +126,8 @@ class _Played:
                 simulation.storage.write_output(at_s, writer, (spec.job, attempt, place), lengths)
 
     def _find_targets(self) -> None:
-        """Find target nodes for the block that an attempt will write next."""
+        """Find nodes for the next block of an attempt's output, by a request to the NameNode. Raises Stuck
+        if there are none."""
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
         plan = self._plan(int(work.task))
@@ -129,12 +136,14 @@ class _Played:
         writer = simulation.nodes[work.node].spec.node
         found = simulation.storage.allocate(now_s, writer, plan.output, plan.replication, length)
         if not found:
-            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")  # all nodes are up
+            # All nodes are up, so waiting is useless.
+            raise Stuck(f"at {now_s:.3f} s no node takes a block of {plan.output}")
         state.num.targets = len(found)
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Return the plan of a task's attempt, as far as files need it. Plans are kept until the commit."""
+        """Return the plan of a task's attempt, with the fields needed to write files. Plans are kept until
+        the commit."""
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)
         return self._plans[number]
@@ -165,7 +174,7 @@ class _Played:
         )
 
     def _hand_on(self) -> None:
-        """Pass all new rows to the sinks."""
+        """Write all new rows of decisions, heartbeats, attempts and jobs to the sinks."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
         decided, beats = int(num.n_decisions), int(num.n_beats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):

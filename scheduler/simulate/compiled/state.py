@@ -1,4 +1,4 @@
-"""The whole state of the compiled loop: named numbers, and tables of the records in `entity_records` and
+"""The whole state of the compiled loop: single numbers, and tables of the records in `entity_records` and
 `flow_records`."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from schedbed.scheduler.simulate.compiled.contended import flow_records as fluid
 
 
 class Seconds(Record):
-    """Times and durations, in seconds."""
+    """Times and durations of the simulation, in seconds. A time is counted from the start of the run."""
 
     now: f8
     passed_at: f8
@@ -35,41 +35,41 @@ class Seconds(Record):
     rack_wait: f8
     slowstart: f8
     passing: f8
-    agenda_s: f8  # the time of attempts that contend
+    agenda_s: f8  # Current time of the contention model.
     core_share: f8
 
 
 class Numbers(Record):
-    """Counts and settings."""
+    """Counters, fill levels of the arrays, and settings."""
 
-    passed: i8  # nodes with timers of exactly this time that have fired
-    events: i8  # in the heap
-    ends: i8  # in the heap
-    serial: i8  # of attempts' ends
+    passed: i8  # Highest node whose timer at `passed_at` has fired.
+    events: i8  # Entries of the event heap.
+    ends: i8  # Entries of the heap of attempts' ends.
+    serial: i8  # Serial number of the last scheduled end.
     commits: i8
-    replies: i8  # that were sent
-    replies_done: i8  # of them, that have arrived
+    replies: i8  # Replies sent.
+    replies_done: i8  # Replies that have reached their nodes.
     reply_items: i8
     items_done: i8
     boards: i8
     next_job: i8
     jobs: i8
     active_jobs: i8
-    live: i8  # attempts
-    ready: Pair  # jobs with such a task that could start
-    saw: Pair  # 1 when some were ready as the timers know it
+    live: i8  # Running attempts.
+    ready: Pair  # Jobs with a map, or a reduce, ready to start.
+    saw: Pair  # 1 if tasks were ready when the timers were last updated.
     beats: i8
     skipped: i8
     dirty: i8
-    pools: Pair  # with a ready job
+    pools: Pair  # Pools with a ready job.
     is_fair: i8
     is_delay: i8
     writes_beats: i8
     writes_skips: i8
     replication: i8
-    chains: i8  # of jobs, in use
+    chains: i8  # Free chains of wake-ups, for jobs with reduces.
     ended: i8
-    launched: i8  # in this heartbeat
+    launched: i8  # Tasks launched in the current heartbeat.
     reported: i8
     n_decisions: i8
     n_beats: i8
@@ -77,28 +77,28 @@ class Numbers(Record):
     n_jobs: i8
     n_files: i8
     waiting_chains: i8
-    is_fluid: i8  # attempts contend; what follows is for that
+    is_fluid: i8  # 1 if attempts contend. All fields below are for contention.
     racks: i8
     has_uplinks: i8
     has_downlinks: i8
     has_core: i8
-    block_bytes: i8  # of output files, 0 for one block each
+    block_bytes: i8  # Block size of output files; 0 for one block per file.
     stamp: i8
-    solves: i8  # of rates
-    cut_short: i8  # solves in which flows beyond the reach kept their rates
+    solves: i8  # Number of computations of rates.
+    cut_short: i8  # Solves in which distant flows kept their rates.
     item_serial: i8
-    agenda: i8  # entries
+    agenda: i8  # Entries of the agenda's heap.
     free_items: i8
     free_work: i8
     free_baskets: i8
-    touched: i8  # resources with changed flows
+    touched: i8  # Resources with changed flows.
     told: i8
-    wants: i8  # 1 + the attempt with an output that needs a block
+    wants: i8  # 1 + the attempt that needs a block for output; 0 if none.
     wants_bytes: i8
-    targets: i8  # nodes that it goes to
-    room: i8  # items that one step may add
-    doing: i8  # the interrupted step
-    at_reply: i8  # and where, in a reply
+    targets: i8  # Number of nodes chosen for the block.
+    room: i8  # Largest number of items that one event may add.
+    doing: i8  # The kind of the paused event; 0 if none.
+    at_reply: i8  # The position in a reply at which the event paused.
     at_item: i8
     at_run: i8
 
@@ -108,9 +108,9 @@ SHIFT = 40
 ALL = (1 << SHIFT) - 1
 
 WRITTEN, IN_PLACE, JOB_OVER = range(3)
-"""Steps of files: an attempt's (by task), and the end of a job."""
+"""Changes of output files: written and committed (by task), and the end of a job (by job)."""
 
-# Reasons of decisions.
+# Codes of the reasons of decisions.
 (
     NODE_LOCAL,
     RACK_LOCAL,
@@ -127,8 +127,10 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
 
 
 class State(NamedTuple):
-    """The arrays; see the records above. `stages` has two entries per job and `pool_stages` two per pool: maps,
-    reduces."""
+    """All arrays of a simulation. Jobs, tasks, nodes and pools are numbered by their positions in the tables.
+
+    `stages` has two entries per job and `pool_stages` two per pool: maps, then reduces.
+    """
 
     sec: Seconds
     num: Numbers
@@ -139,63 +141,61 @@ class State(NamedTuple):
     costs: Table[plain.CostEntry]
     pools: Table[plain.PoolEntry]
     pool_stages: Table[plain.PoolStageEntry]
-    pool_jobs: Ints  # by pool, oldest first
-    ready: Ints  # the ready jobs of each pool, in order; maps, then reduces
-    order: Ints  # the pools with ready jobs, in order; maps, then reduces
-    dirty: Ints  # stages that have changed since the policy was last asked
-    skipped: Ints  # jobs that were, in the last heartbeat
-    host: Ints  # nodes with the input of each map; -1 for one that is not of the cluster
-    holder: Ints  # the same, as the NameNode says
-    near: Table[plain.NearEntry]  # maps by job and host, then by job and rack
+    pool_jobs: Ints  # Jobs by pool, oldest first.
+    ready: Ints  # Ready jobs of each pool in order: for maps, then for reduces.
+    order: Ints  # Pools with ready jobs in order: for maps, then for reduces.
+    dirty: Ints  # Stages that changed since the last decision.
+    skipped: Ints  # Jobs that delay scheduling skipped in the last heartbeat.
+    host: Ints  # Nodes with the input of each map, from its split; -1 for an unknown node.
+    holder: Ints  # Nodes with the input of each map, from the NameNode.
+    near: Table[plain.NearEntry]  # Maps grouped by job and host, then by job and rack.
     near_task: Ints
-    event_s: Floats  # the driver's heap
+    event_s: Floats  # Times of the event heap.
     event_code: Ints
-    end_s: Floats  # the heap of attempts' ends
+    end_s: Floats  # Times of the heap of attempts' ends.
     end_code: Ints
-    commits: Ints  # tasks by serial
+    commits: Ints  # Tasks by the number of their commit.
     replies: Table[plain.ReplyEntry]
     reply_items: Table[plain.NewsEntry]
     boards: Table[plain.BoardEntry]
-    runs: Grid  # of each node, in order of their launch; places in `work` of those that contend
+    runs: Grid  # Running tasks per node, oldest first; with contention, rows of `work`.
     finished: Grid
     launched: Ints
     feeds: TableGrid[plain.FeedEntry]
     reducing: TableGrid[plain.FeedEntry]
-    ring_s: Floats  # when each node's timer goes within an interval, sorted
+    ring_s: Floats  # Sorted timer phases of the nodes within a heartbeat interval.
     ring_node: Ints
-    bits: (
-        Grid  # members of rings, by rank: everyone, free map slots, free reduce slots, then of jobs' reduces
-    )
-    chains: Table[plain.ChainEntry]  # of free map slots, free reduce slots, then of jobs' reduces
-    chain_free: Ints  # those that are not in use
-    waiting: Ints  # chains that go on with a timer
+    bits: Grid  # Rings as bit sets: all nodes, free map slots, free reduce slots, one per job with reduces.
+    chains: Table[plain.ChainEntry]  # Chains: free map slots, free reduce slots, then jobs' reduces.
+    chain_free: Ints  # Unused chains.
+    waiting: Ints  # Chains that wait for a timer.
     decision_rows: Table[plain.DecisionEntry]
     beat_rows: Table[plain.BeatEntry]
     attempt_rows: Ints
     job_rows: Ints
     file_rows: Table[plain.FileEntry]
-    hosts: Table[fluid.HostEntry]  # what follows is for attempts that contend
+    hosts: Table[fluid.HostEntry]  # All fields below are for contention.
     resources: Table[fluid.ResourceEntry]
     flows: Table[fluid.FlowEntry]
-    way: Grid  # the resources that each flow passes
-    before: Ints  # of flows of a resource, by flow and place in its way
+    way: Grid  # Resources on the path of each flow.
+    before: Ints  # Links of each resource's list of flows.
     after: Ints
-    item_free: Ints  # flows that are not in use
-    agenda_s: Floats  # the heap of items
+    item_free: Ints  # Unused records of flows and timers.
+    agenda_s: Floats  # Times of the agenda's heap.
     agenda_code: Ints
     touched: Ints
-    found: Ints  # flows, while rates are found
+    found: Ints  # Collected flows during a computation of rates.
     in_order: Ints
     spare: Ints
     links: Ints
     far: Ints
-    work: Table[fluid.WorkEntry]  # attempts
-    work_flows: Grid  # of their phase
+    work: Table[fluid.WorkEntry]  # Running attempts.
+    work_flows: Grid  # Flows of the current phase of each attempt.
     work_free: Ints
-    pending_node: Grid  # sources of map outputs that a reduce has still to fetch, their number and bytes
+    pending_node: Grid  # Sources from which each reduce must still fetch; below, outputs and bytes.
     pending_count: Grid
     pending_bytes: Grid
     basket_free: Ints
-    outputs: Ints  # maps that have ended, in that order; of each job where its tasks begin
-    told: Ints  # tasks that have ended
-    targets: Ints  # nodes for a block of output
+    outputs: Ints  # Ended maps of each job in order, from the job's first task on.
+    told: Ints  # Ended tasks not yet reported.
+    targets: Ints  # Nodes chosen for a block of output.

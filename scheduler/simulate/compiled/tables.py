@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from schedbed.scheduler.simulate.simulation import Simulation
 
 ROWS = 1 << 18
-"""Decisions (and heartbeats) are handed on in batches of this size."""
+"""Number of decisions, and of heartbeats, after which the loop pauses to pass rows on."""
 FILES = 1 << 14
-"""Steps of files are handed on in batches of this size."""
+"""Number of recorded file changes after which the loop pauses."""
 
 
 class NotCovered(Exception):
-    """The compiled loop does not cover this simulation. The message says why."""
+    """Raised for a simulation that the compiled loop does not cover. The message says why."""
 
 
 class Costs:
-    """The costs of all tasks, as rows of one table. Equal objects share a row."""
+    """The costs of all tasks, as rows of one table. Tasks that share a `TaskCost` object share a row."""
 
     def __init__(self) -> None:
         self._place: dict[int, int] = {}
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Return the row of the cost, added if it is new."""
+        """Return the row of the cost in the table, adding a row if the cost is new."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as records."""
+        """Return all costs as a table of records."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
@@ -80,8 +80,7 @@ class Costs:
 
 
 class Inputs:
-    """The inputs of all tasks: the nodes that hold them, the nodes to read from, and whether a block is read at
-    all."""
+    """The inputs of all tasks: preferred hosts, nodes to read from, and whether a task reads a block."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._node = {node.spec.node: node.index for node in simulation.nodes}
@@ -93,7 +92,8 @@ class Inputs:
         self.reads: list[bool] = []
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add a job with the costs of its maps. Raises NotCovered if a map reads a block that no node holds."""
+        """Add a job's splits with the costs of its maps. Raises NotCovered if a map reads a block that no
+        node holds."""
         place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
@@ -121,12 +121,13 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of consecutive parts of these sizes, starting at `before`."""
+    """Yield the end positions of consecutive ranges of these sizes, which continue the ranges in `before`."""
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
 def make_state(simulation: Simulation) -> State:
-    """Return the arrays at the run's start. Raises NotCovered for a task that is not plain."""
+    """Return the arrays at the start of the run. Raises NotCovered for costs or inputs that the loop
+    cannot handle."""
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -181,7 +182,8 @@ def make_state(simulation: Simulation) -> State:
 
 
 def _of_nodes(simulation: Simulation) -> Arrays:
-    """Return the arrays whose width depends on the slots of a node, and the buffer for the rows of one heartbeat."""
+    """Return the arrays whose width depends on the slots of a node, and the buffers for rows of the output
+    tables."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -197,7 +199,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays for news to reduces, and the driver's queue."""
+    """Return the arrays for announcements of map outputs to reduces, and the event queue."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     slots = sum(node.spec.reduce_slots for node in nodes)
@@ -218,7 +220,8 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set initial values: no pool and no stage is sorted yet, no chain waits for a timer."""
+    """Set the values that are not zero at the start: no pool is in the order, no chain of wake-ups waits
+    for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -229,7 +232,8 @@ def _array(values: list[int]) -> Ints:
 
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
-    """Return the costs of the job's maps and reduces. Raises NotCovered for a task that is not plain."""
+    """Return the costs of the job's maps and reduces. Raises NotCovered if a task exceeds its declared
+    memory."""
     model = simulation.setup.costs
     maps = [model.map_cost(job, index) for index in range(job.maps)]
     reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
@@ -279,7 +283,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of maps by job and host, then by job and rack, and their maps. Sets each job's range of
+    """Return the groups of maps by job and host, then by job and rack, and the maps in the order of the
     groups."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
@@ -314,7 +318,7 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return Fair's pools, or a single pool for all jobs under FIFO."""
+    """Return the pools of fair sharing, or a single pool under FIFO, and all jobs ordered by pool."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -338,7 +342,8 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the nodes, and their order by timers. Starts their incarnations as `Simulation._join` does."""
+    """Return the table of nodes, and the nodes' numbers in the order of their timers. Sets `base_s` of
+    each node."""
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing
@@ -383,6 +388,6 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
     entries = [(timing.begin_s, JOIN_EVENT << SHIFT | node.index) for node in simulation.nodes]
     if simulation.jobs:
         entries.append((max(float(sec.due), 0.0), DUE_EVENT << SHIFT))
-    for place, (at_s, code) in enumerate(sorted(entries)):  # sorted is a heap
+    for place, (at_s, code) in enumerate(sorted(entries)):  # A sorted list is a valid heap.
         state.event_s[place], state.event_code[place] = at_s, code
     num.events = len(entries)

@@ -1,4 +1,7 @@
-"""Chains of timers (compiled). Mirrors `scheduler.simulate.timers`; differs in that chain c belongs to ring c + 1."""
+"""Chains of node wake-ups: each timer in a ring of nodes wakes the next node of the ring (compiled).
+
+Mirrors `scheduler.simulate.timers`. The difference: chains and rings are numbered; chain c uses ring c + 1.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Remove the chain from the timer that it waits for."""
+    """Cancel the chain's wait for a timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -25,7 +28,10 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Make the chain wait for the next timer of its ring. Mirrors `Chain.advance`."""
+    """Make the chain wait for the next timer in its ring, if any is due before the chain ends.
+
+    Mirrors `Chain.advance`.
+    """
     _forget(state, chain)
     if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
         return
@@ -42,7 +48,7 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start a chain for one heartbeat interval. Mirrors `Chain.start`."""
+    """Start waking the nodes of the chain's ring, for one heartbeat interval. Mirrors `Chain.start`."""
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
@@ -50,12 +56,15 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.played")
 @compiled
 def played(state: State, node: int, now_s: float) -> None:
-    """Advance the chains that waited for this timer. Mirrors `Wakes.played`."""
+    """Wake the next node of each chain of wake-ups that waited for the node's timer at `now_s`.
+
+    Mirrors `Wakes.played`.
+    """
     place = 0
     while place < state.num.waiting_chains:
         chain = state.waiting[place]
         if state.chains[chain].node == node and state.chains[chain].at == now_s:
-            advance(state, chain, now_s)  # takes itself out of this place, perhaps into the last
+            advance(state, chain, now_s)  # The chain leaves this place and may be appended again.
         else:
             place += 1
 
@@ -63,7 +72,7 @@ def played(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start the chains of kinds that became ready. Mirrors `Wakes.changed`."""
+    """Wake the nodes with free slots if map or reduce tasks have become ready. Mirrors `Wakes.changed`."""
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -80,7 +89,7 @@ def changed(state: State, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
-    """Update the rings after a heartbeat of the node. Mirrors `Wakes.served`."""
+    """Update the rings of nodes with free slots after the node's heartbeat. Mirrors `Wakes.served`."""
     num, entry = state.num, state.nodes[node]
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
     if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
@@ -111,7 +120,10 @@ def served(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
-    """Count a reduce that starts on the node. Mirrors `Beats._reduce_starts` with `Wakes.reducer`."""
+    """Count a reduce of the job that starts on the node. Mirrors `Beats._reduce_starts` with `Wakes.reducer`.
+
+    The node's first reduce adds the node to the ring of nodes that need the job's map outputs.
+    """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -138,7 +150,10 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 )
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
-    """Count a reduce that ended on the node. Mirrors `Beats._reduce_ended` with `Wakes.reducer`."""
+    """Count a reduce of the job that ended on the node. Mirrors `Beats._reduce_ended` with `Wakes.reducer`.
+
+    The node's last reduce removes the node from the ring of nodes that need the job's map outputs.
+    """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
         if state.reducing[node, place].job == job:
@@ -163,6 +178,9 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Wake the nodes of the job's reduces for news. Mirrors `Wakes.fed`."""
+    """Wake the nodes that run reduces of the job, since map outputs can be announced to them.
+
+    Mirrors `Wakes.fed`.
+    """
     if state.jobs[job].chain >= 0:
         start(state, state.jobs[job].chain, now_s)

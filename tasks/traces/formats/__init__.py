@@ -1,4 +1,6 @@
-"""The trace formats, one per module, named as the format. A module declares `FORMAT`, and no other list exists."""
+"""The trace formats: one module per format, with the format's name. Each module declares a variable
+`FORMAT`.
+"""
 
 from __future__ import annotations
 
@@ -7,4 +9,4 @@ from pathlib import Path
 from schedbed.tasks.discover import names_in
 
 NAMES = names_in(Path(__file__).parent)
-"""All formats, as `--format` and `workload.format` take them."""
+"""The names of all formats, as used in `--format` and `workload.format`."""

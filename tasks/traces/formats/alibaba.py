@@ -1,7 +1,8 @@
-"""Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV made of it, with a header.
+"""Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV with a header.
 
-A task there has many equal instances. Instances of tasks without predecessors become maps, others (their names show
-it, as R3_1) become reduces: stages beyond two are folded into them.
+A task in this trace has many equal instances. Instances of tasks without predecessors become maps. Instances
+of other tasks, recognized by names such as R3_1, become reduces. So all stages after the first are merged
+into one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ Notes = Counter[str]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A task: its earliest start, and its equal instances."""
+    """A line of the file: a task with its start, its number of instances, and one instance as `TraceTask`.
+
+    All instances of a task are equal. `waits` is True if the task has predecessors.
+    """
 
     job: str
     submit_s: float
@@ -40,7 +44,7 @@ class _Row:
 
 
 def read_alibaba(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a task."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a task."""
     notes: Notes = Counter()
     jobs: dict[str, list[_Row]] = {}
     instances = 0

@@ -1,8 +1,8 @@
-"""Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, instance_index,
-...).
+"""Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, ...).
 
-A collection is a job, its instances are maps. An instance lasts from its last SCHEDULE to the event that ends it, or,
-in samples without these events, from its `start_time` to its `end_time`. Times are microseconds.
+A collection becomes a job and its instances become maps. The duration of an instance is the time from its
+last SCHEDULE event to the event that ends it or, in samples without these events, from `start_time` to
+`end_time`. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from schedbed.tasks.traces.text import first_line, lines
 from schedbed.tasks.traces.trace import Trace, TraceFormat, TraceJob, TraceTask
 
 KINDS = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST")
-"""Events by their number; the updates that follow change nothing here."""
+"""The names of events by number. Later numbers are updates, which are ignored."""
 ENDS = ("EVICT", "FAIL", "FINISH", "KILL", "LOST")
-AFTER_US = 2**63 - 1  # an event after the trace's window
+AFTER_US = 2**63 - 1  # The time of events after the trace's window.
 NEEDED = ("time", "collection_id", "instance_index")
 TYPES = ("type", "instance_events_type")
 INSTANCES_MAX = 20_000_000
 _TIERS = ((100, Priority.VERY_LOW), (116, Priority.LOW), (120, Priority.NORMAL), (360, Priority.HIGH))
-"""Priorities below each: free, best-effort batch, mid, production; above all is monitoring."""
+"""Upper bounds of Google's priorities: free, best-effort batch, mid, production; higher is monitoring."""
 Cells = Mapping[str, str]
 
 
 @dataclass(slots=True)
 class _Instance:
-    """An instance as known from the events so far, in microseconds."""
+    """The state of an instance after the events read so far. Times are in microseconds."""
 
     submit_us: int | None = None
     schedule_us: int | None = None
-    run_us: int | None = None  # of the attempt that ended last
+    run_us: int | None = None  # Duration of the attempt that ended last.
     ended: str = ""
-    lost: int = 0  # attempts that were evicted, failed or lost
-    seen_us: tuple[int, int] | None = None  # from when to when its usage was measured
+    lost: int = 0  # Number of attempts that were evicted, failed or lost.
+    seen_us: tuple[int, int] | None = None  # Interval in which the usage was measured.
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Collection:
 
 
 def read_google(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not an event."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not an event."""
     notes: Counter[str] = Counter()
     collections: dict[str, _Collection] = {}
     machines: set[str] = set()
@@ -105,7 +105,7 @@ def _check_head(names: list[str], where: str) -> None:
 
 
 def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
-    """Process an event. Return 1 for the first event of an instance, else 0."""
+    """Process an event. Return 1 if it is the first event of its instance, else 0."""
     name, index = cells["collection_id"], cells["instance_index"]
     if not name or not index:
         raise BadInput(f"{where}: no collection_id or no instance_index")

@@ -1,7 +1,6 @@
-"""Job history of YARN's MapReduce (`.jhist`, Avro in JSON): one event per line after a line `Avro-Json` and the
-schema.
+"""Job history files of YARN's MapReduce (`.jhist`, Avro as JSON), with one event per line.
 
-A file contains one job; concatenated files are read as well.
+The first lines are `Avro-Json` and the schema. A file contains one job. Concatenated files are read as well.
 """
 
 from __future__ import annotations
@@ -21,32 +20,32 @@ from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, Trac
 
 HEADER = "Avro-Json"
 DEFAULT_RACK = "default-rack"
-_KINDS = {"MAP": "map", "REDUCE": "reduce"}  # other tasks (setup, cleanup) are the framework's
+_KINDS = {"MAP": "map", "REDUCE": "reduce"}  # Other tasks (setup, cleanup) belong to the framework.
 
 
 @dataclass(slots=True)
 class _Task:
-    """A task as known from the events so far, in ms."""
+    """The state of a task after the events read so far. Times are in ms."""
 
     kind: str
     locations: str = ""
-    started: dict[str, int] = field(default_factory=dict)  # by attempt
-    done: Mapping[str, Any] | None = None  # the event of the attempt that succeeded
+    started: dict[str, int] = field(default_factory=dict)  # Start time in ms, by attempt.
+    done: Mapping[str, Any] | None = None  # The end event of the successful attempt.
     failed: int = 0
 
 
 @dataclass(slots=True)
 class _History:
-    """A job as known from the events so far."""
+    """The state of a job after the events read so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, _Task] = field(default_factory=dict)
-    racks: dict[str, str] = field(default_factory=dict)  # of hosts that ran attempts
+    racks: dict[str, str] = field(default_factory=dict)  # Racks by host, for hosts that ran attempts.
     ended: str | None = None
 
 
 def read_jhist(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not an event."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not an event."""
     histories: list[_History] = []
     for kind, event, where in _events(path):
         if not histories or (kind == "JOB_SUBMITTED" and "submitTime" in histories[-1].values):
@@ -76,7 +75,7 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
         except (ValueError, RecursionError) as error:
             raise BadInput(f"{where}: no event of a job history: {str(error)[:80]}") from None
         if isinstance(raw, dict) and raw.get("type") == "record":
-            continue  # the schema
+            continue  # This line is the schema.
         event = raw.get("event") if isinstance(raw, dict) else None
         if not isinstance(event, dict) or len(event) != 1 or not isinstance(raw.get("type"), str):
             raise BadInput(f"{where}: no event of a job history, expected {{type, event}}")
@@ -87,7 +86,10 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value of a union, which later versions write as {type: value}."""
+    """Return the value in an Avro union, which later versions write as {type: value}.
+
+    Other values are unchanged.
+    """
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()
         if key in ("string", "long", "int", "boolean", "map", "array") or str(key).startswith("org.apache."):

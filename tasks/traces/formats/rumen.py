@@ -1,4 +1,7 @@
-"""Rumen's JSON traces of Hadoop: a sequence of job objects, plain or gzipped, and their topology files."""
+"""Rumen's JSON traces of Hadoop: a sequence of job objects, plain or gzipped.
+
+Topology files are read as well.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ _DEPTH_MAX = 50
 
 
 def read_rumen(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission, or its topology. Raises BadInput that names an object that is
-    neither.
+    """Return the jobs of a trace file in order of submission, or the hosts of a topology file.
 
-    Costs are those of the successful attempt of each task; failed ones are only counted.
+    The costs of a task are those of its successful attempt; failed attempts are only counted. Raises BadInput
+    for an object that is neither a job nor a topology.
     """
     notes, jobs = Notes(), []
     for number, raw in objects(path):
@@ -106,27 +109,30 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return when the last successful attempt of the maps ended, in ms; 0 if none did."""
+    """Return the time in ms at which the last map's successful attempt ended; 0 if no map succeeded."""
     return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return the seconds of the shuffle after the attempt had begun and all maps had ended."""
+    """Return the seconds of a reduce's shuffle after the attempt had begun and all maps had ended.
+
+    `mapped` is the end of the last map in ms. The result is None if a time is missing.
+    """
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt (or nothing), and the number of unsuccessful ones."""
+    """Return the first successful attempt of a task (or {}), and the number of unsuccessful attempts."""
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the bytes that a map passed to reduces.
+    """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes as output.
 
-    A task's `outputBytes` are the bytes on local disks, with all spills and, in Hadoop 2, what a map without reduces
-    writes beside its output, which is in the distributed file system.
+    Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
+    in Hadoop 2, local files of maps without reduces, whose output is in the distributed file system.
     """
     if shuffled:
         return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
@@ -182,7 +188,10 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 
 
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
-    """Return a number of at least 0; None for -1, which Rumen writes for unknown values."""
+    """Return a field as an integer of at least 0; None if it is missing or negative.
+
+    Rumen writes -1 for unknown values.
+    """
     value: Any = raw.get(key)
     return round(value) if _is_amount(value) else None
 

@@ -1,7 +1,7 @@
-"""YARN's scheduler load simulator (SLS): its job files, node files, and SYNTH specifications of workloads.
+"""Files of YARN's scheduler load simulator (SLS): jobs, nodes, and SYNTH specifications of workloads.
 
-A file is a sequence of objects: jobs with their containers, racks with their nodes, or one specification from which
-jobs are drawn (`tasks.traces.sls_synth`).
+A file is a sequence of JSON objects: jobs with their containers, racks with their nodes, or one specification
+from which jobs are drawn (`tasks.traces.sls_synth`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _LACKS = "no bytes, CPU times or outcomes in an SLS trace; a container's lifetim
 
 
 def read_sls(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission, those drawn from a specification, or its nodes.
+    """Return the jobs of a file in order of submission, or the nodes of a node file.
 
-    Raises BadInput that names an object that is none of these, and what is wrong in it.
+    From a SYNTH specification, the jobs are drawn. Raises BadInput for an object of another kind or with
+    wrong fields.
     """
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
@@ -72,7 +73,7 @@ def _nodes(fields: Fields, notes: Counter[str]) -> list[Host]:
 
 
 def _jobs(fields: Fields, number: int, notes: Counter[str]) -> list[TraceJob]:
-    """Return the job, repeated job.count times."""
+    """Return the jobs of a job object: `job.count` copies of one job."""
     maps: list[TraceTask] = []
     reduces: list[TraceTask] = []
     for container in fields.objects("job.tasks"):
@@ -130,7 +131,7 @@ def _duration_s(container: Fields) -> float:
 
 
 def _host(container: Fields) -> tuple[Host, ...]:
-    """Return the host that the container requests: /rack/name, or a name alone."""
+    """Return the host that a container requests, given as /rack/name or as a name; () without a request."""
     if "container.host" not in container:
         return ()
     rack, _, name = container.text("container.host", "").strip("/").rpartition("/")

@@ -1,8 +1,7 @@
-"""Slurm's accounting: the output of `sacct --parsable2` (or `--parsable`), a line of column names and one line per
-job.
+"""Slurm's accounting data, printed by `sacct --parsable2` (or `--parsable`): a header and one line per job.
 
-Required are JobID, Submit, and Elapsed (or Start and End); AllocCPUS, Timelimit, User, Partition and State are used
-if present. Steps (123.batch) belong to their job and are skipped. Times are taken as UTC.
+The columns JobID, Submit, and Elapsed (or Start and End) are required. AllocCPUS, Timelimit, User, Partition
+and State are used if present. Job steps (such as 123.batch) are skipped. Times are read as UTC.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Cells = Mapping[str, str]
 
 
 def read_slurm(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     names: list[str] = []
@@ -138,7 +137,7 @@ def _time_s(cells: Cells, key: str, where: str) -> float | None:
     if text in _UNKNOWN:
         return None
     if (seconds := _number(text)) is not None:
-        return seconds  # SLURM_TIME_FORMAT=%s
+        return seconds  # Written with SLURM_TIME_FORMAT=%s.
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
     except ValueError:

@@ -1,7 +1,7 @@
-"""Spark's event logs: one JSON object per line, each with an `Event`. A job of the log becomes a job.
+"""Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Tasks of stages without predecessors in their job become maps, those of later stages reduces: stages beyond two are
-folded into them. Stages that Spark skipped have no tasks.
+Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces. So
+all stages after the first are merged into one. Stages that Spark skipped have no tasks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from schedbed.tasks.traces.trace import Host, Trace, TraceFormat, TraceJob, Trac
 DEFAULT_RACK = "default-rack"
 LOCAL = ("PROCESS_LOCAL", "NODE_LOCAL")
 Place = tuple[int, int]
-"""A stage and the index of a task in it."""
+"""The key of a task: its stage, and its index in the stage."""
 
 
 @dataclass(slots=True)
 class _LoggedJob:
-    """A job as known from the events so far."""
+    """The state of a Spark job after the events read so far."""
 
     number: int
     submit_s: float
-    parents: dict[int, tuple[int, ...]]  # of each stage
+    parents: dict[int, tuple[int, ...]]  # Parent stages, by stage.
     end_s: float | None = None
     failed: bool = False
     tasks: dict[Place, TraceTask] = field(default_factory=dict)
@@ -35,17 +35,17 @@ class _LoggedJob:
 
 
 class _Log:
-    """A log that is read one event after another."""
+    """The state of a Spark event log after the events read so far."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, _LoggedJob] = {}
         self.job_by_stage: dict[int, _LoggedJob] = {}
         self.application = "spark"
         self.user: str | None = None
-        self.lost = 0  # ends of tasks of no known job
+        self.lost = 0  # Number of ended tasks whose job is unknown.
 
     def take(self, event: Fields) -> None:
-        """Process one event. Events of other kinds are ignored."""
+        """Process an event. Events other than application, job and task events are ignored."""
         kind = event.text("Event", "").rpartition(".")[2]
         if kind == "SparkListenerApplicationStart":
             self.application = event.text("App Name", "spark")
@@ -87,7 +87,7 @@ class _Log:
 
 
 def read_spark(path: Path) -> Trace:
-    """Return the jobs of a log in order of submission. Raises BadInput that names an event that is wrong."""
+    """Return the jobs of a log in order of submission. Raises BadInput for a malformed event."""
     log = _Log()
     for number, raw in objects(path):
         event = Fields(raw, f"{path}: event {number}")
@@ -150,7 +150,7 @@ def _counted(job: _LoggedJob, place: Place) -> TraceTask:
 
 
 def _task(info: Fields, metrics: Fields) -> TraceTask:
-    """Return a task with the bytes it read from files and the shuffle, and wrote to either."""
+    """Return a task with its duration, CPU time, and the bytes that it read and wrote (files and shuffle)."""
     launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
     duration_s = (finished - launched) / 1000 if finished > launched else None
     shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")

@@ -1,9 +1,9 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: one job per line, 18 numbers, -1 for unknown
-values.
+"""The Standard Workload Format of the Parallel Workloads Archive: one job per line, with 18 numbers.
 
-A parallel job on n processors becomes n maps of its run time. The policy `easy` and the admission `gang` start them
-together, as a parallel machine does; other policies start them separately. The machine is taken from the header, else
-from the most processors in use at a time.
+Unknown values are -1. A parallel job on n processors becomes n maps with the job's run time. The policy
+`easy` and the admission `gang` start the maps together, as a parallel machine does; other policies start them
+separately. The size of the machine comes from the file's header or, without a header, is the largest number
+of processors in use at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CANCELLED = 5
 
 
 def read_swf(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     header: dict[str, int] = {}
@@ -51,7 +51,10 @@ def read_swf(path: Path) -> Trace:
 
 
 def _take_header(line: str, header: dict[str, int]) -> None:
-    """Process a comment about the machine, such as `; MaxNodes: 240`, perhaps followed by words."""
+    """Store the size of the machine from a comment such as `; MaxNodes: 240` in `header`.
+
+    Other comments are ignored.
+    """
     name, _, value = line.strip("; \t").partition(":")
     number = value.split()[0] if value.split() else ""
     if name.strip() in ("MaxNodes", "MaxProcs") and number.isdecimal() and len(number) < 9 and int(number):
@@ -82,7 +85,7 @@ def _values(line: str, where: str) -> dict[str, float]:
             values[name] = float(text)
         except ValueError:
             raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number") from None
-        if not -1e15 < values[name] < 1e15:  # false for nan, too
+        if not -1e15 < values[name] < 1e15:  # The comparison is also false for NaN.
             raise BadInput(f"{where}: {name}: {text[:40]!r} is not a number that can be")
     return values
 

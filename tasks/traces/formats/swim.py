@@ -1,6 +1,6 @@
-"""SWIM's workload files: one job per line, six columns, or eight with the input and output path.
+"""Workload files of SWIM: one job per line, with six columns, or eight if input and output paths are given.
 
-Published files with paths end each line with a tab, which makes a ninth, empty column.
+In published files with paths each line ends with a tab, which makes an empty ninth column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _COLUMNS = ("job", "submit s", "inter-arrival s", "map input B", "shuffle B", "r
 
 
 def read_swim(path: Path) -> Trace:
-    """Return the jobs of a file in order of submission. Raises BadInput that names a line that is not a job."""
+    """Return the jobs of a file in order of submission. Raises BadInput for a line that is not a job."""
     jobs = [_job(line, f"{path}:{number}") for number, line in lines(path) if line.strip() and line[0] != "#"]
     if not jobs:
         raise BadInput(
@@ -69,7 +69,7 @@ def _number(text: str, name: str, where: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value < 1e18:  # false for nan, too
+    if not 0 <= value < 1e18:  # The comparison is also false for NaN.
         raise BadInput(f"{where}: {name}: {text.strip()[:40]!r} is not a number of 0 or more")
     return value
 

@@ -78,7 +78,7 @@ def _outcome(
         "--out",
         "out",
     ]
-    command += ["--no-plots", "--no-live", *(("--keep-outputs",) if live else ("--machines", "sim"))]
+    command += ["--no-live", *(("--keep-outputs",) if live else ("--machines", "sim"))]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         return [], done.stderr[-300:]

@@ -117,7 +117,7 @@ def _command(attack: Attack, folder: Path, *, live: bool) -> tuple[int, float, s
     if attack.check:
         command += ["policy", "check", "mine.py:Mine"]
     else:
-        command += ["run", "s.yaml", "--policy", "mine.py:Mine", "--out", "out", "--no-plots", "--no-live"]
+        command += ["run", "s.yaml", "--policy", "mine.py:Mine", "--out", "out", "--no-live"]
         command += ["--machines", "process" if live else "sim"]
     env = {**os.environ, "HOSTILE_OUT": str(folder / "out"), "PYTHONFAULTHANDLER": ""}
     began_s = time.monotonic()

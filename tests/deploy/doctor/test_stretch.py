@@ -147,9 +147,7 @@ def test_a_simulated_run_is_not_stretched(tmp_path: Path) -> None:
     tables = []
     for stretch in (1, 8, "auto", "adaptive"):
         out = tmp_path / str(stretch)
-        run_scenario(
-            scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim", plots=False)
-        )
+        run_scenario(scenario(stretch=stretch, policies=["fifo"]), RunOptions(out=out, machines="sim"))
         assert RunFile.load(out).stretch == 1.0
         tables.append(read_tables(out)["attempts"])
     assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])

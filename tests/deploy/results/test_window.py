@@ -33,9 +33,7 @@ def scenario(**more: Any) -> dict[str, Any]:
 
 def figures(tmp_path: Any, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The summary, and the one policy's figures."""
-    folder = run_scenario(
-        resolve(scenario(**more)), RunOptions(out=tmp_path, machines="sim", live=False, plots=False)
-    )
+    folder = run_scenario(resolve(scenario(**more)), RunOptions(out=tmp_path, machines="sim", live=False))
     summary = json.loads((folder / "summary.json").read_text())
     return summary, summary["policies"]["fifo"]
 

@@ -31,7 +31,7 @@ def scenario(*jobs: dict[str, Any], **more: Any) -> ResolvedScenario:
 
 
 def run(asked: ResolvedScenario, out: Path) -> dict[str, Any]:
-    run_scenario(asked, RunOptions(out=out, machines="sim", plots=False))
+    run_scenario(asked, RunOptions(out=out, machines="sim"))
     return json.loads((out / "summary.json").read_text())["policies"]["fifo"]
 
 

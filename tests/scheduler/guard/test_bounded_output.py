@@ -26,7 +26,7 @@ def test_both_streams_of_a_policy_have_one_bound(in_a_call: None) -> None:
     bound.begin(out, error)
     print("12345", file=out, end="")
     print("67890", file=error, end="")
-    with pytest.raises(PermissionError, match="more than 10 bytes of output"):
+    with pytest.raises(PermissionError, match="more than 10 characters of output"):
         print("1", file=out)
     bound.begin(out, error)
     print("abc", file=out, end="")

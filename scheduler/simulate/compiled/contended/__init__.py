@@ -1,1 +1,2 @@
-"""The compiled twins of the contention model (`cluster.virtual.fluid`), for attempts that all succeed."""
+"""The compiled version of the contention model `cluster.virtual.fluid`, for runs in which all attempts
+succeed."""

@@ -1,7 +1,7 @@
-"""Map outputs that were announced to a node's reduces (compiled).
+"""Boards: for each node and job, the map outputs that were announced to the node's reduces (compiled).
 
-Mirrors `cluster.virtual.boards`; differs in that boards are a linked list per node and count outputs instead of
-listing them.
+Mirrors `cluster.virtual.boards`. The differences: the boards of a node are a linked list, and a board counts
+the announced outputs instead of listing them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return the board of the job on the node; -1 if there is none. Boards of ended jobs are removed on the way."""
+    """Return the index of the board for the job on the node; -1 if there is none.
+
+    The search removes boards of ended jobs from the node's list.
+    """
     before, board = -1, state.nodes[node].board
     while board >= 0:
         entry = state.boards[board]
@@ -32,7 +35,10 @@ def board_of(state: State, node: int, job: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """Return the board of the job on the node, made if there is none. Mirrors `SharedNode.board`."""
+    """Return the index of the board for the job on the node, creating the board if needed.
+
+    Mirrors `SharedNode.board`.
+    """
     board = board_of(state, node, job)
     if board < 0:
         board = state.num.boards

@@ -1,7 +1,7 @@
-"""The driver's view of attempts with contention (compiled).
+"""Start, events and reports of attempts that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.fluid`; differs in that every attempt succeeds, and that functions return False to
-pause the loop for a block or for larger arrays.
+Mirrors `cluster.virtual.fluid.fluid`. The differences: every attempt succeeds, and a function returns False
+when the loop must pause to ask the NameNode for a block or to enlarge arrays.
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """Add (`sign` 1) or remove (-1) the declared memory of an attempt, and recompute the disk's rate, which paging
-    reduces. Mirrors `World.enter`, `leave` and `_page`."""
+    """Add (`sign` 1) or remove (-1) an attempt's declared memory, and recompute the node's disk rate.
+
+    Paging slows the disk if more memory is declared than the node has. Mirrors `World.enter`, `leave` and
+    `_page`.
+    """
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
         return
@@ -75,10 +78,13 @@ def _page(state: State, task: int, node: int, sign: int) -> None:
 )
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Start an attempt on the node. Mirrors `FluidEmulation.launch` and `RunningAttempt.__init__`."""
+    """Start an attempt on the node: create its record and schedule its first line of code.
+
+    Mirrors `FluidEmulation.launch` and `RunningAttempt.__init__`.
+    """
     num = state.num
     if num.touched > 0 and due_items.next_s(state) > state.sec.agenda_s:
-        settle(state)  # what the launch before has changed
+        settle(state)  # Apply the changes of the previous launch first.
     state.sec.agenda_s = now_s
     num.free_work -= 1
     work = state.work_free[num.free_work]
@@ -108,7 +114,10 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time of the next event of an attempt. Mirrors `FluidEmulation.next_s`."""
+    """Return the time of the next event of any attempt; infinity if there is none.
+
+    Mirrors `FluidEmulation.next_s`.
+    """
     if state.num.told > 0:
         return state.sec.agenda_s
     if state.num.touched > 0:
@@ -118,7 +127,7 @@ def next_s(state: State) -> float:
 
 @compiled
 def has_room(state: State) -> bool:
-    """Return whether the arrays have room for the largest possible next step."""
+    """Return whether the arrays of flows and events have room for the largest possible next step."""
     num, width = state.num, state.way.shape[1]
     return (
         num.free_items >= state.num.room
@@ -130,7 +139,10 @@ def has_room(state: State) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """Process all events until `now_s`. Mirrors `Sharing.advance`; returns False to pause for a block or for room."""
+    """Process all events of attempts until `now_s`. Mirrors `Sharing.advance`.
+
+    Returns False if the loop must pause first, for a block or for larger arrays.
+    """
     sec = state.sec
     while True:
         if state.num.wants > 0 or not has_room(state):
@@ -149,7 +161,7 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Process an event of an attempt. Mirrors `RunningAttempt.fire`."""
+    """Process the due timer or the ended flow `item` of an attempt. Mirrors `RunningAttempt.fire`."""
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -178,7 +190,7 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Report the end of an attempt to its node. Mirrors `RunningAttempt._tell`."""
+    """Remove an ended attempt from its node, and list its task as ended. Mirrors `RunningAttempt._tell`."""
     entry = state.work[work]
     due_items.drop_item(state, entry.timer)
     where = state.nodes[entry.node]
@@ -201,8 +213,10 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Queue the ends of attempts until `now_s` for their nodes' heartbeats. Mirrors `Beats.take`; returns False to
-    pause."""
+    """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
+
+    Mirrors `Beats.take`. Returns False if the loop must pause first.
+    """
     if not advance(state, now_s):
         return False
     for place in range(state.num.told):
@@ -223,7 +237,10 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Note the map outputs that were announced to the node. Mirrors the first half of `FluidEmulation.map_outputs`."""
+    """Record that the first `until` map outputs of the job were announced to the node.
+
+    Mirrors the first half of `FluidEmulation.map_outputs`.
+    """
     board = state.boards[own_board(state, node, job)]
     board.heard = until
     board.all_done = all_done
@@ -232,7 +249,11 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Tell one reduce of the node about map outputs. Mirrors the second half of `FluidEmulation.map_outputs`."""
+    """Deliver map outputs `since` to `until` of the job to the node's running attempt number `place`.
+
+    Does nothing unless the attempt is a reduce of the job. Mirrors the second half of
+    `FluidEmulation.map_outputs`.
+    """
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]
     if task.job == job and not task.is_map:
@@ -242,8 +263,10 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the node's shares of CPU, disk and network in use, and its memory in bytes. Mirrors
-    `SharedNode.usage`."""
+    """Return the shares (0 to 1) of the node's CPU, disk and network in use, and its memory in use in bytes.
+
+    Shares are means since the previous call. Mirrors `SharedNode.usage`.
+    """
     state.sec.agenda_s = max(state.sec.agenda_s, now_s)
     host, where = state.hosts[node], state.nodes[node]
     cpu, disk = moved_until(state, 4 * node + CPU, now_s), moved_until(state, 4 * node + DISK, now_s)

@@ -1,5 +1,8 @@
-"""The agenda of attempts with contention (compiled). Mirrors `cluster.virtual.agenda`; differs in that items are
-numbers and their records are reused."""
+"""The agenda: a heap of the timers and flow ends of attempts that contend for resources (compiled).
+
+Mirrors `cluster.virtual.agenda`. The difference: an item (timer or flow) is a number, and its record is
+reused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
-    """Return the number of a new item or flow of an attempt."""
+    """Return the number of a free record for a timer or flow, initialized for the attempt `work`."""
     state.num.free_items -= 1
     item = state.item_free[state.num.free_items]
     flow = state.flows[item]
@@ -29,8 +32,10 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """Remove an item from the agenda. Mirrors `Agenda.cancel`; the record is reused once the heap has dropped the
-    item."""
+    """Remove an item from the agenda. Mirrors `Agenda.cancel`.
+
+    The difference: the item's record is reused after its last entry has left the heap.
+    """
     flow = state.flows[item]
     flow.due = inf
     flow.live = 0
@@ -47,7 +52,7 @@ def _free(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.at")
 @compiled
 def at(state: State, item: int, due_s: float) -> None:
-    """Schedule an item at that time. Mirrors `Agenda.at`."""
+    """Schedule an item at `due_s`, in place of an earlier time. Mirrors `Agenda.at`."""
     flow, num = state.flows[item], state.num
     flow.due = due_s
     if due_s < flow.queued:
@@ -71,7 +76,7 @@ def _take_first(state: State) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time of the next item. Mirrors `Agenda.next_s`."""
+    """Return the time of the next item in seconds; infinity if there is none. Mirrors `Agenda.next_s`."""
     while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
@@ -90,7 +95,10 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Remove and return the next item. Mirrors `Agenda.pop`."""
+    """Remove and return the next item, and advance the model's time to the time of the item.
+
+    Mirrors `Agenda.pop`.
+    """
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)
     state.flows[item].queued = state.flows[item].due = inf

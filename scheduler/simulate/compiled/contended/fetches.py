@@ -1,6 +1,7 @@
-"""The shuffle of reduces with contention (compiled).
+"""The shuffle of reduces that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.reduce_phases`; differs in that no fetch fails and all reduces get equal parts.
+Mirrors `cluster.virtual.fluid.reduce_phases`. The differences: no fetch fails, and all reduces get equal
+parts of a map's output.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Start a reduce. Mirrors `ReduceRun.start`."""
+    """Start fetching the map outputs that were announced before the reduce started.
+
+    Mirrors `ReduceRun.start`.
+    """
     entry = state.work[work]
     board = own_board(state, entry.node, state.tasks[entry.task].job)
     hear(state, work, 0, state.boards[board].heard)
@@ -28,7 +32,10 @@ def start_reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """Queue the map outputs from `since` to `until` for fetching. Mirrors `ReduceRun.hear`."""
+    """Queue the newly announced map outputs `since` to `until` for fetching, by source node.
+
+    Mirrors `ReduceRun.hear`.
+    """
     entry = state.work[work]
     if not entry.started or entry.phase != SHUFFLING or entry.ended:
         return
@@ -53,7 +60,10 @@ def hear(state: State, work: int, since: int, until: int) -> None:
 @twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """Return the bytes of one reduce's part of a map's output. Mirrors `plan_arithmetic.equal_shares`."""
+    """Return the size in bytes of one reduce's part of a map's output.
+
+    Mirrors `plan_arithmetic.equal_shares`.
+    """
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
     return total * (part + 1) // parts - total * part // parts
@@ -62,7 +72,10 @@ def _share(state: State, output: int, part: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """Start fetches up to the limit of parallel copies. Mirrors `ReduceRun._fetch`."""
+    """Start fetches until the limit of parallel copies is reached or nothing is pending.
+
+    Mirrors `ReduceRun._fetch`.
+    """
     entry = state.work[work]
     while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
         entry.picks += 1
@@ -73,8 +86,10 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Start the fetch from the source at that place. Mirrors `ReduceRun._fetch_from`; differs in that `intake`, a
-    limit of some frameworks, is missing."""
+    """Start one fetch of all pending outputs on the source node at index `place`.
+
+    Mirrors `ReduceRun._fetch_from`. The difference: `intake`, a limit of some frameworks, is missing.
+    """
     entry = state.work[work]
     basket = entry.basket
     source, count = state.pending_node[basket, place], state.pending_count[basket, place]
@@ -109,7 +124,10 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
 @compiled
 def _handle(state: State, work: int, cpu_s: float) -> None:
-    """Add CPU time for handling fetched data. Mirrors `ReduceRun._handle`."""
+    """Add CPU seconds that a reduce needs for fetched data; start a CPU flow if none runs.
+
+    Mirrors `ReduceRun._handle`.
+    """
     entry = state.work[work]
     entry.owed += cpu_s
     if not entry.handling and entry.owed > 0.0:
@@ -121,7 +139,10 @@ def _handle(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle_owed")
 @compiled
 def _handle_owed(state: State, work: int) -> None:
-    """Start a flow for the CPU time that is owed. Mirrors `ReduceRun._handle_owed`."""
+    """Start a CPU flow for all CPU seconds added since the last such flow began.
+
+    Mirrors `ReduceRun._handle_owed`.
+    """
     entry = state.work[work]
     owed = entry.owed
     entry.owed = 0.0
@@ -132,7 +153,10 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Process the end of the CPU flow of fetches. Mirrors `ReduceRun.over` for that flow."""
+    """Process the end of a CPU flow for fetched data, and start another if CPU seconds were added meanwhile.
+
+    Mirrors `ReduceRun.over` for such a flow.
+    """
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
         return
@@ -143,7 +167,10 @@ def handled(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")
 @compiled
 def fetched(state: State, item: int) -> None:
-    """Process the end of a fetch. Mirrors `ReduceRun.fire` for a fetch."""
+    """Process the end of a fetch: keep the data and start further fetches.
+
+    Mirrors `ReduceRun.fire` for a fetch.
+    """
     flow = state.flows[item]
     work, count, total = flow.work, flow.batch, flow.total
     if flow.ways > 0:
@@ -157,7 +184,7 @@ def fetched(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """Keep fetched data in memory, or write what does not fit to disk. Mirrors `ReduceRun._keep`."""
+    """Keep fetched data in the reduce's memory, and write the excess to disk. Mirrors `ReduceRun._keep`."""
     entry = state.work[work]
     task = state.tasks[entry.task]
     entry.fetched += count
@@ -179,7 +206,7 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
 
 @compiled
 def copied(state: State, item: int) -> None:
-    """Process the end of writing fetched data to disk. Mirrors `ReduceRun.over` for that flow."""
+    """Process the end of a write of fetched data to disk. Mirrors `ReduceRun.over` for such a flow."""
     work = state.flows[item].work
     stop(state, item)
     drop_item(state, item)

@@ -1,4 +1,5 @@
-"""The arrays of attempts with contention: their initial sizes, and larger ones when they are full."""
+"""The arrays for attempts that contend for resources: initial sizes and contents, and enlargement when
+they are full."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 
 ITEMS_A_SLOT = 2
 MORE_ITEMS = MORE_REPLIES = 1024
-"""Beside two items a slot, and four replies a node: the size that the arrays begin with; they grow."""
-AGENDA_ENTRIES = 8  # for each item
+"""Initial sizes in addition to two items per slot and four replies per node. The arrays grow when needed."""
+AGENDA_ENTRIES = 8  # Heap entries for each item.
 PENDING_MAX = 1 << 30
-"""Pending map outputs of all reduces that the arrays may have to hold."""
+"""Largest size of the arrays of pending map outputs: reduce slots times source nodes."""
 
 
 def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
-    """Return why the compiled loop does not cover these attempts with contention; None if it does."""
+    """Return the reason why the compiled loop cannot run the attempts with contention; None if it can."""
     if any(cost.duration_s is not None for cost in costs):
         return "durations are known of tasks that contend"
     if any(cost.partitions is not None for cost in costs):
@@ -40,13 +41,13 @@ def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
 
 
 def _sources(simulation: Simulation) -> int:
-    """Return the largest number of nodes from which one reduce fetches."""
+    """Return the largest number of nodes from which one reduce may fetch, plus one."""
     most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
     return min(most, len(simulation.nodes)) + 1
 
 
 def no_fluid() -> Arrays:
-    """Return empty arrays for a simulation without contention."""
+    """Return minimal arrays for a simulation without contention, which does not use them."""
     small = np.zeros(1, np.int64)
     few = small.reshape(1, 1)
     two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
@@ -76,7 +77,7 @@ def _of_kind(name: str, values: Values) -> Values:
 
 
 def fluid(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays with no attempt running."""
+    """Return the arrays for a simulation with contention, before any attempt runs."""
     nodes = simulation.nodes
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
@@ -122,11 +123,11 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 
 
 def _longest_way(simulation: Simulation, replication: int) -> int:
-    """Return the largest number of resources that one flow passes: a read from another rack's node, or a pipeline
-    over racks.
+    """Return the largest number of resources that one flow uses.
 
-    A pipeline passes each node's disk and NIC (of the last node, only inwards), an uplink per hop, and a downlink and
-    a shared disk per node.
+    The flow is a read from another rack's node or a replication pipeline over racks. A pipeline uses each
+    node's disk and NIC (only the inward direction at the last node), an uplink per hop, and a downlink and a
+    shared disk per node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -177,7 +178,8 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
 
 
 def begin(simulation: Simulation, state: State) -> None:
-    """Set the initial numbers."""
+    """Set the numbers that contention needs: settings of links and blocks, fill levels, and memory sizes
+    of jobs."""
     num, setup = state.num, simulation.setup
     num.is_fluid = 1
     links = setup.cluster.links
@@ -196,8 +198,10 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return the ring buffers for replies about map outputs. The ring of items holds `widest` more than the ring of
-    replies."""
+    """Return the ring buffers for heartbeat replies that announce map outputs.
+
+    The buffer of announcements holds `widest` entries more than the buffer of replies.
+    """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
         "replies": records(count, plain.ReplyEntry),
@@ -206,7 +210,7 @@ def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """Return the same state with arrays of twice the length where they may be full."""
+    """Return the state with all arrays that may be full enlarged to twice their length."""
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: _longer(getattr(state, name))
@@ -232,7 +236,7 @@ def _longer(array: Values) -> Values:
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
-    """Return the ring buffer with twice the length. Entry `n` moves to the place `n` modulo the new length."""
+    """Return the ring buffer with twice the length. Entry number n moves to index n modulo the new length."""
     longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]

@@ -1,4 +1,5 @@
-"""Records of attempts with contention: nodes' resources, flows through them, and the phase of each attempt."""
+"""Records of attempts that contend for resources: nodes, resources, flows through resources, and running
+attempts."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node whose attempts share its resources."""
+    """A node whose attempts share the node's resources. Mirrors `shared_nodes.SharedNode`."""
 
-    seen: f8  # when its use was last asked for, and what had moved by then
+    seen: f8  # Time of the last `usage`; the next four are the amounts moved by then.
     cpu_seen: f8
     disk_seen: f8
     tx_seen: f8
@@ -16,16 +17,19 @@ class HostEntry(Record):
     cores: f8
     memory: i8
     paging: f8
-    claimed: i8  # memory that its attempts declare
-    shared: i4  # the resource behind its disk that it shares, 0 when it shares none
+    claimed: i8  # Memory that the node's attempts declare, in bytes.
+    shared: i4  # Number of the disk resource shared with other nodes; 0 if none.
     end_latency: f8
     fetch_latency: f8
     block_latency: f8
 
 
 class ResourceEntry(Record):
-    """Mirrors `max_min.Resource`. Resources are numbered: four per node (CPU, disk, out, in), then the uplinks, the
-    downlinks, the core, and the disks that nodes share."""
+    """A shared resource: CPU, disk, link or switch. Mirrors `max_min.Resource`.
+
+    Resources are numbered: four per node (CPU, disk, outward and inward NIC), then the racks' uplinks, their
+    downlinks, the core switch, and the disks that several nodes share.
+    """
 
     capacity: f8
     declared: f8
@@ -35,16 +39,17 @@ class ResourceEntry(Record):
     free: f8
     seen: i8
     solved: i8
-    changed: i8  # `_due`
+    changed: i8  # Stamp of the last change; `_due` of `Resource`.
     unfixed: i8
-    count: i8  # of its flows, a list in the order of their start
+    count: i8  # Length of the list of flows, in the order of their start.
     head: i8
     tail: i8
     over: i1
 
 
 class FlowEntry(Record):
-    """Mirrors `max_min.Flow`, or an `agenda.Item` that passes no resource."""
+    """A flow through resources (mirrors `max_min.Flow`), or a timer that uses none (mirrors
+    `agenda.Item`)."""
 
     due: f8
     queued: f8
@@ -55,51 +60,51 @@ class FlowEntry(Record):
     at: f8
     fair: f8
     seen: i8
-    work: i4  # owner of the flow
-    batch: i4  # map outputs that it fetches
-    entries: i4  # of it in the agenda
-    ways: i1  # resources that it passes
+    work: i4  # The attempt that owns the flow.
+    batch: i4  # Number of map outputs that the flow fetches.
+    entries: i4  # Number of the item's entries in the agenda's heap.
+    ways: i1  # Number of resources on the flow's path.
     role: i1
     live: i1
 
 
 class WorkEntry(Record):
-    """Mirrors `running.RunningAttempt`."""
+    """A running attempt. Mirrors `running.RunningAttempt`."""
 
     task: i4
     node: i4
     timer: i4
-    basket: i4  # of a reduce: where its pending outputs are
+    basket: i4  # Row of a reduce in the `pending` arrays.
     streams: i4
-    flows: i4  # of its phase
+    flows: i4  # Number of flows of the current phase.
     fetching: i4
-    handling: i1  # CPU time goes on that fetching takes
-    pending: i4  # sources
+    handling: i1  # 1 while a CPU flow handles fetched data.
+    pending: i4  # Number of source nodes with outputs still to fetch.
     phase: i1
     started: i1
     ended: i1
     fetched: i8
     picks: i8
-    left: i8  # bytes of output for which no block was asked for
+    left: i8  # Bytes of output for which no block was requested yet.
     pace: f8
     phase_bytes: f8
     phase_moved: f8
     buffered: f8
     on_disk: f8
-    owed: f8  # CPU time that fetching takes after that
+    owed: f8  # CPU seconds for fetched data after the current CPU flow.
 
 
 CPU, DISK, OUT, IN = range(4)
-"""Resources of a node, behind 4 times its number."""
+"""Offsets of a node's resources: resource `4 * node + CPU` and so on."""
 
 MAPPING, SHUFFLING, SORTING, REDUCING = range(4)
-"""Phases."""
+"""Phases of an attempt."""
 
 START, COMPUTE, OWN_DISK, READ, WRITE, FETCH, COPY, END = range(8)
 """Roles of flows and timers."""
 
 PHASE_FLOWS = 4
-"""Computing, own disk, reading, writing."""
+"""Largest number of flows of a phase: computing, own disk, reading, writing."""
 
 ITEM_BITS = 24
 ITEM_MASK = (1 << ITEM_BITS) - 1

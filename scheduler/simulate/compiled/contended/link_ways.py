@@ -1,4 +1,7 @@
-"""The resources that a flow passes (compiled). Mirrors `cluster.virtual.fluid.shared_nodes`."""
+"""The resources that a flow uses: disks, NICs and links on its path (compiled).
+
+Mirrors `cluster.virtual.fluid.shared_nodes`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def pass_through(state: State, item: int, number: int) -> None:
-    """Add a resource to the flow's way unless it is already there."""
+    """Add a resource to the path of the flow unless the path contains it already."""
     flow = state.flows[item]
     for place in range(flow.ways):
         if state.way[item, place] == number:
@@ -21,8 +24,10 @@ def pass_through(state: State, item: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
-    """Add the node's disk to the flow's way, and the disk that it shares with other nodes. Mirrors
-    `SharedNode.drive`."""
+    """Add the node's disk to the flow's path, and the disk that the node shares with other nodes, if any.
+
+    Mirrors `SharedNode.drive`.
+    """
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:
         flow = state.flows[item]
@@ -33,7 +38,7 @@ def pass_drive(state: State, item: int, node: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
-    """Add the way from a node to another. Mirrors `SharedNode.way_to`."""
+    """Add the links from one node to another to the flow's path. Mirrors `SharedNode.way_to`."""
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
     if state.num.has_uplinks and rack != state.nodes[other].rack:
@@ -44,7 +49,10 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_in")
 @compiled
 def go_in(state: State, item: int, node: int, other: int) -> None:
-    """Append to a flow the links that it takes into `node` from `other`. Mirrors `SharedNode.way_in`."""
+    """Add the links behind the sender's uplink to the path: core switch, downlink and NIC of node `other`.
+
+    Mirrors `SharedNode.way_in`. The core switch and the downlink are used only between racks.
+    """
     rack, links = state.nodes[other].rack, 4 * len(state.nodes) + state.num.racks
     if rack != state.nodes[node].rack:
         if state.num.has_core:
@@ -56,7 +64,7 @@ def go_in(state: State, item: int, node: int, other: int) -> None:
 
 @compiled
 def narrowest(state: State, item: int) -> float:
-    """Return the least declared capacity on the flow's way."""
+    """Return the smallest declared capacity of the resources on the flow's path."""
     least = state.resources[state.way[item, 0]].declared
     for place in range(1, state.flows[item].ways):
         least = min(least, state.resources[state.way[item, place]].declared)

@@ -1,7 +1,8 @@
-"""Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` step by step.
+"""Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` function by function.
 
-It differs in that a resource's flows are a linked list in the order of their start: a link is the number `flow *
-width + place`, where `place` is the position of the resource among those that the flow passes.
+The difference: the flows of a resource are a linked list in the order of their start. A link of the list is
+the number `flow * width + place`, where `place` is the position of the resource on the flow's path and
+`width` the longest path.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def _touch(state: State, number: int) -> None:
 
 @compiled
 def _enter(state: State, item: int, place: int, number: int) -> None:
-    """Append the flow to the resource's list."""
+    """Append the flow to the resource's list of flows."""
     resource, link = state.resources[number], item * state.way.shape[1] + place
     state.before[link], state.after[link] = resource.tail, -1
     if resource.tail >= 0:
@@ -55,7 +56,10 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Return the resource's capacity with its current number of flows. Mirrors `Resource.given`."""
+    """Return the resource's capacity per second, reduced by seeks if several flows use it.
+
+    Mirrors `Resource.given`.
+    """
     resource = state.resources[number]
     if resource.seek == 0.0 or resource.count == 0:
         return resource.capacity
@@ -65,7 +69,7 @@ def _given(state: State, number: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
 @compiled
 def resize(state: State, number: int, capacity: float) -> None:
-    """Change a resource's capacity. Mirrors `Sharing.resize`."""
+    """Change the capacity of a resource, and mark its flows for new rates. Mirrors `Sharing.resize`."""
     resource = state.resources[number]
     resource.capacity = capacity
     resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
@@ -75,7 +79,10 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Start a flow whose total, cap and way are set. Mirrors `Sharing.start`."""
+    """Start a flow with a given size, rate limit and path. Mirrors `Sharing.start`.
+
+    A flow that overloads no resource gets its limit as rate; otherwise rates are recomputed by `settle`.
+    """
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
     flow.at = now_s
@@ -98,7 +105,7 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Stop a flow. Mirrors `Sharing.stop`."""
+    """Stop a flow, remove it from its resources, and count the amount it moved. Mirrors `Sharing.stop`."""
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
@@ -120,7 +127,7 @@ def stop(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
 @compiled
 def left_at(state: State, item: int, now_s: float) -> float:
-    """Return the rest of a flow at that time. Mirrors `Flow.left_at`."""
+    """Return the amount that a flow has left to move at `now_s`. Mirrors `Flow.left_at`."""
     flow = state.flows[item]
     return max(0.0, flow.left - flow.rate * (now_s - flow.at))
 
@@ -128,7 +135,10 @@ def left_at(state: State, item: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.moved_until")
 @compiled
 def moved_until(state: State, number: int, now_s: float) -> float:
-    """Return the total moved through a resource until that time. Mirrors `Resource.moved_until`."""
+    """Return the total amount that flows have moved through a resource by `now_s`.
+
+    Mirrors `Resource.moved_until`.
+    """
     width, moved = state.way.shape[1], 0.0
     link = state.resources[number].head
     while link >= 0:
@@ -143,7 +153,7 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.settle")
 @compiled
 def settle(state: State) -> None:
-    """Recompute the rates of all flows affected by changes. Mirrors `Sharing.settle`."""
+    """Recompute the rates of all flows affected by changes since the last call. Mirrors `Sharing.settle`."""
     count = state.num.touched
     state.num.touched = 0
     state.num.stamp += 1
@@ -189,8 +199,10 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Collect the flows and resources connected with a resource, and return their numbers. Mirrors
-    `Sharing._collect`."""
+    """Collect the flows and resources connected with a resource, and return their two counts.
+
+    Mirrors `Sharing._collect`.
+    """
     state.num.stamp += 1
     state.num.solves += 1
     stamp, width = state.num.stamp, state.way.shape[1]
@@ -233,8 +245,11 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Subtract the rates of a resource's flows that were not collected from its free capacity. Return the number of
-    these flows."""
+    """Subtract from a resource's free capacity the rates of its flows outside of the collection, which stay
+    fixed.
+
+    Returns the number of these flows.
+    """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
     link = resource.head
@@ -263,7 +278,7 @@ def _set(state: State, item: int, rate: float) -> None:
 
 @compiled
 def _sort(state: State, count: int) -> None:
-    """Sort the collected flows by their caps. The sort is stable."""
+    """Sort the collected flows by their rate limits, keeping the order of equal ones."""
     order, other, flows = state.in_order, state.spare, state.flows
     for low in range(0, count, _FEW):
         for place in range(low, min(low + _FEW, count)):
@@ -297,7 +312,7 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Compute fair rates for flows that share one resource. Mirrors `max_min._fill_one`."""
+    """Compute max-min fair rates for flows that share a single resource. Mirrors `max_min._fill_one`."""
     free, waiting = state.resources[number].free, count
     for place in range(count):
         flow = state.flows[state.in_order[place]]
@@ -319,7 +334,7 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Compute fair rates by progressive filling. Mirrors `max_min.fill`."""
+    """Compute max-min fair rates by progressive filling. Mirrors `max_min.fill`."""
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
     for place in range(count):

@@ -1,7 +1,8 @@
-"""The phases of an attempt with contention (compiled).
+"""The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. It differs where the objects ask the
-NameNode for a block: here `wants` is set, and the loop pauses until `write` has the answer.
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: an attempt
+that needs a block from the NameNode makes the loop pause. Python code then chooses the target nodes, and
+`write` continues.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """Return the largest rate of a stream. Mirrors `RunningAttempt.cap`."""
+    """Return the rate limit of a flow of the current phase. Mirrors `RunningAttempt.cap`."""
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
 
@@ -46,7 +47,7 @@ def _cap(state: State, item: int, stream_bytes: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
-    """Start a flow of the current phase."""
+    """Start a flow of the attempt's current phase. Mirrors `RunningAttempt.flow`."""
     flow = state.flows[item]
     flow.total = total
     flow.cap = cap
@@ -87,7 +88,7 @@ def _core_seconds(state: State, cpu_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
-    """Start the CPU flow of a phase. Mirrors `RunningAttempt.compute`."""
+    """Start the CPU flow of a phase that needs `cpu_s` core-seconds. Mirrors `RunningAttempt.compute`."""
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -97,7 +98,7 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute_at")
 @compiled
 def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
-    """Start a CPU flow with that largest rate. Mirrors `RunningAttempt.compute_at`."""
+    """Start a CPU flow of `cpu_s` core-seconds, limited to `rate`. Mirrors `RunningAttempt.compute_at`."""
     item = new_item(state, work, COMPUTE)
     pass_through(state, item, 4 * state.work[work].node + CPU)
     _begin(state, item, cpu_s, rate)
@@ -106,7 +107,7 @@ def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.use_disk")
 @compiled
 def _use_disk(state: State, work: int, total: float) -> None:
-    """Start a flow on the node's own disk. Mirrors `RunningAttempt.use_disk`."""
+    """Start a flow of `total` bytes on the node's own disk. Mirrors `RunningAttempt.use_disk`."""
     if total > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -119,7 +120,10 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Return the disk seconds of the output file; 0 without one. Mirrors `RunningAttempt.write_seconds`."""
+    """Return the disk seconds for writing the output file; 0 without one.
+
+    Mirrors `RunningAttempt.write_seconds`.
+    """
     entry = state.work[work]
     if not writes_file(state, entry.task):
         return 0.0
@@ -129,8 +133,10 @@ def _write_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.send_seconds")
 @compiled
 def _send_seconds(state: State, work: int) -> float:
-    """Return the network seconds of the output file's replicas; 0 without them. Mirrors
-    `RunningAttempt.send_seconds`."""
+    """Return the network seconds for sending replicas of the output.
+
+    Mirrors `RunningAttempt.send_seconds`.
+    """
     entry = state.work[work]
     if state.num.replication < 2 or not writes_file(state, entry.task):
         return 0.0
@@ -140,7 +146,7 @@ def _send_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_output")
 @compiled
 def _write_output(state: State, work: int) -> None:
-    """Start writing the output file. Mirrors `RunningAttempt.write_output`."""
+    """Start writing the output file, with a request for a block. Mirrors `RunningAttempt.write_output`."""
     entry = state.work[work]
     if writes_file(state, entry.task):
         entry.left = state.costs[state.tasks[entry.task].cost].output
@@ -153,7 +159,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """Request target nodes for the next block of the output."""
+    """Request target nodes for the next block of the output, and make the loop pause for the answer."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
@@ -165,7 +171,7 @@ def ask_for_block(state: State, work: int) -> None:
 )
 @compiled
 def write(state: State) -> None:
-    """Start the flow of the requested block along `targets`. Mirrors `RunningAttempt._write`."""
+    """Start the flow of the requested block to the nodes in `targets`. Mirrors `RunningAttempt._write`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
@@ -189,7 +195,7 @@ def write(state: State) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
-    """Start a map. Mirrors `MapRun.start`."""
+    """Start the flows of the map phase: CPU, disk, and reading. Mirrors `MapRun.start`."""
     entry = state.work[work]
     task, node = state.tasks[entry.task], state.nodes[entry.node]
     cost = state.costs[task.cost]
@@ -209,7 +215,7 @@ def start_map(state: State, work: int) -> None:
         write_s, send_s = _write_seconds(state, work), _send_seconds(state, work)
     disk_s = (local + spilled) / node.disk + write_s
     entry.pace = max(max(_core_seconds(state, cost.cpu), disk_s), max(away_s, send_s))
-    entry.streams = 1  # keeps the phase open until all have begun
+    entry.streams = 1  # Keeps the phase open until all flows have started.
     _compute(state, work, cost.cpu)
     _use_disk(state, work, local + spilled)
     if away > 0.0:
@@ -227,7 +233,7 @@ def start_map(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
-    """Return the bytes that a map spills and reads again, and note its spill. Mirrors `MapRun._spill`."""
+    """Return the number of bytes that a map spills and reads back. Mirrors `MapRun._spill`."""
     run = state.tasks[task]
     cost = state.costs[run.cost]
     run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
@@ -238,7 +244,7 @@ def _spill(state: State, task: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._sort")
 @compiled
 def _sort(state: State, work: int) -> None:
-    """Start the sort phase of a map. Mirrors `MapRun._sort`."""
+    """Start the sort phase of a map, with spills and output. Mirrors `MapRun._sort`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     entry.phase = SORTING
@@ -256,7 +262,7 @@ def _sort(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._merge")
 @compiled
 def _merge(state: State, work: int) -> None:
-    """Start the merge phase of a reduce. Mirrors `ReduceRun._merge`."""
+    """Start the merge phase of a reduce, after the shuffle. Mirrors `ReduceRun._merge`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].shuffle_end = state.sec.agenda_s
@@ -273,7 +279,7 @@ def _merge(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._reduce")
 @compiled
 def _reduce(state: State, work: int) -> None:
-    """Start the reduce phase of a reduce. Mirrors `ReduceRun._reduce`."""
+    """Start the last phase: the reduce function and the output. Mirrors `ReduceRun._reduce`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].sort_end = state.sec.agenda_s
@@ -304,7 +310,8 @@ def _all_fetched(state: State, work: int) -> bool:
 )
 @compiled
 def phases(state: State, work: int) -> None:
-    """Start the next phases as long as the current one is complete."""
+    """Start the next phase of an attempt when the current one has no open stream; end it after the last
+    phase."""
     entry = state.work[work]
     while entry.streams == 0 and not entry.ended:
         if entry.phase == MAPPING and state.costs[state.tasks[entry.task].cost].sort_cpu != 0.0:
@@ -322,7 +329,7 @@ def phases(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
-    """Note the end of one stream of the phase. Mirrors `RunningAttempt.stream_over`."""
+    """End a stream of the phase, and the phase if none is left. Mirrors `RunningAttempt.stream_over`."""
     state.work[work].streams -= 1
     phases(state, work)
 
@@ -330,7 +337,7 @@ def stream_over(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.succeed")
 @compiled
 def _succeed(state: State, work: int) -> None:
-    """End the attempt successfully. Mirrors `RunningAttempt.succeed`."""
+    """End the attempt successfully and schedule the report of its end. Mirrors `RunningAttempt.succeed`."""
     entry, now_s = state.work[work], state.sec.agenda_s
     if writes_file(state, entry.task):
         note_file(state, now_s, entry.task, WRITTEN)
@@ -343,7 +350,7 @@ def _succeed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.done")
 @compiled
 def _done(state: State, work: int, now_s: float) -> float:
-    """Return the completed share of the phase. Mirrors `RunningAttempt.done`."""
+    """Return the completed share (0 to 1) of the current phase. Mirrors `RunningAttempt.done`."""
     entry = state.work[work]
     share, moved = 1.0, entry.phase_moved
     for place in range(entry.flows):
@@ -363,7 +370,7 @@ def _done(state: State, work: int, now_s: float) -> float:
 )
 @compiled
 def memory_bytes(state: State, work: int, now_s: float) -> int:
-    """Return the attempt's memory in bytes. Mirrors `RunningAttempt.memory_bytes`."""
+    """Return the attempt's memory in use, in bytes. Mirrors `RunningAttempt.memory_bytes`."""
     entry = state.work[work]
     if entry.ended or not entry.started:
         return 0

@@ -1,0 +1,148 @@
+"""Measure whole simulating commands, from the command line to the files: a day of Facebook's, and small ones.
+
+    python -m tests.bench.sim_day --trace FB-2010_samples_24_times_1hr_0.tsv [--repeats 3] [--only WORD] [--out FOLDER]
+
+Each command runs in a process of its own on a host without other work. Wall-clock time, CPU time and peak memory are
+those of the command and its children. A bare heapq loop runs in the same minute as a yardstick.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.figures import Figure, parser, publish, say
+from tests.bench.proctree import SCHEDBED
+from tests.bench.sim_speed import bare_loop
+
+DAY_TASKS = 981_337
+POLICIES = ("fifo", "fair", "order=fair,locality=delay")
+LONE_JOBS = 187_520
+DAY_S = 86_400
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """The wall-clock time, the CPU time (s) and the peak memory of the largest process (GiB) of a command."""
+
+    wall_s: float
+    cpu_s: float
+    peak_gib: float
+
+
+def take(folder: Path, *arguments: str) -> Took:
+    """Run `schedbed run ARGUMENTS --machines sim` and return what it took. CalledProcessError if it fails."""
+    out = folder / f"out{len(list(folder.iterdir()))}"
+    began_s = time.perf_counter()
+    child = subprocess.Popen(
+        [*SCHEDBED, "run", *arguments, "--machines", "sim", "--no-live", "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    wall_s = time.perf_counter() - began_s
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, list(arguments))
+    if not json.loads((out / "summary.json").read_text(encoding="utf-8"))["policies"]:
+        raise ValueError(f"{out}: no policies")
+    return Took(wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20)
+
+
+def of_policies(names: Sequence[str]) -> list[str]:
+    """Return the options that choose the policies."""
+    return [word for name in names for word in ("--policy", name)]
+
+
+def the_day(folder: Path, repeats: int, trace: Path) -> list[Figure]:
+    """Measure FB-2010's day under each policy alone, and under all three."""
+    day = ["fb2010", "--set", f"workload.trace={trace}"]
+    alone = {name: [take(folder, *day, *of_policies([name])) for _ in range(repeats)] for name in POLICIES}
+    three = [take(folder, *day, *of_policies(POLICIES)) for _ in range(repeats)]
+    figures = [
+        Figure(
+            name=f"FB-2010's day, {name}",
+            values=[DAY_TASKS / each.wall_s for each in took],
+            unit="tasks/s",
+            low=50_000,
+            note=_noted(took),
+        )
+        for name, took in alone.items()
+    ]
+    slowest_s = max(statistics.median(each.wall_s for each in took) for took in alone.values())
+    ratios = [each.wall_s / slowest_s for each in three]
+    name = "FB-2010's day, three policies on all cores / the slowest of them alone"
+    return [*figures, Figure(name=name, values=ratios, unit="x", high=1.7, note=_noted(three))]
+
+
+def lone_jobs(folder: Path, repeats: int, trace: Path) -> list[Figure]:
+    """Measure a trace of jobs that have one map each and no reduce, spread over a day."""
+    path = folder / "lone.tsv"
+    gap_s = DAY_S / LONE_JOBS
+    path.write_text("".join(f"job{i}\t{int(i * gap_s)}\t0\t{MIB}\t0\t0\n" for i in range(LONE_JOBS)))
+    lone = ["fb2010", "--set", f"workload.trace={path}", "--set", "workload.traced_nodes=600"]
+    took = [take(folder, *lone, *of_policies(["fair"])) for _ in range(repeats)]
+    return [_seconds(f"{LONE_JOBS:,} jobs of one task on 600 nodes, fair", took, 30)]
+
+
+def six_nodes(folder: Path, repeats: int, trace: Path) -> list[Figure]:
+    """Measure a run of the kind with which a person begins."""
+    return [
+        _seconds(
+            "quickstart (6 nodes), fair",
+            [take(folder, "quickstart", *of_policies(["fair"])) for _ in range(repeats)],
+            2,
+        ),
+        _seconds(
+            "quickstart, its three policies", [take(folder, "quickstart") for _ in range(repeats)], None
+        ),
+    ]
+
+
+def _seconds(name: str, took: Sequence[Took], high: float | None) -> Figure:
+    values = [each.wall_s for each in took]
+    return Figure(name=name, values=values, unit="s", high=high, note=_noted(took))
+
+
+def _noted(took: Sequence[Took]) -> str:
+    middle = {key: statistics.median(getattr(each, key) for each in took) for key in Took.__slots__}
+    return f"{middle['wall_s']:.1f} s, {middle['cpu_s']:.1f} CPU-s, {middle['peak_gib']:.2f} GiB"
+
+
+PARTS: dict[str, Callable[[Path, int, Path], list[Figure]]] = {
+    "day": the_day,
+    "lone": lone_jobs,
+    "small": six_nodes,
+}
+
+
+def main() -> None:
+    """Measure all parts, or one."""
+    made = parser(__doc__)
+    made.add_argument("--trace", type=Path, required=True, help="SWIM's file of FB-2010's day")
+    made.add_argument("--only", choices=tuple(PARTS))
+    options = made.parse_args()
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as folder:
+        take(Path(folder), "quickstart")  # compiles what is compiled at the first use
+        for name, measure in PARTS.items():
+            if options.only in (None, name):
+                heap = [bare_loop(1000, 1_000_000) / 1e6 for _ in range(3)]
+                made_now = measure(Path(folder), options.repeats, options.trace.resolve())
+                figures += [
+                    *made_now,
+                    Figure(name=f"bare heapq loop before: {name}", values=heap, unit="M/s"),
+                ]
+                say(name)
+    publish("sim_day", "Simulator: whole commands", figures, options.out)
+
+
+if __name__ == "__main__":
+    main()
