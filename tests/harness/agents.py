@@ -161,7 +161,7 @@ class Rig:
         return talk
 
     async def introduce(self, *talks: Talk) -> None:
-        """Send each agent the addresses of all agents, and wait until each knows them."""
+        """Tell each agent the addresses of all agents, and wait until each agent knows them."""
         urls = {talk.machine.node.node: talk.hello.url for talk in talks}
         racks = {talk.machine.node.node: talk.machine.node.rack for talk in talks}
         for talk in talks:

@@ -143,7 +143,7 @@ class LanHost:
         return self._holder.poll() is None
 
     def kill(self) -> None:
-        """Kill all processes of the host at once, which also ends its network, as a power failure does."""
+        """Cut the emulated host's power: kill all its processes at once, which also ends its network."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:

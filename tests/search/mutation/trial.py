@@ -25,11 +25,11 @@ from tests.search.story import Story
 
 HANG = "every story ends"
 ALONE = "alone"
-"""The trait of a story that tests one component alone."""
+"""The trait of a test scenario for one component alone."""
 ALONE_S = 2.0
-"""CPU seconds per mutant for stories of one component; there are many, and each takes milliseconds."""
+"""CPU seconds per mutant for scenarios of one component; there are many, and each takes milliseconds."""
 LEAST_S = 5.0
-"""CPU seconds that any story may take; more are allowed for stories that are slow without the mutant."""
+"""CPU seconds that any scenario may take; scenarios that are slow without the mutant may take more."""
 
 
 class Hangs(BaseException):
