@@ -8,7 +8,7 @@ counter, a fault an instant event.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,7 +56,7 @@ def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
     """Yield all trace events of a run, policy after policy. Times are microseconds since the start of each
     run.
 
-    For a large cluster, only some nodes are drawn (`lanes.drawn_nodes`).
+    For a large cluster, only some nodes are drawn (`lanes.drawn_nodes`), with the decisions on their offers.
     """
     pid = 0
     numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
@@ -64,11 +64,12 @@ def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
         mine = recorded.tables(record.policy, record.repeat)
         title = f"{numbers[record.policy]} {record.policy}"
         title += f", repeat {record.repeat + 1}" if run.repeats > 1 else ""
-        names = drawn_nodes([str(node["node"]) for node in run.nodes], len(mine.attempts))
+        every = [str(node["node"]) for node in run.nodes]
+        names = drawn_nodes(every, len(mine.attempts))
         pid += 1
         yield from _process(pid, f"{title}: cluster")
         yield from _queue(mine, pid)
-        yield from _decisions(mine, pid)
+        yield from _decisions(mine, pid, None if len(names) == len(every) else names)
         pids = {name: pid + i + 1 for i, name in enumerate(names)}
         pid += len(pids)
         racks = {str(node["node"]): node["rack"] for node in run.nodes}
@@ -109,16 +110,19 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
         yield {"ph": "C", "name": "mean wait so far [s]", "pid": pid, "ts": _micros(t), "args": mean}
 
 
-def _decisions(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield one instant event per answer to an offer.
+def _decisions(mine: RunTables, pid: int, nodes: Sequence[str] | None) -> Iterator[Event]:
+    """Yield one instant event per answer to an offer of these nodes, or of all nodes if `nodes` is None.
 
     If there are very many skips, only every n-th skip is included.
     """
     data = mine.tables["decisions"]
+    if nodes is not None:
+        data = data[data["node"].isin(list(nodes))].reset_index(drop=True)
     skips = np.flatnonzero((data["answer"] == "skip").to_numpy())
     step = len(skips) // SKIPS_MAX + 1
     dropped = np.setdiff1d(skips, skips[::step])
-    thread = "decisions" + (f" (one of {step} skips)" if step > 1 else "")
+    of = "" if nodes is None else f" of {len(nodes)} nodes"
+    thread = f"decisions{of}" + (f" (one of {step} skips)" if step > 1 else "")
     yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": 1, "args": {"name": thread}}
     for row in cast("list[Event]", data.drop(index=data.index[dropped]).to_dict("records")):
         name = (
