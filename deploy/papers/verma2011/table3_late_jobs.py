@@ -45,11 +45,11 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
             for threshold in THRESHOLDS:
                 drawn = workload(name, said, jobs, threshold / 100, seed)
                 bench.simulations += 1
-                for key, value in _figures(play(drawn, threshold / 100, seed), jobs).items():
+                for key, value in figures_of(play(drawn, threshold / 100, seed), jobs).items():
                     found[f"{name}_{threshold}_{key}"].append(value)
                 if threshold == AT_FIRST:
                     bench.simulations += 1
-                    first = _figures(play(drawn, threshold / 100, seed, FIRST_MAP), jobs)
+                    first = figures_of(play(drawn, threshold / 100, seed, FIRST_MAP), jobs)
                     found[f"{name}_{threshold}_late_first"].append(first["late"])
                     found[f"{name}_{threshold}_load_first"].append(first["load"])
                     for start, key in ((ALL_MAPS, "alone_late"), (FIRST_MAP, "alone_late_first")):
@@ -67,7 +67,8 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
     )
 
 
-def _figures(outcome: Outcome, jobs: int) -> Mapping[str, float]:
+def figures_of(outcome: Outcome, jobs: int) -> Mapping[str, float]:
+    """Return Table 3's columns: late jobs of 100, exceeded shares (%) of 100 jobs in total, and the load (%)."""
     return {
         "late": 100 * outcome.late / jobs,
         "exceeded": 100 * outcome.exceeded * 100 / jobs,

@@ -81,25 +81,29 @@ def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]
 WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 
 
-def workload(name: str, said: Values, jobs: int, threshold: float, seed: int) -> list[DueJob]:
+def workload(
+    name: str, said: Values, jobs: int, threshold: float, seed: int, bound: str = "avg"
+) -> list[DueJob]:
     """Return random jobs with deadlines uniform in [T, 3 T]; T is a job's time with all slots of the cluster.
 
     A deadline whose least slots alone exceed the load threshold is drawn again, since the job could never be
-    submitted. `said` are Table 2's values.
+    submitted. `said` are Table 2's values. `bound` is the bound of the model that gives the least slots.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
         coin = chance(seed, name, number)
         app, maps_s, reduces_s = WORKLOADS[name](coin, said)
-        drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold))
+        drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold, bound))
     return drawn
 
 
-def _due(coin: Random, name: str, maps_s: list[float], reduces_s: list[float], threshold: float) -> DueJob:
+def _due(
+    coin: Random, name: str, maps_s: list[float], reduces_s: list[float], threshold: float, bound: str
+) -> DueJob:
     profile = _profile(maps_s, reduces_s)
     maps, reduces = len(maps_s), len(reduces_s)
     alone_s = bounds(profile, maps, reduces, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces)).avg_s
-    model = curve(profile, maps, reduces)
+    model = curve(profile, maps, reduces, bound)
     while True:  # The loop ends: with three times the time alone, less than half of all slots is enough.
         deadline_s = alone_s * coin.uniform(1, 3)
         slots = allocate(model, deadline_s, min(MAP_SLOTS, maps), min(REDUCE_SLOTS, reduces))

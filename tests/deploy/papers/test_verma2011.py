@@ -28,6 +28,7 @@ from schedbed.deploy.papers.verma2011 import (
     table1_months,
     table2_generators,
     table3_late_jobs,
+    table3_upper_bound,
     table4_testbed,
     w1_and_w2,
     waves,
@@ -270,7 +271,7 @@ def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
 def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
-    for module in (table3_late_jobs, alone, fig7_spawned):
+    for module in (table3_late_jobs, table3_upper_bound, alone, fig7_spawned):
         monkeypatch.setattr(module, "play", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
@@ -284,9 +285,20 @@ def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch:
     table3_late_jobs.measure(bench(tmp_path))
     table3_late_jobs.measure(Bench(tmp_path, machines="sim", repeats=1, seed=4, full=True))
     assert set(asked) == {table3_late_jobs.JOBS, 100}
+    upper = table3_upper_bound.measure(bench(tmp_path), jobs=2)
+    assert set(upper.values) == set(ABOUT["upper"].values)
+    assert upper.samples("W2_90_late") == [50] and upper.samples("W1_95_load_first") == [25]
     shown = fig7_spawned.measure(bench(tmp_path), jobs=2)
     assert set(shown.values) == set(ABOUT["fig7"].values)
     assert shown.samples("peak_95") == [50] and shown.samples("below_105") == [0.5]
+
+
+def test_the_upper_bound_asks_for_more_slots_of_the_same_jobs() -> None:
+    said = ABOUT["table2"].values
+    average, upper = (w1_and_w2.workload("W1", said, 5, 2.0, 3, bound) for bound in ("avg", "up"))
+    assert [each.maps_s for each in average] == [each.maps_s for each in upper]
+    assert [each.deadline_s for each in average] == [each.deadline_s for each in upper]
+    assert all(few.load < many.load for few, many in zip(average, upper, strict=True))
 
 
 def test_few_nodes_have_the_testbeds_slots() -> None:

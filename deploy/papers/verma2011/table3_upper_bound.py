@@ -1,0 +1,81 @@
+"""Table 3 again, if ARIA and the arrivals ask for the slots of the model's upper bound instead of its average."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from schedbed.deploy.papers import paper_file
+from schedbed.deploy.papers.bench import Bench
+from schedbed.deploy.papers.experiment import Experiment, Measured, Values
+from schedbed.deploy.papers.figures import PAPER, grouped_bars
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, play
+from schedbed.deploy.papers.verma2011.table3_late_jobs import (
+    AT_FIRST,
+    FIRST_MAP,
+    FULL_JOBS,
+    JOBS,
+    figures_of,
+)
+from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
+from schedbed.deploy.results.plots import OKABE
+from schedbed.deploy.results.stats import mean_interval
+from schedbed.tasks.chance import chance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+THRESHOLDS = (95, 90, 85)
+BOUND = "up"
+
+
+def measure(bench: Bench, jobs: int | None = None) -> Measured:
+    """Measure late jobs and load of both workloads at the thresholds at which the paper has no late job.
+
+    Tasks and seeds are those of Table 3.
+    """
+    jobs = jobs or (FULL_JOBS if bench.full else JOBS)
+    said = paper_file.load("verma2011").experiments["table2"].values
+    found: dict[str, list[float]] = defaultdict(list)
+    for repeat in range(bench.repeats):
+        seed = chance(bench.seed, "table3", repeat).getrandbits(62)
+        for name in WORKLOADS:
+            for threshold in THRESHOLDS:
+                drawn = workload(name, said, jobs, threshold / 100, seed, BOUND)
+                for start, end in ((ALL_MAPS, ""), (FIRST_MAP, "_first")):
+                    if start == ALL_MAPS or threshold == AT_FIRST:
+                        bench.simulations += 1
+                        figures = figures_of(play(drawn, threshold / 100, seed, start, BOUND), jobs)
+                        found[f"{name}_{threshold}_late{end}"].append(figures["late"])
+                        found[f"{name}_{threshold}_load{end}"].append(figures["load"])
+    return Measured(values=found)
+
+
+def draw(figure: Figure, said: Values, measured: Measured) -> None:
+    """Draw the average load by threshold next to the paper's, one plot per workload."""
+    for ax, name in zip(figure.subplots(1, 2, sharey=True), WORKLOADS, strict=True):
+        keys = [f"{name}_{threshold}_load" for threshold in reversed(THRESHOLDS)]
+        ours = [measured.samples(key) for key in keys]
+        bars = [
+            ("paper", PAPER, [said[key].number for key in keys]),
+            (f"upper bound, {name}", OKABE[0], [fmean(each) for each in ours]),
+        ]
+        grouped_bars(
+            ax,
+            [str(each) for each in reversed(THRESHOLDS)],
+            bars,
+            [[], [mean_interval(each) for each in ours]],
+        )
+        ax.set(xlabel="load threshold for arrivals [%]", ylabel="average load [%]", ylim=(0, None))
+
+
+EXPERIMENT = Experiment(
+    name="upper",
+    measure=measure,
+    draw=draw,
+    takes_s={"sim": 120},
+    repeats=4,
+    full_repeats=100,
+    size=(7.2, 2.6),
+)
