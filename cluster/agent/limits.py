@@ -184,7 +184,7 @@ class NodeLimits:
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return the number of kills for lack of memory and of refused forks in the group `place`."""
+        """Return the kernel's counters of the group `place`: kills for lack of memory, and refused forks."""
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))

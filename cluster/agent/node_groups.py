@@ -237,7 +237,7 @@ class NodeGroups:
     # --------------------------------------------------------------- counters
 
     def oom_kills(self, name: str) -> int:
-        """Return the number of processes of the group that the kernel killed for lack of memory."""
+        """Return the number of processes in the group `name` that the kernel killed for lack of memory."""
         if "memory" not in self.controllers:
             return 0
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
@@ -283,7 +283,10 @@ class NodeGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return the CPU seconds used so far by the running attempts and by the groups `more`."""
+        """Return a dictionary from the name of a group to the CPU seconds used so far.
+
+        The dictionary contains the groups of running attempts and the groups `more`.
+        """
         return {name: self.cpu_s(name) for name in (*self._shares.held, *more)}
 
     def _put(self, shares: dict[str, float]) -> None:

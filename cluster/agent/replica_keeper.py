@@ -108,9 +108,9 @@ class Keeper:
                 raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
 
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
-        """Append the block's bytes up to position `high`, from the first of `nodes` that sends them.
+        """Append bytes of the block to `writer` up to position `high`, fetched from `nodes`.
 
-        Raises OSError if the bytes cannot be fetched from any node.
+        If a node fails, the next node continues. Raises OSError if all nodes fail.
         """
         failures: list[str] = []
         for node in nodes:

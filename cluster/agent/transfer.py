@@ -101,9 +101,9 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy a block from this node's disk to `nodes`, paced. Return the nodes that stored the block.
+        """Copy the block file `path` from this node's disk to `nodes`, paced by disk and network rates.
 
-        Raises CorruptBlock and the errors of `put`.
+        Return the nodes that stored the block. Raises CorruptBlock, OSError or aiohttp's ClientError.
         """
         corrupt: list[CorruptBlock] = []  # aiohttp only reports that the body could not be sent
         try:

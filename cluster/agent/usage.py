@@ -17,7 +17,10 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and of its children that have ended; 0 if it has ended itself."""
+    """Return the CPU seconds of a process and the children that it waited for.
+
+    Return 0 if the process has ended.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # more precise than the ticks in stat
@@ -27,7 +30,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def process_rss_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes; 0 if the process has ended."""
+    """Return the resident memory of a process in bytes, or 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except OSError:

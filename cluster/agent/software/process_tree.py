@@ -125,7 +125,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a file below /proc with one read call, since this is done many times a second."""
+    """Return the content of a file below /proc. For speed, this needs only one call of `read`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)

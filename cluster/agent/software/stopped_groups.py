@@ -162,9 +162,10 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return the CPU seconds used so far in each group, minus the seconds used above the group's share.
+        """Return a dictionary from the name of a group to the CPU seconds that it has used within its share.
 
-        The result has the groups of running attempts and the groups `more`.
+        CPU seconds above the share are left out. The dictionary contains the groups of running attempts and
+        the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
