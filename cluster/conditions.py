@@ -160,7 +160,7 @@ class NodeOrders:
         self._is_stale = True
 
     def change(self) -> None:
-        """Record that the active faults have changed, so that the next `settle` checks all orders."""
+        """Note that the active faults have changed, so that the next `settle` checks all orders."""
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:

@@ -112,29 +112,33 @@ class NodeLimits:
             log.warning("%s", error)
 
     def hold(self, place: int) -> Quota | None:
-        """Begin limiting the CPU of the process in the group `place`, which is about to run an attempt.
+        """Begin limiting the CPU of a forked process, which is about to run an attempt.
 
-        Return the limit that the process must apply to itself before it runs the application's code, or None.
-        Raises CgroupError or OSError.
+        `place` is the index of its group of processes. Return the limit that the process must apply to itself
+        before it runs the application's code, or None. Raises CgroupError or OSError.
         """
         return None if self._enforcer is None else self._enforcer.hold(self._names[place])
 
     def begun(self, place: int, setup_cpu_s: float) -> None:
-        """Record that the application's code of the attempt in the group `place` has begun.
+        """Record that an attempt's process has begun to run the application's code.
 
-        `setup_cpu_s` is the CPU time that the process has used for its setup since `hold`; it is not limited.
+        `place` is the index of its group of processes. `setup_cpu_s` is the CPU time that the process has
+        used for its setup since `hold`; this time is not limited.
         """
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """Loosen the limits of the group `place`, because the application's code of its attempt has ended.
+        """Loosen the limits of an attempt's processes, because the application's code has ended.
 
-        The attempt's process can then write its report quickly.
+        The report can then be written quickly. `place` is the index of the group of processes.
         """
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
-        """Remove the limits of the group `place`, which has no processes left, for the next attempt."""
+        """Remove the limits of the group of processes with index `place`, for the next attempt.
+
+        No process is left in the group.
+        """
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
@@ -149,10 +153,10 @@ class NodeLimits:
         return self._groups is not None and self._groups.kill(self._names[place])
 
     def cpu_s(self, place: int | None = None) -> float | None:
-        """Return the CPU seconds used so far in the group `place`, or on the whole node if it is None.
+        """Return the CPU seconds used so far in the group of processes with index `place`.
 
-        Return None if this CPU time is not counted. Without control groups, the time of a whole node is not
-        counted, and a group's time is that of its current attempt.
+        If `place` is None, return those of the whole node. Return None if this time is not counted. Without
+        control groups, the whole node is not counted, and a group's time is that of its current attempt.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -167,24 +171,33 @@ class NodeLimits:
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """Begin to measure the peak memory of the attempt that is about to start in the group `place`."""
+        """Begin to measure the peak memory of the attempt that is about to start.
+
+        `place` is the index of its group of processes.
+        """
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Measure the current memory use in the group `place`. Must be called several times per second."""
+        """Measure the current memory use of the group of processes with index `place`.
+
+        Must be called several times per second.
+        """
         if self._groups is not None:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """End the measurement of memory in the group `place`. Return its attempt's peak memory in bytes.
+        """End the measurement of an attempt's memory. Return the attempt's peak memory in bytes.
 
-        Return None if the kernel does not count memory.
+        `place` is the index of its group of processes. Return None if the kernel does not count memory.
         """
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return the kernel's counters of the group `place`: kills for lack of memory, and refused forks."""
+        """Return the counters of kills for lack of memory and of refused forks.
+
+        `place` is the index of the group of processes.
+        """
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -327,10 +340,10 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return `by`, the enforcement of the disk limit, with a list of the effects modeled by software budgets.
+    """Return the text `by`, which says how the disk is limited, plus the effects that software models.
 
-    Possible effects are seeks, paging and sharing. The kernel models neither seeks nor shared disks, and
-    paging depends on declared memory, not on used memory.
+    The effects are seeks, paging and sharing, if the node declares them. The kernel models neither seeks nor
+    shared disks, and paging depends on declared memory, not on used memory.
     """
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
     modeled = ", ".join(name for name, value in parts.items() if value)

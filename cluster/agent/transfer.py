@@ -71,7 +71,7 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """Send a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
+        """PUT a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
 
         Return the nodes that stored the block. Raises OSError or aiohttp's ClientError.
         """
@@ -151,7 +151,7 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """Finish the transfer after the last chunk.
+        """End the transfer after the last chunk.
 
         Return the later nodes of the pipeline that stored the block.
         """

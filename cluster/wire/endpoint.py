@@ -1,4 +1,4 @@
-"""The address and token of a serving process. It is a unix socket on one host, or TCP between hosts."""
+"""The address and token of a server: a unix socket on one host, or a TCP port between hosts."""
 
 from __future__ import annotations
 

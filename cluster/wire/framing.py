@@ -56,13 +56,13 @@ class Frames(asyncio.Protocol):
         notice_silence(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: discard an incomplete frame and call `lost`."""
+        """Implement `asyncio.Protocol`: discard an incomplete frame, and call the callback `lost`."""
         self._transport = None
         self._held.clear()
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: call `take` for the message of each complete frame."""
+        """Implement `asyncio.Protocol`: pass the message of each complete frame to the callback `take`."""
         held = self._held
         held += data
         at = 0

@@ -29,7 +29,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """The state of one client over all its connections: running calls, and unconfirmed answers."""
+    """The state of one client, over all its connections: running calls, and answers that may be repeated."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
@@ -116,9 +116,9 @@ class ServerEnd:
             self._call(client, frames, said)
 
     def _greet(self, frames: Frames, said: Any) -> None:
-        """Accept the connection `frames` if its first message `said` contains the token.
+        """Admit the client on the connection `frames` if its first message `said` contains the token.
 
-        Otherwise close it.
+        Otherwise close the connection without an answer.
         """
         self._strangers.discard(frames)
         match said:

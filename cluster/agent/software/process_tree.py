@@ -48,7 +48,7 @@ class ProcessTree:
         self._inherited_s = 0.0
 
     def look(self) -> bool:
-        """Measure all processes of the tree and update `used_s` and `resident_bytes`.
+        """Measure all processes of the tree: their CPU time (`used_s`) and memory (`resident_bytes`).
 
         Return False, and change nothing, if the root process has ended.
         """

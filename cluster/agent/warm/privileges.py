@@ -43,7 +43,7 @@ def attempt_uid(agent_pid: int, place: int) -> int:
 
 
 def drop_to(uid: int, processes: int) -> None:
-    """Change the user and group of this process to `uid` permanently. Raises OSError.
+    """Become the user `uid` and the group with the same id permanently. Raises OSError.
 
     The new user may have at most `processes` processes.
     """

@@ -103,9 +103,9 @@ class Spares:
         return None
 
     def kill(self, spare: Spare) -> None:
-        """Kill (SIGKILL) the process and all processes of its session.
+        """Kill (SIGKILL) the spare process and all processes of its session.
 
-        `on_reaped` is called when it has ended.
+        The callback `on_reaped` is called when the process has ended.
         """
         if self._link is not None and spare.pid in self._living:
             self._link.send({"type": "kill", "pid": spare.pid})
