@@ -210,7 +210,7 @@ class Attempts:
             running.worked_s = max(running.worked_s, used_s - running.begun_s)
 
     def _look(self) -> None:
-        """Divide the CPU among the running attempts, and kill attempts that have exceeded a kernel limit."""
+        """Rebalance the CPU among running attempts, and kill attempts that have exceeded a kernel limit."""
         self._looking = None
         self._limits.rebalance()
         self._spares.kill_strays()
