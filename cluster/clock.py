@@ -84,7 +84,7 @@ class RunClock:
         return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
     def since_start_s(self, time_of_day_s: float) -> float:
-        """Return the emulated seconds from the run's start to a Unix time: the inverse of `time_of_day_s`."""
+        """Return the emulated seconds from the run's start to the Unix time `time_of_day_s`."""
         if self._file is None:
             return (time_of_day_s - self.epoch_s) / self._first
         time_ = self._file.time

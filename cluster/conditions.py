@@ -1,4 +1,4 @@
-"""The active faults, their combined effect on each node, and the messages that apply it to live nodes."""
+"""The active faults, their combined effect on each node, and the orders that cause it on live nodes."""
 
 from __future__ import annotations
 

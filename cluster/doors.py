@@ -45,9 +45,9 @@ def methods_of(door: type[Any]) -> list[str]:
 
 
 def make_stub(door: type[Door], send: Send) -> Door:
-    """Return an object with the methods of the Protocol `door`.
+    """Return an object with the methods of `door`, a Protocol of remote calls.
 
-    Each method calls `send` with its arguments.
+    Each method makes a remote call: it passes its name and arguments to `send`.
     """
 
     def method(name: str) -> Method:
@@ -60,8 +60,8 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return a dictionary from method name to method of `service`, for the serving process of a door.
+    """Return a dictionary from method name to method of `service`, with only the methods of `door`.
 
-    Remote callers may call only these methods, which are those of `door`, a Protocol of remote calls.
+    `door` is a Protocol of remote calls. Remote callers can thus call no other method of `service`.
     """
     return {name: getattr(service, name) for name in methods_of(door)}

@@ -29,7 +29,7 @@ class Effects(Protocol):
     def begin(self, now_s: float, fault: PlannedFault) -> str:
         """Apply a fault at time `now_s`. Return the name of the attempt or replica that was hit.
 
-        Return "" if the fault's own description already says what was hit.
+        Return "" if the fault itself names all that it hits.
         """
         ...
 
@@ -79,14 +79,14 @@ class FaultPlan:
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the active faults, each with its end time in seconds, or None if it has no end.
+        """Return a list of (active fault, end time in seconds). The end time is None for a fault without end.
 
         The declared foreground loads of nodes are not included.
         """
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the next fault at time `now_s`. Return the row for faults.parquet if a fault begins.
+        """Begin or end the next fault at time `now_s`. If a fault begins, return its row of faults.parquet.
 
         Return None if a fault ends, or if a declared foreground load begins.
         """

@@ -295,8 +295,8 @@ class PlannedFault:
     def back_s(self) -> float | None:
         """Return the fault's end time in seconds since the run's start, or None if it has no end.
 
-        A fault that kills a process and has no end time is given one: RESTART_S after its begin, when the
-        process has restarted.
+        If a fault kills a process and `until_s` is None, the end time is RESTART_S seconds after the begin,
+        the typical time of a restart.
         """
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S

@@ -1,4 +1,4 @@
-"""A node's connection to the masters, which faults can cut, delay or make lose messages."""
+"""A node's connection to the masters, with faults: the connection is cut, or messages are delayed or lost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """The connection of `node` to the masters, which faults can cut, delay or make lose messages.
+    """The connection of `node` to the masters, with faults: it can be cut, or delay or lose messages.
 
-    It has no effect on calls until `set` is called. `real_s` converts emulated seconds to real seconds.
-    `seed` determines which messages are lost.
+    There are no faults until `set` is called. `real_s` converts emulated seconds to real seconds. `seed`
+    determines which messages are lost.
     """
 
     def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:

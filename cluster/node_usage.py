@@ -80,10 +80,10 @@ class NodeUsage:
 
 
 def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
-    """Return a dictionary from cpu, disk, sent and received to the kernel's counter, if there is one.
+    """Return a dictionary with the kernel's counters of cpu, disk, sent and received, as far as they exist.
 
-    CPU time is in seconds without `launch_cpu_s`, and the others are in bytes. Disk reads and writes are
-    added.
+    The CPU time is in seconds and excludes `launch_cpu_s`. The other counters are in bytes; disk reads and
+    writes are added.
     """
     found: dict[str, float] = {}
     if totals.cpu_s is not None:

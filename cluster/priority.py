@@ -33,7 +33,7 @@ def go_first() -> None:
 
 
 def take_turns() -> None:
-    """Reset this thread to the default priority and time slice. This undoes an inherited `go_first`."""
+    """Reset this thread to the default priority and time slice, after it inherited those of `go_first`."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(PLAIN_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     _ask_for_slices(0, 0)

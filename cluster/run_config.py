@@ -92,7 +92,7 @@ class RunConfig:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Write this configuration to the folder `control` as that of the current run.
+        """Store this configuration in the folder `control`, as the configuration of the current run.
 
         The private TLS key is left out, since attempts can read the file.
         """

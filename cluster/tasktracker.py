@@ -111,7 +111,7 @@ class TaskTracker:
             await self._machine.dispose()
 
     async def die(self) -> None:
-        """End as if killed: cut connections and kill all processes of the node, but keep its files."""
+        """End as if killed: cut connections and kill the node's processes, but keep the node's files."""
         await self._cease()
         if self._machine is not None:
             await self._machine.kill()
@@ -125,7 +125,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Send the agent the other nodes' addresses and racks. If `epoch_s` starts the run, register."""
+        """Send the agent all nodes' addresses and racks. Join the JobTracker if `epoch_s` is now known."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)

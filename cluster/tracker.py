@@ -151,7 +151,7 @@ class Tracker:
     def on_ended(self, report: AttemptReport) -> bool:
         """Queue an attempt's report for the next heartbeat.
 
-        Return False, and do nothing, if it is not running.
+        Return False, and ignore the report, if the attempt is not in `running`.
         """
         if self.running.pop(report.attempt, None) is None:
             return False

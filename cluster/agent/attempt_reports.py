@@ -60,9 +60,9 @@ def report_of(
 ) -> Message:
     """Return the fields of an AttemptReport for the ended attempt `running`.
 
-    `code` is the exit code of its process, negative for a signal, or None if unknown; `error` then says why.
-    `folder` is the attempt's folder with its report file. `over` is the limit that the attempt exceeded, or
-    None. `now_s` is the end time if the report file has none.
+    `code` is the exit code of the attempt's process, negative for a signal. If it is None, `error` is the
+    reason. `folder` is the attempt's folder with the report file. `over` is the limit that the attempt
+    exceeded, or None. `now_s` is the end time if the report file has none.
     """
     said = read_json(folder / "report.json")
     started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
@@ -102,7 +102,10 @@ def status_of(running: Running, folder: Path) -> Message:
 
 
 def peak_bytes(message: Message) -> Message:
-    """Return {"memory_peak_bytes": n} with the value in a message of an attempt, or 0 if it is invalid."""
+    """Return {"memory_peak_bytes": n} with the number in the message of an attempt's process.
+
+    The number is replaced with 0 if it is missing or impossible.
+    """
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 

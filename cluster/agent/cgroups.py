@@ -93,7 +93,7 @@ class PathFiles:
     def create(self, names: Sequence[str]) -> None:
         """Create the node's control group, with a child group for each of `names`.
 
-        Raises CgroupError if a group cannot be created, after removing the groups created before.
+        Raises CgroupError if a group cannot be created. The groups created before are then removed.
         """
         try:
             for folder in self._bases:
@@ -112,7 +112,7 @@ class PathFiles:
         self._path(group, name).write_text(text)
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of the file `name` of a control group, stripped. Implements `GroupFiles`."""
+        """Return the stripped text of the file `name` of a control group. Implements `GroupFiles`."""
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:

@@ -77,7 +77,7 @@ class AgentConfig:
         return json.dumps(asdict(known), default=str) + "\n" + secret
 
     def with_secret(self, line: str) -> AgentConfig:
-        """Return a copy of the configuration with the TLS keys in `line`, the second line of `to_lines`.
+        """Return a copy of the configuration with the TLS keys in `line`, the second line made by `to_lines`.
 
         Raises ValueError or TypeError if `line` is not valid.
         """
@@ -85,7 +85,7 @@ class AgentConfig:
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """Return the configuration in `line`, the first line of `to_lines`.
+        """Return the configuration in `line`, the first line made by `to_lines`.
 
         Raises ValueError, TypeError or KeyError if `line` is not valid.
         """

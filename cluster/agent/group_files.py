@@ -82,7 +82,7 @@ class GroupFiles(Protocol):
         ...
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of the file `name` of a control group, stripped. Raises OSError."""
+        """Return the stripped text of the file `name` of a control group. Raises OSError."""
         ...
 
     def handle(self, group: str, name: str) -> int:
@@ -132,7 +132,7 @@ class DescriptorFiles:
         os.pwrite(self._opened(group, name), text.encode(), 0)
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of the file `name` of a control group, stripped. Implements `GroupFiles`."""
+        """Return the stripped text of the file `name` of a control group. Implements `GroupFiles`."""
         opened, found = self._opened(group, name), b""
         while more := os.pread(opened, READ_BYTES, len(found)):
             found += more

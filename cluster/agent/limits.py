@@ -29,7 +29,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """Kernel counters of an attempt's control group: processes killed for lack of memory, refused forks."""
+    """Counters of an attempt's group of processes: kills for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0

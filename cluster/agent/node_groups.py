@@ -34,8 +34,8 @@ PROCESSES = 256
 class MemoryPeaks:
     """Measurement of the peak memory of attempts, from samples and from the kernel's own peak of each group.
 
-    Each method has the name of a control group, which runs one attempt at a time. The page cache of files,
-    which the kernel includes and can reclaim, is subtracted.
+    The argument `name` of the methods is a control group, which runs one attempt at a time. The page cache of
+    files, which the kernel includes and can reclaim, is subtracted.
     """
 
     def __init__(self, files: GroupFiles) -> None:
@@ -159,10 +159,10 @@ class NodeGroups:
         return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Adapt the CPU limit of the group `name`, because the application's code of its attempt has begun.
+        """Adapt the CPU limit of an attempt, because its process has begun to run the application's code.
 
-        `setup_cpu_s` is the CPU time that the attempt's process has used since `hold`. Raises CgroupError,
-        OSError.
+        `name` is its control group. `setup_cpu_s` is the CPU time that the process has used since `hold`.
+        Raises CgroupError, OSError.
         """
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
@@ -170,7 +170,7 @@ class NodeGroups:
             self._limit_cpu(name, share)
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of the group `name`, because the application's code reported its end.
+        """Loosen the CPU limit of the control group `name`, because the application's code reported its end.
 
         The attempt's process can then write its report without waiting for quota periods. The group stays
         limited, since a false report of the end would otherwise give the code the whole host. Raises
@@ -182,9 +182,9 @@ class NodeGroups:
         self._put(quotas)
 
     def free(self, name: str) -> None:
-        """Remove the CPU limit of the group `name`, which has no processes left, for the next attempt.
+        """Remove the CPU limit of the control group `name`, for the next attempt.
 
-        Raises CgroupError, OSError.
+        No process is left in the group. Raises CgroupError, OSError.
         """
         self._given.pop(name, None)
         if name in self._shares.held:
@@ -204,7 +204,7 @@ class NodeGroups:
         self._put(self._shares.set_factor(factor))
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
-        """Limit the memory of the processes in the group `name` to `limit_bytes` plus `SLACK_BYTES`.
+        """Limit the memory of the processes in the control group `name` to `limit_bytes` plus `SLACK_BYTES`.
 
         Swap is included if the kernel counts swap. Raises CgroupError.
         """
@@ -237,17 +237,17 @@ class NodeGroups:
     # --------------------------------------------------------------- counters
 
     def oom_kills(self, name: str) -> int:
-        """Return the number of processes in the group `name` that the kernel killed for lack of memory."""
+        """Return how many processes in the control group `name` were killed for lack of memory."""
         if "memory" not in self.controllers:
             return 0
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
 
     def refused_forks(self, name: str) -> int:
-        """Return how many times the kernel has refused a new process to the processes in the group `name`."""
+        """Return how many times the kernel refused to create a process in the control group `name`."""
         return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
 
     def cpu_s(self, name: str = NODE_GROUP) -> float | None:
-        """Return the CPU time used so far in the group `name`, in core-seconds of the host.
+        """Return the CPU time used so far in the control group `name`, in core-seconds of the host.
 
         Return None if the kernel does not count it.
         """
@@ -260,7 +260,7 @@ class NodeGroups:
         return None
 
     def kill(self, name: str) -> bool:
-        """Kill (SIGKILL) all processes in the group `name`, whatever session they belong to.
+        """Kill (SIGKILL) all processes in the control group `name`, whatever session they belong to.
 
         Return whether there were any.
         """
@@ -303,7 +303,7 @@ class NodeGroups:
             self._files.write(name, "cpu.max", "max")
 
     def _limit_cpu(self, name: str, share: float) -> None:
-        """Limit the CPU of the group `name` to `share` host cores, and read the limit back.
+        """Limit the CPU of the control group `name` to `share` host cores, and read the limit back.
 
         Each write starts the kernel's current quota period with a full quota, so writes should be rare.
         """
@@ -315,7 +315,10 @@ class NodeGroups:
         self._write(name, "cpu.cfs_quota_us", str(quota))
 
     def _set_period(self, name: str, period: int) -> None:
-        """Set the quota period of a group in microseconds. In cgroups version 1 it has its own file."""
+        """Set the quota period of a control group to `period` microseconds, in cgroups version 1.
+
+        In version 2, the quota and the period are written together.
+        """
         if self._periods.get(name) != period:
             self._periods.pop(name, None)
             self._release_cpu(name)  # The kernel could refuse the old quota with the new period.

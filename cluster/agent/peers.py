@@ -91,5 +91,5 @@ class Peers:
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
 
     def _is_elsewhere(self, node: str) -> bool:
-        """Return whether the node is in a rack other than this node's. The result is False if unknown."""
+        """Return whether `node` is in another rack than the agent's node. False if its rack is unknown."""
         return node in self.racks and self.racks[node] != self.racks.get(self.own)

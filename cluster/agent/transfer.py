@@ -59,7 +59,7 @@ class Sender:
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
         """Start forwarding a block to the first of `nodes` that is reachable. Return None if none is.
 
-        This node then forwards the block to the other reachable nodes. An `unpaced` transfer is not slowed by
+        That node then forwards the block to the other reachable nodes. An `unpaced` transfer is not slowed by
         rate budgets.
         """
         reachable = [node for node in nodes if self._peers.url(node)]

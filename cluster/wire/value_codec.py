@@ -146,9 +146,9 @@ def _record(kind: type[Any]) -> Codec:
 
 
 def _one_of(kinds: Sequence[Any]) -> Codec:
-    """Return the codec of the union of `kinds`: an optional type, or several dataclasses.
+    """Return the codec of a union of `kinds`: a type or None, or one of several dataclasses.
 
-    A value of several dataclasses is sent with its class name. Raises TypeError for other unions.
+    A dataclass of such a union is sent with its class name. Raises TypeError for other unions.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     if len(others) == 1:

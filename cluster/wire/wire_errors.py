@@ -13,7 +13,7 @@ from schedbed.tasks.errors import BadInput
 
 
 class CallFailed(Exception):
-    """The remote process raised an exception that callers do not expect. Its log contains the traceback."""
+    """The remote process raised an exception that callers do not expect. The log there has the traceback."""
 
 
 _KNOWN: Mapping[str, type[Exception]] = {

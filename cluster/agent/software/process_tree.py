@@ -125,7 +125,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a file below /proc. For speed, this needs only one call of `read`."""
+    """Read a file below /proc with a single call of os.read, for speed. Return its content."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)

@@ -81,10 +81,10 @@ class StoppedGroups:
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
-        """Set the memory limit of the next attempt in the group `name`, and create the file `withheld`.
+        """Set the memory limit of the next attempt, and create the file `withheld`. Raises OSError.
 
-        The file contains the total time for which the attempt's processes were stopped. The attempt's pacer
-        reads it. Raises OSError.
+        `name` is the attempt's group of processes. The file contains the total time for which these processes
+        were stopped. The attempt's pacer reads it.
         """
         place = self._places[name]
         place.memory_bytes = memory_bytes
@@ -92,7 +92,7 @@ class StoppedGroups:
         os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
 
     def hold(self, name: str) -> None:
-        """Begin limiting the CPU of the attempt that is about to start in the group `name`.
+        """Begin limiting the CPU of the attempt that is about to start in the group of processes `name`.
 
         Unlike `NodeGroups.hold`, this method returns no limit for the attempt's process to apply.
         """
@@ -104,17 +104,17 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Exclude `setup_cpu_s` CPU seconds, used for setup, from the measured use of the group `name`.
+        """Exclude `setup_cpu_s` CPU seconds, used for setup, from the measured use of an attempt.
 
-        The application's code of the group's attempt has just begun.
+        Its process has just begun to run the application's code. `name` is its group of processes.
         """
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of the group `name`, because the application's code reported its end.
+        """Loosen the CPU limit of an attempt, because the application's code has reported its end.
 
-        The attempt's process can then write its report quickly.
+        The report can then be written quickly. `name` is the attempt's group of processes.
         """
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
@@ -122,7 +122,10 @@ class StoppedGroups:
         self._release(place)
 
     def free(self, name: str) -> None:
-        """Remove the limits of the group `name`, which has no processes left, for the next attempt."""
+        """Remove the limits of the group of processes `name`, for the next attempt.
+
+        No process is left in the group.
+        """
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         if (place := self._places.pop(name, None)) is None:
@@ -145,13 +148,13 @@ class StoppedGroups:
         self._put(self._shares.set_factor(factor))
 
     def oom_kills(self, name: str) -> int:
-        """Return how many attempts in the group `name` were killed because they used too much memory."""
+        """Return how many attempts in the group of processes `name` were killed for using too much memory."""
         return self._kills[name]
 
     def cpu_s(self, name: str) -> float | None:
-        """Return the CPU time of the current attempt in the group `name`, in core-seconds of the host.
+        """Return the CPU time of the current attempt in a group of processes, in core-seconds of the host.
 
-        Return None if the group has no attempt.
+        Return None if the group `name` has no attempt.
         """
         place = self._places.get(name)
         if place is None:

@@ -124,7 +124,7 @@ class Spares:
             self._on_reaped(spare, message)
 
     def lost(self) -> None:
-        """Remove all spare processes from the pool, because the zygote has died and they with it."""
+        """Remove all spare processes from the pool, because they ended together with the zygote."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             self._gone(spare)
