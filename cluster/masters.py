@@ -44,7 +44,7 @@ class JobTrackerDoor(Protocol):
         ...
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Send the node's report `beat` to the JobTracker.
+        """Send the report of a node to the JobTracker.
 
         Return the actions for the node, with the specifications of the attempts to start.
         """
