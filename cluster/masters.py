@@ -1,7 +1,7 @@
 """The calls that other processes may make to the masters (JobTracker and NameNode), as typed Protocols.
 
-In live runs, calls are sent over Ray (`deploy.live.ray_cluster`); tests call the masters' objects directly.
-Any call may raise MasterGone.
+In live runs, calls are sent over sockets (`deploy.live.master_sockets`); tests call the masters' objects
+directly. Any call may raise MasterGone.
 """
 
 from __future__ import annotations
