@@ -28,9 +28,10 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
 
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
-    """Make an attempt's call `method` to the NameNode and return the result; {} if the call returns nothing.
+    """Make the call `method` of an attempt to the NameNode `names`, with arguments `args`. Return the result.
 
-    `node` is the node on which the attempt runs. Raises BadInput for an unknown method or a missing argument.
+    `node` is the node on which the attempt runs. The result is {} if the call returns nothing. Raises
+    BadInput for an unknown method or a missing argument.
     """
     call = ATTEMPT_CALLS.get(method)
     if call is None:

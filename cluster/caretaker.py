@@ -1,7 +1,8 @@
-"""A process that cleans up after its owner if the owner dies.
+"""A helper process that cleans up after its owner (the process that started it) if the owner dies.
 
-The owner calls `watched` with the name of a module whose `main` waits in `await_owner` and then cleans up. The module
-imports what it needs only after the wait, so that waiting costs little.
+The owner calls `watched` with the name of a module. The module's `main` calls `await_owner`, which waits
+until the owner ends, and then cleans up. The module imports what it needs only after the wait, to keep the
+helper small.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ DONE = b"done"
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
     """Run `module` in a helper process, which cleans up if this process dies inside the context.
 
-    `speaks` connects the helper's standard error to that of this process. The helper has its own session and
-    is not a child of this process, because Ray ends the children of a worker together with the worker.
+    `arguments` are the helper's command line arguments. With `speaks`, the helper writes to this process's
+    standard error. The helper has its own session and is not a child of this process, because Ray ends the
+    children of a worker together with the worker.
     """
     watch = subprocess.Popen(
         [*module_command(module), *arguments],
@@ -46,7 +48,8 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 def await_owner() -> None:
     """Wait until the owner process ends. Return if the owner died; exit this process if it ended normally.
 
-    Also forks once and continues in the forked process, which is no child of the owner.
+    The function first forks and exits the original process. The forked process, which is no longer a child of
+    the owner, waits.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():

@@ -1,7 +1,7 @@
 """The clock of live runs: emulated seconds since the run's start, the same on every host.
 
-An emulated second lasts `stretch` real seconds. All times that are shown, stored or sent are emulated. Live
-code reads the run's time only through this module, and asks this clock for the real duration of a sleep.
+An emulated second lasts `stretch` real seconds. All times that are displayed, stored or sent are emulated.
+Code of live runs reads the time only from a `RunClock`, and uses it to convert durations to real seconds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LOOK_S = 0.25
 class RunClock:
     """A clock of emulated seconds since `epoch_s`, the run's start as Unix time.
 
-    The clock is monotonic within a process, and the processes of a run agree on its start. If the stretch may
-    change during the run, `changes` is the path of the run's `StretchFile` and `stretch` is the initial
-    value.
+    The clock is monotonic within a process. All processes of a run use the same start. `stretch` is the
+    number of real seconds per emulated second. If the stretch may change during the run, `changes` is the
+    path of the run's `StretchFile`, and `stretch` is only the initial value.
     """
 
     def __init__(self, epoch_s: float, stretch: float = 1.0, changes: Path | None = None) -> None:
@@ -32,7 +32,7 @@ class RunClock:
         self.begin(epoch_s)
 
     def begin(self, epoch_s: float) -> None:
-        """Set the run's start (Unix time), which is known only after the run's nodes are up."""
+        """Set the run's start to the Unix time `epoch_s`, which is known only when all nodes have started."""
         self.epoch_s = epoch_s
         self._wall_s = time.time() - time.monotonic()
         self._offset_s = self._wall_s - epoch_s
@@ -48,7 +48,10 @@ class RunClock:
 
     @property
     def kept(self) -> float:
-        """Return the fraction of its initial rates that a node has at the current stretch."""
+        """Return the initial stretch divided by the current stretch.
+
+        A node keeps this fraction of its initial rates, since the rates per emulated second are constant.
+        """
         return self._first / self.stretch
 
     def now_s(self) -> float:
@@ -62,10 +65,11 @@ class RunClock:
         return self._last_s
 
     def steady_s(self) -> float:
-        """Return seconds since an arbitrary start, of a length for which a node's rates stay constant.
+        """Return the seconds since an arbitrary start, for measuring durations and rates of a node.
 
-        The value is emulated time multiplied by the initial stretch. It does not jump when the run's start
-        becomes known.
+        The value is emulated time multiplied by the initial stretch, so in these seconds a node's rates do
+        not change with the stretch. Unlike `now_s`, the value does not jump when `begin` sets the run's
+        start.
         """
         if self._file is None:
             return time.monotonic()
@@ -80,14 +84,14 @@ class RunClock:
         return time_.real_s(time_.emulated_s(self.epoch_s) + emulated_s)
 
     def since_start_s(self, time_of_day_s: float) -> float:
-        """Return the emulated seconds from the run's start to a Unix time: the inverse of `time_of_day_s`."""
+        """Return the emulated seconds from the run's start to the Unix time `time_of_day_s`."""
         if self._file is None:
             return (time_of_day_s - self.epoch_s) / self._first
         time_ = self._file.time
         return time_.emulated_s(time_of_day_s) - time_.emulated_s(self.epoch_s)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real seconds that an emulated duration lasts on this host at the current stretch."""
+        """Return the number of real seconds in `emulated_s` emulated seconds at the current stretch."""
         return emulated_s * self.stretch
 
     async def sleep(self, emulated_s: float) -> None:
@@ -101,7 +105,7 @@ class RunClock:
 
     @staticmethod
     def host_time_s() -> float:
-        """Return the time of day (Unix time) by this host's clock, which attempts on the host also read."""
+        """Return the Unix time by this host's clock, which attempts on the host also read."""
         return time.time()
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The active faults, their combined effect on each node, and the orders that set live nodes to this state."""
+"""The active faults, their combined effect on each node, and the orders that cause it on live nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = {"kill": "restart", "freeze": "thaw"}
 
 
 def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
-    """Return the message delays and losses that nodes declare, as permanent faults.
+    """Return the message delays and losses that the specifications of `nodes` declare, as permanent faults.
 
     These faults do not appear in faults.parquet.
     """
@@ -33,9 +33,9 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the declared foreground loads of nodes as CPU slowdowns.
+    """Return the declared foreground loads of nodes as faults that slow the CPU.
 
-    Each slowdown lasts until the time of the node's next load.
+    Each fault lasts until the node's next declared load begins.
     """
     return [
         PlannedFault(at_s=at_s, kind="slow", nodes=(node.node,), until_s=until_s, cpu=1.0 - share)
@@ -46,7 +46,7 @@ def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
 
 
 class Conditions:
-    """The active faults and their combined effect on each node.
+    """The active faults and their combined effect on each of `nodes`.
 
     Faults in `always` are active from the start.
     """
@@ -71,14 +71,17 @@ class Conditions:
         return bool(self._of(kind, node))
 
     def rates(self, node: NodeId) -> dict[str, float]:
-        """Return the fraction of each declared rate that the node has left: `cpu`, `disk`, `network`."""
+        """Return the fractions of the node's declared rates (`cpu`, `disk`, `network`) that faults leave."""
         kept = {"cpu": 1.0, "disk": 1.0, "network": 1.0}
         for fault in self._of("slow", node):
             kept = {name: factor * getattr(fault, name) for name, factor in kept.items()}
         return kept
 
     def groups(self) -> list[list[NodeId]]:
-        """Return the groups of nodes that partitions separate from each other; empty without a partition."""
+        """Return the groups of nodes into which the active partitions divide the cluster.
+
+        The result is empty if no partition is active.
+        """
         cuts = [set(fault.nodes) for fault in self._active if fault.kind == "partition"]
         sides: dict[tuple[bool, ...], list[NodeId]] = {}
         for node in self._nodes if cuts else ():
@@ -86,34 +89,38 @@ class Conditions:
         return list(sides.values())
 
     def blocked(self, node: NodeId) -> list[NodeId]:
-        """Return the nodes that partitions separate from `node`."""
+        """Return the nodes that `node` cannot reach because of active partitions."""
         own = next((group for group in self.groups() if node in group), self._nodes)
         return [other for other in self._nodes if other not in own]
 
     def share(self, kind: str, node: NodeId) -> float:
-        """Return the fraction of the node's messages lost, for `kind` lose_requests, lose_replies or loss.
+        """Return the fraction of the node's messages that faults of `kind` lose.
 
-        Active `loss` faults also count for the other two kinds. The largest fraction applies.
+        `kind` is lose_requests, lose_replies or loss. A `loss` fault also applies to requests and replies. If
+        several faults apply, the largest fraction is returned.
         """
         kinds = (kind,) if kind == "loss" else (kind, "loss")
         return max((fault.share for each in kinds for fault in self._of(each, node)), default=0.0)
 
     def delay_s(self, node: NodeId) -> float:
-        """Return the additional delay of each message of the node, in seconds."""
+        """Return the delay in seconds that faults add to each message to and from the node."""
         return sum(fault.by_s for fault in self._of("delay", node))
 
     def delays(self) -> dict[NodeId, float]:
-        """Return the additional message delay in seconds by node, for nodes that have a delay."""
+        """Return a dictionary from node name to the added message delay in seconds, for delayed nodes."""
         return {node: by_s for node in self._nodes if (by_s := self.delay_s(node))}
 
     def losses(self) -> dict[NodeId, float]:
-        """Return the fraction of connections lost by node, for nodes that lose any."""
+        """Return a dictionary from node name to the fraction of connections that the node loses.
+
+        Nodes that lose no connections are left out.
+        """
         return {node: share for node in self._nodes if (share := self.share("loss", node))}
 
     def orders(self, node: NodeId) -> dict[str, Order]:
-        """Return the whole fault state of a live node as orders to its TaskTracker.
+        """Return the messages ("orders") that put a live node into the state that the active faults require.
 
-        The result holds the arguments of each order by the order's name.
+        The result is a dictionary from the name of an order to its arguments.
         """
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
@@ -135,10 +142,10 @@ UNTOUCHED = Conditions(()).orders("")
 
 
 class NodeOrders:
-    """The orders for the current fault state of each live node, and a record of the orders already received.
+    """A sender that keeps the live nodes in the state that the active faults require.
 
-    `tell(node, order, arguments)` sends one order. It raises MasterGone if the node cannot be reached; the
-    order is then sent at a later `settle`.
+    It remembers which orders each node has received. `tell(node, order, arguments)` sends one order. If
+    `tell` raises MasterGone because the node cannot be reached, a later `settle` sends the order again.
     """
 
     def __init__(
@@ -153,17 +160,20 @@ class NodeOrders:
         self._is_stale = True
 
     def change(self) -> None:
-        """Note that the active faults have changed, so that the next `settle` compares all orders."""
+        """Note that the active faults have changed, so that the next `settle` checks all orders."""
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Note that the TaskTrackers of `nodes` have restarted without faults and need their orders again."""
+        """Record that the TaskTrackers of `nodes` have restarted in a state without faults.
+
+        The next `settle` sends them all their orders again.
+        """
         for node in nodes:
             self._told[node] = UNTOUCHED
             self._is_stale = True
 
     def settle(self) -> None:
-        """Send every node the orders that it has not received yet. Does nothing if there are none."""
+        """Send each node the orders that it has not received yet. Do nothing if there are none."""
         if self._is_stale:
             heard = [self._bring_up_to_date(node) for node in self._told]
             self._is_stale = not all(heard)
@@ -183,5 +193,5 @@ class NodeOrders:
         return True
 
     def frozen(self) -> list[NodeId]:
-        """Return the nodes that were ordered to freeze."""
+        """Return the nodes that have received an order to freeze and no order to thaw since."""
         return [node for node, told in self._told.items() if told["freeze"]["on"]]

@@ -1,7 +1,7 @@
-"""Measurement of the speed of a host's cores: the CPU seconds of a fixed computation.
+"""Measurement of the speed of a host's cores: the CPU time in seconds of a fixed computation.
 
-The computation resembles tasks: words are counted, numbers are sorted, bytes are compressed. Apart from
-caches and shared cores, CPU time does not depend on other load of the host. The minimum of several rounds is
+The computation resembles tasks: it counts words, sorts numbers and compresses bytes. The CPU time does not
+depend on other load of the host, except through shared caches and cores. The minimum of several rounds is
 used.
 """
 
@@ -25,7 +25,7 @@ ALIKE = 0.02
 
 
 class CoreTrial:
-    """The fixed computation of a core trial, with the same input on every host."""
+    """The fixed computation that measures the speed of a core. Its input is the same on every host."""
 
     def __init__(self) -> None:
         chance = array_chance(1, "core trial")
@@ -42,7 +42,10 @@ class CoreTrial:
             value = value * 1103515245 + 12345 & 0x7FFFFFFF
 
     def least_s(self, rounds: int = ROUNDS, cpu_clock: Callable[[], float] = time.process_time) -> float:
-        """Return the minimum CPU time of `rounds` runs, in seconds."""
+        """Run the computation `rounds` times and return the minimum CPU time of a round, in seconds.
+
+        `cpu_clock` returns the CPU time that this process has used so far.
+        """
         self.run()
         taken: list[float] = []
         for _ in range(rounds):
@@ -53,10 +56,10 @@ class CoreTrial:
 
 
 def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
-    """Return the core speed of each host relative to the slowest host, which has speed 1.
+    """Return a dictionary from host name to the core speed relative to the slowest host, whose speed is 1.
 
-    `trial_s` holds the CPU seconds of the core trial by host. A speed within ALIKE of 1 counts as 1. No speed
-    is below 1, so an emulated node never needs more of a host's cores than it declares.
+    `trial_s` maps each host to the CPU seconds of its `CoreTrial`. Speeds that exceed 1 by at most ALIKE
+    become 1. No speed is below 1, so an emulated node never needs more of a host's cores than it declares.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

@@ -1,8 +1,8 @@
 """Remote calls between two processes. A "door" is a Protocol that lists the calls.
 
-The calling process uses a stub, an object whose methods send the calls. The serving process uses a table of
-the methods that may be called. The Protocol alone defines the calls: pyright checks the callers, and the
-table has only the method names of the Protocol.
+The calling process uses a stub, an object whose methods send the calls. The serving process uses a table from
+method name to function. The Protocol is the only definition of the calls: pyright checks the callers against
+it, and the table has only the methods that the Protocol lists.
 """
 
 from __future__ import annotations
@@ -16,15 +16,21 @@ Method = Callable[..., Awaitable[Any]]
 
 
 class Send(Protocol):
-    """A function that sends one call to the other process and returns the result, or raises its exception."""
+    """The type of a function that sends one call to the other process.
+
+    The function returns the result of the call, or raises the exception that the other process raised.
+    """
 
     def __call__(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Awaitable[Any]:
-        """Send one call of `method` with positional arguments `args` and keyword arguments `named`."""
+        """Call the remote method `method` with positional arguments `args` and keyword arguments `named`."""
         ...
 
 
 def calls_of(door: type[Any]) -> dict[str, FunctionType]:
-    """Return the methods of a door (a Protocol of remote calls) by name, including inherited methods."""
+    """Return a dictionary from name to function for the methods of a door (a Protocol of remote calls).
+
+    Inherited methods are included.
+    """
     return {
         name: member
         for each in door.__mro__
@@ -39,7 +45,10 @@ def methods_of(door: type[Any]) -> list[str]:
 
 
 def make_stub(door: type[Door], send: Send) -> Door:
-    """Return an object with the methods of the Protocol `door`. Each method sends its call with `send`."""
+    """Return an object with the methods of `door`, a Protocol of remote calls.
+
+    Each method makes a remote call: it passes its name and arguments to `send`.
+    """
 
     def method(name: str) -> Method:
         async def call(*args: Any, **named: Any) -> Any:
@@ -51,8 +60,8 @@ def make_stub(door: type[Door], send: Send) -> Door:
 
 
 def make_table(door: type[Door], service: Door) -> Mapping[str, Method]:
-    """Return the methods of `service` that remote callers may use: only the methods of `door`.
+    """Return a dictionary from method name to method of `service`, with only the methods of `door`.
 
-    `door` is a Protocol of remote calls.
+    `door` is a Protocol of remote calls. Remote callers can thus call no other method of `service`.
     """
     return {name: getattr(service, name) for name in methods_of(door)}

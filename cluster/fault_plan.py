@@ -1,7 +1,8 @@
-"""The schedule of a run's faults: when faults begin and end, the active faults, and rows of faults.parquet.
+"""The schedule of a run's faults.
 
-Live runs, the simulator and the fault search of the tests use this plan, and add only the effects of the
-faults.
+It begins and ends each fault at its time and returns rows of faults.parquet. Live runs, the simulator and the
+fault search in the tests all use this schedule. Each of them implements `Effects` to apply the faults to its
+own kind of cluster.
 """
 
 from __future__ import annotations
@@ -21,24 +22,28 @@ Row = tuple[float, str, str, float | None]
 class Effects(Protocol):
     """The interface through which a `FaultPlan` applies faults to a live or simulated cluster.
 
-    The plan's `Conditions` contain the fault when `begin` is called, and no longer contain it when `end` is
+    A fault is already in the plan's `Conditions` when `begin` is called, and no longer in them when `end` is
     called.
     """
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault. Return the name of the target hit; "" if it is the target that the fault names."""
+        """Apply a fault at time `now_s`. Return the name of the attempt or replica that was hit.
+
+        Return "" if the fault itself names all that it hits.
+        """
         ...
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Undo a fault that was injected."""
+        """Undo the effect of a fault at time `now_s`."""
         ...
 
 
 class FaultPlan:
-    """A queue of begins and ends of faults, ordered by time and then by the order of addition.
+    """A queue of the begins and ends of faults, ordered by time and then by the order of addition.
 
-    A fault that begins late still lasts as long as planned. `declared` are the foreground loads of nodes
-    (`conditions.foreground_slowdowns`), which get no rows in faults.parquet.
+    A fault that begins late ends late by the same time. The plan adds active faults to `conditions` and calls
+    `effects` to apply them. `declared` are the foreground loads of nodes (`conditions.foreground_slowdowns`),
+    which have no rows in faults.parquet.
     """
 
     def __init__(
@@ -60,12 +65,12 @@ class FaultPlan:
             self.add(fault)
 
     def add(self, fault: PlannedFault) -> None:
-        """Add a fault. It begins at the first `step` at or after its time `at_s`."""
+        """Add a fault. It begins at the first `step` or `advance` at or after its time `at_s`."""
         self._added += 1
         heappush(self._due, (fault.at_s, self._added, False, fault))
 
     def next_s(self) -> float:
-        """Return the time of the next begin or end of a fault in seconds; infinity if there is none."""
+        """Return the time in seconds of the next begin or end of a fault, or infinity if there is none."""
         return self._due[0][0] if self._due else inf
 
     @property
@@ -74,16 +79,16 @@ class FaultPlan:
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the active faults, each with its end time or None for no end.
+        """Return a list of (active fault, end time in seconds). The end time is None for a fault without end.
 
-        Declared foreground loads are left out.
+        The declared foreground loads of nodes are not included.
         """
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the next fault. Return the row of a fault that begins, for faults.parquet.
+        """Begin or end the next fault at time `now_s`. If a fault begins, return its row of faults.parquet.
 
-        Return None at the end of a fault, and for a declared load.
+        Return None if a fault ends, or if a declared foreground load begins.
         """
         _, number, ends, fault = heappop(self._due)
         if ends:
@@ -107,9 +112,9 @@ class FaultPlan:
         return now_s, fault.kind, hit or fault.shown, until_s
 
     def advance(self, now_s: float) -> list[Row]:
-        """Begin and end all faults due by `now_s`.
+        """Begin or end all faults that are due at time `now_s`.
 
-        Return the rows of faults.parquet for the faults that begin.
+        Return the rows for faults.parquet of the faults that begin.
         """
         rows: list[Row] = []
         while self.next_s() <= now_s:

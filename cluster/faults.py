@@ -1,7 +1,7 @@
-"""The table KINDS of fault kinds, and `PlannedFault`, one fault scheduled in a run.
+"""The table KINDS of all kinds of faults, and `PlannedFault`, one fault scheduled in a run.
 
 Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command
-line and the table of docs/faults.md derive from this table.
+line and the documentation page docs/faults.md all derive their lists of faults from this table.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ RESTART_S = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
-    """A numeric parameter of a fault: key `name` in a scenario, attribute `field` of PlannedFault.
+    """A numeric parameter of a kind of fault.
 
-    A parameter with the unit `share` is above 0 and at most 1.
+    `name` is the key in a scenario, and `field` the attribute of PlannedFault. A parameter with the unit
+    `share` is above 0 and at most 1.
     """
 
     name: str
@@ -46,14 +47,14 @@ def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """A kind of fault: its syntax in scenarios, and the properties used to draw random faults.
+    """A kind of fault: its syntax in scenarios, its effect, and the distribution of random faults.
 
-    `spelled` are the scenario entries that mean this kind, with "" in place of the target; by default, one
+    `spelled` are the scenario entries that mean this kind, with "" in place of the target. Without it, the
     entry maps the kind's name to the target. `held` describes a node under the fault, such as "killed".
-    `draw` returns the parameters of a random fault, given a random generator and the scenario's scale; None
-    excludes the kind from random faults. `hides_replicas`: replicas on the node are unavailable while the
-    fault lasts. `harms_for_good`: replicas stay unavailable after the fault, since a corrupt replica may stay
-    unnoticed until the run's end.
+    `draw(luck, scale)` returns the parameters of a random fault, given a random generator and the scenario's
+    scale; None means that random faults never have this kind. `hides_replicas` means that replicas on the
+    node are unavailable during the fault. `harms_for_good` means that they stay unavailable after the fault,
+    since a corrupt replica may stay unnoticed until the run's end.
     """
 
     name: str
@@ -71,7 +72,10 @@ class FaultKind:
 
     @property
     def spellings(self) -> tuple[Mapping[str, str], ...]:
-        """Return the scenario entries that mean this kind. The first key of each entry holds the target."""
+        """Return the forms of a scenario entry that mean this kind.
+
+        The first key of each holds the target.
+        """
         return self.spelled or ({self.name: ""},)
 
     @property
@@ -249,7 +253,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return the fault kinds that each key of a scenario's fault entries may mean, by key."""
+    """Return a dictionary from each first key of a fault entry in scenarios to the kinds it can mean."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -259,13 +263,14 @@ def entry_keys() -> dict[str, list[FaultKind]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFault:
-    """A fault scheduled from `at_s` to `until_s`, in seconds since the run's start; None means the run's end.
+    """A fault scheduled from `at_s` to `until_s`, in seconds since the run's start.
 
-    `kind` is one of KINDS. `nodes` are the affected nodes; if empty, a message fault affects all nodes.
-    `target` is the attempt or task to kill, or the block or file whose replica is harmed. If `target` is
-    empty or leaves a choice, `luck`, from 0 to 1, selects one. The other fields are parameters: `cpu`, `disk`
-    and `network` are the fractions of its rates that a slow node keeps, `share` is the fraction of messages
-    lost, and `by_s` is the additional delay of each message in seconds.
+    If `until_s` is None, the fault lasts until the run's end. `kind` is one of KINDS. `nodes` are the
+    affected nodes; if empty, a message fault affects all nodes. `target` is the attempt or task to kill, or
+    the block or file whose replica is harmed. If several attempts or replicas match, `luck`, from 0 to 1,
+    selects one. The other fields are parameters: `cpu`, `disk` and `network` are the fractions of its rates
+    that a slow node keeps, `share` is the fraction of messages lost, and `by_s` is the additional delay of
+    each message in seconds.
     """
 
     at_s: float
@@ -288,10 +293,10 @@ class PlannedFault:
 
     @property
     def back_s(self) -> float | None:
-        """Return the fault's end time in seconds since the run's start; None for no end.
+        """Return the fault's end time in seconds since the run's start, or None if it has no end.
 
-        A fault that kills a process and names no end time ends after RESTART_S, when the process has
-        restarted.
+        If a fault kills a process and `until_s` is None, the end time is RESTART_S seconds after the begin,
+        the typical time of a restart.
         """
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S
@@ -299,7 +304,10 @@ class PlannedFault:
 
     @property
     def lasts(self) -> bool:
-        """Return whether the fault is active for some time, not only for a moment."""
+        """Return whether the fault has a duration.
+
+        Otherwise it only causes one event, such as a killed attempt.
+        """
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 
     def hits(self, node: NodeId) -> bool:

@@ -1,4 +1,4 @@
-"""A node's connection to the masters under faults: cut off, delayed, or losing messages."""
+"""A node's connection to the masters, with faults: the connection is cut, or messages are delayed or lost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class FaultyLink:
-    """A node's link to the masters, which faults can cut, delay or make lossy.
+    """The connection of `node` to the masters, with faults: it can be cut, or delay or lose messages.
 
-    Calls pass unchanged until `set` is called. `real_s` converts a delay to real seconds. `seed` determines
-    which messages are lost.
+    There are no faults until `set` is called. `real_s` converts emulated seconds to real seconds. `seed`
+    determines which messages are lost.
     """
 
     def __init__(self, node: NodeId, seed: int, real_s: Callable[[float], float] = float) -> None:
@@ -28,19 +28,20 @@ class FaultyLink:
         self._shares: dict[str, float] = {}
 
     def set(self, *, cut_off: bool, delay_s: float, lose_requests: float, lose_replies: float) -> None:
-        """Set the faults of the link from now on.
+        """Replace the faults of the link.
 
-        The arguments are those of the order `messages` of `Conditions.orders`: whether the link is cut, the
-        delay of each message in seconds, and the fractions of requests and replies that are lost.
+        `cut_off` means that no call passes. `delay_s` is the delay of each request and each reply in emulated
+        seconds. `lose_requests` and `lose_replies` are the fractions of heartbeats and replies that are lost.
         """
         self._cut_off, self._delay_s = cut_off, delay_s
         self._shares = {"lose_requests": lose_requests, "lose_replies": lose_replies}
 
     async def carry(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Make a call over the link and return its answer.
+        """Call `call` (a function that sends a request to a master), subject to the faults.
 
-        Raises MasterGone if the call or the answer is lost. A call whose answer is lost has been carried out.
-        Only calls with `may_be_lost` (heartbeats to the JobTracker) can be lost at random.
+        Return its result. Raises MasterGone if the request or the reply is lost; if only the reply is lost,
+        the master has carried out the call. Random losses affect only calls with `may_be_lost`, the
+        heartbeats to the JobTracker.
         """
         if self._cut_off:
             raise MasterGone(f"{self._node} is cut off from the masters")

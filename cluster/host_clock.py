@@ -1,7 +1,7 @@
 """Measurement of the offset between a host's clock and the driver's clock during a run, with an error bound.
 
-The functions do no I/O except through their arguments: a clock, and a function that asks for the other host's
-time.
+The functions do no I/O themselves. Their arguments include a clock and a function that asks the other host
+for its time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Exchange = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """A measured clock offset.
+    """A measured offset between this host's clock and the clock of another host.
 
-    At Unix time `at_s` by the own clock, the own clock was `offset_s` seconds ahead. The offset is relative
-    to the other host's clock, with an error of at most `bound_s` seconds.
+    When this host's clock showed the Unix time `at_s`, it was `offset_s` seconds ahead of the other host's
+    clock. The error of the offset is at most `bound_s` seconds.
     """
 
     at_s: float
@@ -45,10 +45,10 @@ class ClockReading:
 
 
 def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
-    """Return the clock reading of the exchange with the shortest round trip.
+    """Return the clock offset computed from the exchange with the shortest round trip.
 
-    The other host read its clock at some time between question and answer, so half of the round trip bounds
-    the error.
+    The other host read its clock at an unknown time between question and answer, so the error is at most half
+    of the round trip.
     """
     asked_s, said_s, answered_s = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     middle_s = (asked_s + answered_s) / 2
@@ -58,9 +58,10 @@ def least_round_trip(exchanges: Iterable[Exchange]) -> ClockReading:
 async def read_clock(
     ask: Callable[[], Awaitable[float]], now_s: Callable[[], float], times: int = ROUND_TRIPS
 ) -> ClockReading:
-    """Ask for the other host's time of day `times` times in sequence, and return the best reading.
+    """Measure the clock offset `times` times in sequence, and return the most precise reading.
 
-    Errors of `ask` are raised.
+    `ask` returns the other host's Unix time, and `now_s` returns this host's. Exceptions of `ask` are passed
+    on.
     """
     exchanges: list[Exchange] = []
     for _ in range(times):
@@ -71,7 +72,7 @@ async def read_clock(
 
 
 class ClockTrack:
-    """The readings of one clock during a run, and the interpolated offset at any time."""
+    """The measured offsets of a host's clock during a run. Offsets between measurements are interpolated."""
 
     def __init__(self) -> None:
         self.readings: list[ClockReading] = []
@@ -79,9 +80,9 @@ class ClockTrack:
     def add(self, reading: ClockReading) -> None:
         """Add a new reading, unless the previous reading is still more precise.
 
-        A reading on a busy host has a wide bound. It is dropped if the previous reading, with its bound
-        widened by the drift since then, is more precise and agrees with the new reading. A contradiction
-        means that a clock was set.
+        A reading on a busy host has a large error bound. It is discarded if it agrees with the previous
+        reading and the previous reading, with the possible drift since then added to its bound, is more
+        precise. If the readings disagree, a clock was set, and the new reading is kept.
         """
         if self.readings:
             last = self.readings[-1]
@@ -93,7 +94,10 @@ class ClockTrack:
         self.readings.append(reading)
 
     def offset_s(self, at_s: float) -> float:
-        """Return the clock offset in seconds at a time of day of the own clock; 0 without a reading."""
+        """Return the interpolated clock offset in seconds when this host's clock showed the Unix time `at_s`.
+
+        The offset is 0 if there is no reading.
+        """
         readings = self.readings
         if not readings:
             return 0.0
@@ -106,10 +110,10 @@ class ClockTrack:
 
 
 class HostScale:
-    """Conversions that make the figures of different hosts comparable, by clock offset and core speed.
+    """The conversions that make times and CPU seconds of different hosts comparable.
 
-    `track` holds the clock offsets. `speed` is the speed of a core of the host relative to a core of the
-    slowest host.
+    `track` holds the offsets of the host's clock. `speed` is the speed of the host's cores relative to the
+    cores of the slowest host.
     """
 
     def __init__(self, track: ClockTrack | None = None, speed: float = 1.0) -> None:
@@ -117,14 +121,19 @@ class HostScale:
         self.speed = speed
 
     def run_s(self, at_s: float, epoch_s: float, stretch: float) -> float:
-        """Return the time since the run's start by the driver's clock.
+        """Convert a time by this host's clock to the driver's clock, in seconds since the run's start.
 
-        `at_s` is the same time by the host's clock.
+        `at_s` and the result are emulated seconds. `epoch_s` is the run's start as Unix time, and `stretch`
+        the number of real seconds per emulated second.
         """
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return a running attempt's status with its start time converted to the driver's clock."""
+        """Return the status `said` of a running attempt with its start time converted to the driver's clock.
+
+        `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
+        second.
+        """
         if said.started_s is None or not self._track.readings:
             return said
         return type(said)(
@@ -132,9 +141,11 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return an attempt's report with times and CPU seconds made comparable between hosts.
+        """Return the report `said` of an ended attempt with times and CPU seconds comparable between hosts.
 
-        Times are converted to the driver's clock, and CPU seconds to a core of the slowest host.
+        Times are converted to the driver's clock, and CPU seconds to seconds of a core of the slowest host.
+        `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
+        second.
         """
         if not self._track.readings and self.speed == 1:
             return said
@@ -154,7 +165,10 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to the track now and every `every_s` seconds, until canceled. Failed readings are skipped."""
+    """Add a reading to `track` at once and then every `every_s` real seconds, until canceled.
+
+    `read` measures the clock offset. A failed measurement is skipped and repeated later.
+    """
     while True:
         with contextlib.suppress(Exception):  # A fault may keep the asked process down.
             track.add(await read())

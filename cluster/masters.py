@@ -1,6 +1,7 @@
 """The calls that other processes may make to the masters (JobTracker and NameNode), as typed Protocols.
 
-In live runs calls go over Ray (`deploy.live.ray_cluster`); tests use plain objects. Any call may raise MasterGone.
+In live runs, calls are sent over sockets (`deploy.live.master_sockets`); tests call the masters' objects
+directly. Any call may raise MasterGone.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ Rows = list[Json]
 
 
 class MasterGone(Exception):
-    """The master could not be reached (it died, or is restarting). The call may be repeated."""
+    """The master could not be reached, because it died or is restarting. The caller may repeat the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The JobTracker's reply to a heartbeat, with the specifications of the attempts to launch.
 
-    `specs` holds the specifications as JSON values, by attempt name.
+    `specs` maps each attempt's name to its specification (an AttemptSpec in JSON form).
     """
 
     reply: Reply
@@ -39,11 +40,11 @@ class JobTrackerDoor(Protocol):
     """
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """Register a node at the start of an incarnation."""
+        """Register the node `node` with the number `incarnation` of its current life."""
         ...
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Send a node's report.
+        """Send the report of a node to the JobTracker.
 
         Return the actions for the node, with the specifications of the attempts to start.
         """
@@ -53,57 +54,67 @@ class JobTrackerDoor(Protocol):
 class NameNodeDoor(Protocol):
     """The calls that TaskTrackers, the JobTracker, the loader, WebHDFS and the driver make to the NameNode.
 
-    The methods are those of `cluster.blocks.namenode.NameNode` without the current time, which the NameNode's
-    process adds.
+    The methods are those of `cluster.blocks.namenode.NameNode`, without the argument for the current time,
+    which the process of the NameNode adds.
     """
 
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def register(self, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node that holds exactly these blocks ({"block", "length"})."""
+        """Register a node with its rack and its agent's URL. `blocks` lists all its replicas.
+
+        Each entry is {"block", "length"}.
+        """
         ...
 
     async def node_lost(self, node: NodeId) -> None:
-        """Remove a node with all its replicas."""
+        """Remove a node, and the records of all its replicas, from the NameNode."""
         ...
 
     async def heartbeat(self, node: NodeId) -> Rows:
-        """Report that the node is alive. Return the NameNode's commands for the node's agent."""
+        """Report that the node is alive. Return the NameNode's commands to the node's agent."""
         ...
 
     async def block_event(self, node: NodeId, event: str, block: str, length: int) -> None:
-        """Record the `event` of a replica on the node: `added`, `kept`, `removed` or `corrupt`."""
+        """Report a change of the node's replica of a block: `added`, `kept`, `removed` or `corrupt`.
+
+        A `kept` replica was made from data that an attempt fetched. `length` is in bytes.
+        """
         ...
 
     async def report_bad(self, block: str, node: NodeId) -> None:
-        """Record that a reader found the node's replica of the block bad or missing."""
+        """Report that a reader found the node's replica of the block corrupt or missing."""
         ...
 
     async def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether the node keeps a replica of a block that an attempt fetches.
+        """Return {"keep": bool}: whether the node should keep a replica of a block that an attempt fetches.
 
-        `budget` is the maximum size of all kept replicas, as a fraction of the size of all inputs.
+        `budget` limits the total size of such replicas, as a fraction of the size of all inputs.
         """
         ...
 
     async def note_reads(
         self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
     ) -> None:
-        """Count the current readers of inputs.
+        """Record the current reads of inputs, for a scheme that changes the number of replicas.
 
-        At the end of an epoch, set the number of replicas by `scheme`. `reading` holds the number of jobs by
-        path. `serving` holds the requests and slots by node.
+        At the end of an epoch, the NameNode sets new numbers of replicas by `scheme`. `reading` maps each
+        path to the number of jobs that read it. `serving` maps each node to its current requests and its
+        slots.
         """
         ...
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     async def create(self, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty, incomplete file. Raises PathExists."""
+        """Create an empty file that is not complete yet. Raises PathExists.
+
+        `replication` is the number of replicas of each block.
+        """
         ...
 
     async def reopen(self, path: str) -> None:
-        """Make a complete file incomplete, so that blocks can be added."""
+        """Change a complete file to incomplete, so that blocks can be added."""
         ...
 
     async def allocate(
@@ -114,11 +125,15 @@ class NameNodeDoor(Protocol):
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Return a new block of a file: {"block", "nodes"}. Raises NoNodes."""
+        """Add a block to a file and choose its nodes. Return {"block", "nodes"}. Raises NoNodes.
+
+        `writer` is the node that writes the block, and is preferred. `length_hint` is the expected length in
+        bytes. The nodes in `exclude` are not chosen.
+        """
         ...
 
     async def complete(self, path: str, blocks: Sequence[Json]) -> None:
-        """Complete a file that consists of these blocks ({"block", "length", "nodes"}), in order."""
+        """Mark a file as complete. `blocks` lists all its blocks in order: {"block", "length", "nodes"}."""
         ...
 
     async def plan_input(
@@ -130,14 +145,18 @@ class NameNodeDoor(Protocol):
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Return the planned blocks of an input and their nodes: [{"block", "offset", "length", "nodes"}].
+        """Create an input file and choose the nodes of its blocks: [{"block", "offset", "length", "nodes"}].
 
-        `lengths` are the blocks' lengths in bytes.
+        `lengths` are the blocks' lengths in bytes. `placement` is hdfs, even or skewed, and `skew` is the
+        fraction of nodes that hold all blocks if skewed. `preferred` lists nodes to choose first, per block.
         """
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark an input file as complete, with the planned blocks, or with `blocks` if given."""
+        """Mark an input file as complete.
+
+        Its blocks are those that `plan_input` returned, or `blocks` if given.
+        """
         ...
 
     # -- the tree --------------------------------------------------------------------------------------------
@@ -147,18 +166,19 @@ class NameNodeDoor(Protocol):
         ...
 
     async def delete(self, path: str, recursive: bool = False, for_good: bool = False) -> bool:
-        """Delete a file or directory. Return False if there is none. Raises WrongKind.
+        """Delete a file or directory. Return False if the path does not exist.
 
-        With `for_good`, later writes to the path are refused.
+        Raises NotEmpty for a directory with entries unless `recursive` is set. With `for_good`, the NameNode
+        refuses later writes to the path.
         """
         ...
 
     async def mkdirs(self, path: str) -> None:
-        """Make a directory and its parents."""
+        """Create a directory and its missing parents."""
         ...
 
     async def concat(self, path: str, sources: Sequence[str]) -> None:
-        """Append the blocks of the files `sources` to a file, and remove the sources."""
+        """Append the blocks of the files `sources` to the file `path`, and remove the files `sources`."""
         ...
 
     async def set_attributes(self, path: str, attributes: Json) -> None:
@@ -172,7 +192,10 @@ class NameNodeDoor(Protocol):
     # -- questions -------------------------------------------------------------------------------------------
 
     async def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks that overlap a byte range, with the live nodes that hold good replicas."""
+        """Return the blocks that overlap a byte range of a file, with the live nodes that hold good replicas.
+
+        The range begins at `offset` and has `length` bytes, or extends to the file's end if `length` is None.
+        """
         ...
 
     async def stat(self, path: str) -> Json:
@@ -180,48 +203,58 @@ class NameNodeDoor(Protocol):
         ...
 
     async def list(self, path: str) -> Rows:
-        """Return the status of each child by name, or of the file itself."""
+        """Return the status of each entry of a directory, sorted by name, or the status of a file itself."""
         ...
 
     async def content_summary(self, path: str) -> Json:
-        """Return {"length", "files", "directories", "space"} of a directory tree."""
+        """Return {"length", "files", "directories", "space"}, summed over a directory and all its entries."""
         ...
 
     async def nodes(self) -> dict[NodeId, Json]:
-        """Return the live nodes by name: {"rack", "url", "used_bytes", "blocks"}."""
+        """Return a dictionary from the name of each live node to {"rack", "url", "used_bytes", "blocks"}."""
         ...
 
     async def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return a replica that a fault may harm, as block and node; None if there is none."""
+        """Choose a replica for a fault to harm. Return its block and node, or None if there is none.
+
+        `up` are the running nodes. `target` is a block or file, and `nodes` are the nodes to choose from.
+        `luck`, from 0 to 1, selects one of several.
+        """
         ...
 
     async def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return the input blocks whose replicas changed since the last call, with the current holders."""
+        """Return the input blocks whose replicas changed since the last call.
+
+        Each block comes with the nodes that now hold a replica.
+        """
         ...
 
     # -- the run ---------------------------------------------------------------------------------------------
 
     async def begin_clock(self, epoch_s: float) -> None:
-        """Set the run's start (Unix time), from which emulated time counts."""
+        """Set the run's start to the Unix time `epoch_s`. Emulated times are measured from it."""
         ...
 
     async def time_of_day(self) -> float:
-        """Return the time of day (Unix time) by the clock of the run."""
+        """Return the current Unix time by the run's clock in the NameNode's process."""
         ...
 
     async def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: the rows of blocks.parquet after `cursor`, and the next cursor."""
+        """Return {"cursor", "rows"}: new rows of blocks.parquet, and the cursor for the next call.
+
+        `cursor` is the result of the last call; 0 returns rows from the first row on.
+        """
         ...
 
     async def close(self) -> None:
-        """Write the rows of blocks.parquet for all replicas that exist at the end of the run."""
+        """Add the rows of blocks.parquet for the replicas that still exist at the run's end."""
         ...
 
 
 class Masters(Protocol):
-    """Access to the JobTracker and the NameNode from another process."""
+    """Access to the JobTracker and the NameNode from another process, through typed remote calls."""
 
     @property
     def job_tracker(self) -> JobTrackerDoor:

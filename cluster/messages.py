@@ -1,7 +1,7 @@
-"""The messages between TaskTrackers and the JobTracker as values, the same in live and simulated runs.
+"""The messages between TaskTrackers and the JobTracker as dataclasses, the same in live and simulated runs.
 
-A heartbeat carries a node, an incarnation and a sequence number. A repeated heartbeat gets the same reply. A
-node with an unknown incarnation must register again (Hadoop MRv1, JobTracker.heartbeat).
+A heartbeat contains a node, an incarnation and a sequence number. The reply to a repeated heartbeat is the
+same as before. A node with an unknown incarnation must register again (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from schedbed.tasks.values import value
 
 @value
 class AttemptStatus:
-    """The status of a running attempt as reported by its node. `phase` is map, shuffle, sort or reduce."""
+    """The status of a running attempt as reported by its node.
+
+    `progress` is from 0 to 1. `phase` is start, map, shuffle, sort or reduce. `started_s` is the start time.
+    """
 
     attempt: str
     progress: float  # 0 to 1
@@ -25,8 +28,8 @@ class AttemptStatus:
 class AttemptReport:
     """The report of an ended attempt. `state` is succeeded, failed or killed.
 
-    `reason` says why unless the attempt succeeded. `partitions` are the sizes in bytes of the parts of a
-    map's output, one part for each reduce.
+    `reason` is the cause of a failure or kill, and empty if the attempt succeeded. `partitions` are the sizes
+    in bytes of the partitions of a map's output, one for each reduce.
     """
 
     attempt: str
@@ -48,9 +51,10 @@ class FetchFailure:
 
 @value
 class Usage:
-    """A node's resource usage since its last heartbeat, as fractions of its declared rates.
+    """A node's resource usage since its last heartbeat.
 
-    A fraction above 1 means that a limit was exceeded.
+    CPU, disk and network usage are fractions of the declared rates. A fraction above 1 means that the node
+    exceeded a limit.
     """
 
     cpu_util: float = 0.0
@@ -66,8 +70,8 @@ NO_USAGE = Usage()
 class Heartbeat:
     """A TaskTracker's periodic report to the JobTracker.
 
-    `sequence` increases by one with each new heartbeat; an equal number marks a resend. `disk_full` means
-    that attempts that write on the node currently fail.
+    `sequence` increases by one with each new heartbeat; a repeated number marks a heartbeat that is sent
+    again. `disk_full` means that attempts on the node currently fail when they write to the disk.
     """
 
     node: NodeId
@@ -82,9 +86,9 @@ class Heartbeat:
 
 @value
 class Launch:
-    """Action: start an attempt of a whole task, or of one part of its split.
+    """Action: start an attempt of a task. If `part` is set, the attempt reads only this part of the split.
 
-    In live runs the JobTracker also sends the AttemptSpec.
+    In live runs, the JobTracker also sends the specification of the attempt.
     """
 
     attempt: str
@@ -104,11 +108,11 @@ class KillAttempt:
 
 @value
 class MapOutput:
-    """The location of a map's output. A later message for the same index replaces an earlier message.
+    """The location of a map's output. A later message for the same `index` replaces an earlier message.
 
-    `lost`: the output of `attempt` is gone; do not fetch it, and wait for another output. `after` is the
-    index of the map whose records precede the records of this map in the input, if that is not the previous
-    map.
+    `lost` means that the output of `attempt` no longer exists: reduces must wait for another attempt's
+    output. `after` is the index of the map whose records come directly before this map's records in the
+    input; None means the map with the previous index.
     """
 
     index: int
@@ -120,10 +124,10 @@ class MapOutput:
 
 @value
 class MapOutputs:
-    """Action: tell the node's reduces about new outputs of a job's maps.
+    """Action: inform the node's reduces of new outputs of a job's maps.
 
-    `all_done` means that no more outputs will follow. It may become false again if a node with finished maps
-    is lost.
+    `all_done` means that all maps of the job have finished. It becomes false again if a node with finished
+    maps is lost.
     """
 
     job: str
@@ -133,14 +137,14 @@ class MapOutputs:
 
 @value
 class ForgetJob:
-    """Action: the job has ended, so its map outputs on this node can be deleted."""
+    """Action: delete the job's map outputs on the node, because the job has ended."""
 
     job: str
 
 
 @value
 class Reregister:
-    """Action: the JobTracker does not know this incarnation; stop all attempts and register again."""
+    """Action: stop all attempts and register again, because the JobTracker does not know the incarnation."""
 
 
 Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister
@@ -148,7 +152,10 @@ Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister
 
 @value
 class Reply:
-    """The JobTracker's answer to one heartbeat."""
+    """The JobTracker's answer to the heartbeat with number `sequence`.
+
+    The node sends its next heartbeat after `next_s` seconds.
+    """
 
     sequence: int
     actions: tuple[Action, ...] = ()

@@ -15,7 +15,10 @@ GAP_MIN_S = (
 
 
 def counted_by(totals: KernelTotals) -> dict[str, str]:
-    """Return the source of the figure (KERNEL or AGENT) for each of cpu, memory, disk and network."""
+    """Return a dictionary from cpu, memory, disk and network to the source of the usage: KERNEL or AGENT.
+
+    The source is the kernel if `totals` contains its counter for the resource.
+    """
     seen = {
         "cpu": totals.cpu_s,
         "memory": totals.memory_bytes,
@@ -26,7 +29,7 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 
 
 class NodeUsage:
-    """A converter of the kernel's running totals to a node's usage since the last reading.
+    """A meter that computes a node's usage from the differences between readings of the kernel's counters.
 
     One object serves one incarnation of the node.
     """
@@ -37,12 +40,12 @@ class NodeUsage:
         self._usage = Usage()
 
     def read(self, now_s: float, totals: KernelTotals, launch_cpu_s: float, said: Usage) -> Usage:
-        """Return the usage since the last reading, as fractions of the declared rates.
+        """Return the usage since the previous call, as fractions of the declared rates.
 
-        `totals` are the kernel's counters. `said` is the agent's report, used for resources that the kernel
-        does not count. `launch_cpu_s` is the total CPU time so far of starting and ending attempts in the
-        node's groups, which is work of the emulation and not limited. A reading less than GAP_MIN_S after the
-        last one repeats its fractions.
+        `totals` are the kernel's counters at time `now_s`. `said` is the agent's report, used for resources
+        that the kernel does not count. `launch_cpu_s` is the total CPU time that starting and ending attempts
+        has used so far; it is subtracted, because it is part of the emulation and not limited. A call less
+        than GAP_MIN_S seconds after the previous call returns the previous fractions.
         """
         running = _running_totals(totals, launch_cpu_s)
         last_s, before = self._last or (now_s, running)
@@ -77,7 +80,11 @@ class NodeUsage:
 
 
 def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
-    """Return the totals that the kernel counts: cpu, disk (reads and writes together), sent and received."""
+    """Return a dictionary with the kernel's counters of cpu, disk, sent and received, as far as they exist.
+
+    The CPU time is in seconds and excludes `launch_cpu_s`. The other counters are in bytes; disk reads and
+    writes are added.
+    """
     found: dict[str, float] = {}
     if totals.cpu_s is not None:
         found["cpu"] = totals.cpu_s - launch_cpu_s

@@ -1,9 +1,9 @@
-"""CPU scheduling priority of a run's processes: masters, TaskTrackers and agents before attempts.
+"""CPU scheduling priority for the processes of a run: masters, TaskTrackers and agents run before attempts.
 
-The work of these processes belongs to no attempt, so each millisecond that they wait is a delay between
-attempts that a real cluster does not have. They request shorter time slices than other processes, which lets
-a waking process run first (EEVDF, Linux 6.12 and newer) without more CPU time, and a larger CPU share where
-permitted. Attempts have the default settings.
+The work of these processes is not part of any attempt, so each millisecond that they wait for the CPU is a
+delay that a real cluster does not have. They request shorter time slices than other processes. With short
+slices, the kernel runs a waking process first (EEVDF, Linux 6.12 and newer) without giving it more CPU time.
+Where permitted, they also request a larger CPU share. Attempts have the default settings.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def go_first() -> None:
-    """Give the threads of this process, and its later children, priority over other processes.
+    """Give the threads of this process priority over other processes. Child processes inherit the priority.
 
-    The priority is as high as the host allows.
+    The priority is as high as the host permits.
     """
     for thread in [int(task.name) for task in Path("/proc/self/task").iterdir()]:
         with contextlib.suppress(OSError):
@@ -33,14 +33,14 @@ def go_first() -> None:
 
 
 def take_turns() -> None:
-    """Reset this thread to the default priority and time slice, after `go_first`."""
+    """Reset this thread to the default priority and time slice, after it inherited those of `go_first`."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(PLAIN_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     _ask_for_slices(0, 0)
 
 
 def _ask_for_slices(thread: int, length_ns: int) -> None:
-    """Request time slices of `length_ns` for a thread in the default scheduling class.
+    """Request time slices of `length_ns` nanoseconds for a thread in the default scheduling class.
 
     A length of 0 requests the kernel's default. Older kernels ignore the request.
     """

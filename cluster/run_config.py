@@ -32,9 +32,9 @@ from schedbed.tasks.stretch_file import StretchFile
 class RunConfig:
     """The configuration of a run of one policy on one cluster.
 
-    `epoch_s`: the run's start as Unix time. `work`: the run's scratch folder. `policy`: the policy's name in
-    all outputs. `given`: the definition of the policy as a name, SPEC or mapping; `speculation` and `sizes`
-    have the same form.
+    `epoch_s` is the run's start as Unix time, and `work` the run's folder for temporary files. `policy` is
+    the policy's name in all outputs. `given` defines the policy as a name, a SPEC text or a mapping;
+    `speculation` and `sizes` define the speculation and the job size estimates in the same form.
     """
 
     run_id: str
@@ -58,12 +58,12 @@ class RunConfig:
     listen: str = LOOPBACK  # the address on which agents serve: the host's address if there are several hosts
 
     def clock(self) -> RunClock:
-        """Return the run's clock."""
+        """Return a new clock with the run's start and stretch."""
         return RunClock(self.epoch_s, self.cluster.stretch, self.changes)
 
     @property
     def changes(self) -> Path | None:
-        """Return the path of the run's `StretchFile`; None if the stretch is fixed."""
+        """Return the path of the run's `StretchFile`, or None if the stretch stays the same in the run."""
         return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
@@ -72,14 +72,18 @@ class RunConfig:
 
     @property
     def links(self) -> Path | None:
-        """Return the folder with the budgets of rack links and shared disks; None if there are none."""
+        """Return the folder with the rate budgets of rack links and shared disks.
+
+        Return None if the cluster has neither limited links nor shared disks.
+        """
         has = self.cluster.links != NO_LINK_RATES or shared_disks(self.cluster.nodes)
         return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
-        """Create the folder of all nodes on this host, and files that nodes need when they start.
+        """Create the folder for all nodes on this host, and the files that nodes need when they start.
 
-        These files are the `StretchFile` and the budgets of links, if the run has them.
+        These files are the `StretchFile` if the stretch may change, and the budgets of links and shared
+        disks.
         """
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.changes is not None:
@@ -88,9 +92,9 @@ class RunConfig:
             make_links(self.links, self.cluster.nodes, self.cluster.links, self.cluster.stretch)
 
     def save(self, control: Path) -> None:
-        """Write this configuration to the folder `control` as the current run.
+        """Store this configuration in the folder `control`, as the configuration of the current run.
 
-        The file contains no private key, since attempts can read the file.
+        The private TLS key is left out, since attempts can read the file.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         raw = asdict(known) | {"work": str(self.work)}
@@ -101,7 +105,7 @@ class RunConfig:
 
     @staticmethod
     def load(control: Path) -> RunConfig | None:
-        """Return the configuration of the current run in the folder `control`; None if there is none."""
+        """Return the configuration of the current run from the folder `control`, or None without a run."""
         try:
             raw: dict[str, Any] = json.loads((control / "current.json").read_text())
         except FileNotFoundError:
@@ -118,17 +122,20 @@ class RunConfig:
 
     @staticmethod
     def clear(control: Path) -> None:
-        """Remove the current run from the control folder."""
+        """Delete the configuration of the current run from the folder `control`."""
         (control / "current.json").unlink(missing_ok=True)
 
 
 def hold_down(control: Path, master: str, until_s: float) -> None:
-    """Inject a fault: keep `master` from serving after a restart until the Unix time `until_s`."""
+    """Inject a fault: keep the master named `master` from serving until the Unix time `until_s`.
+
+    The time is written to a file in the folder `control`, which a restarted master reads.
+    """
     (control / f"{master}.down").write_text(str(until_s))
 
 
 def is_held_down(control: Path, master: str, now_s: float) -> bool:
-    """Return whether a fault keeps `master` from serving at the Unix time `now_s`."""
+    """Return whether a fault (`hold_down`) keeps `master` from serving at the Unix time `now_s`."""
     try:
         return now_s < float((control / f"{master}.down").read_text())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A cluster as values: its nodes with declared rates, racks and block settings."""
+"""The description of a cluster: its nodes with their declared rates, its racks and its block settings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BY_HOST = "by-host"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """An emulated node and its declared rates.
+    """An emulated node and its declared rates. `_bps` means bytes per second.
 
     `core_speed` is the speed of a core as a fraction of a host core. `latency_s` is added to each message to
-    or from the node's NIC, and the fraction `loss` of these messages is lost
-    (`cluster.conditions.by_nature`). The disk gives n concurrent streams `disk_bps` / (1 + `seek` x (n - 1))
-    together; nodes with the same `shared_disk` share one disk. `paging` slows the disk while tasks declare
-    more memory than the node has (`paging_factor`).
+    or from the node, and the fraction `loss` of these messages is lost (`cluster.conditions.by_nature`). With
+    n streams at the same time, the disk's total rate is `disk_bps` / (1 + `seek` x (n - 1)). Nodes with the
+    same `shared_disk` share one disk. `paging` sets how much the disk slows down while the node's tasks
+    declare more memory than the node has (`paging_factor`).
     """
 
     node: NodeId
@@ -42,19 +42,19 @@ class NodeSpec:
     other work takes before tasks from then on."""
 
     def __post_init__(self) -> None:
-        """Convert `foreground` to tuples, since JSON has only lists."""
+        """Convert `foreground` to tuples, since values read from JSON are lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 
     @property
     def cpu_rate(self) -> float:
-        """Return the CPU rate of the whole node, in host core-seconds per second."""
+        """Return the CPU rate of all cores of the node, in host core-seconds per second."""
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
-        """Return the fraction of the node's CPU that the foreground load leaves to tasks at a time.
+        """Return the fraction of the node's CPU that the declared foreground load leaves to tasks.
 
-        `now_s` is in seconds since the run's start.
+        `now_s` is the time in seconds since the run's start.
         """
         left = 1.0
         for at_s, share in self.foreground:
@@ -64,28 +64,28 @@ class NodeSpec:
         return left
 
     def paging_factor(self, declared_bytes: int) -> float:
-        """Return the divisor of the disk's rate while the node's tasks declare `declared_bytes` of memory.
+        """Return the factor by which paging slows the disk while tasks declare `declared_bytes` of memory.
 
-        The divisor is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 while all memory
-        fits. Memory in excess is written to the disk and read back as tasks alternate. For each byte that
-        tasks move, the disk then also moves `paging` x excess bytes of memory, so tasks get 1 / (1 + `paging`
-        x excess) of the disk's rate.
+        The factor is 1 + `paging` x excess, with excess = declared / memory - 1, and 1 if the memory
+        suffices. The model: memory in excess is written to the disk and read back as tasks alternate. For
+        each byte that tasks read or write, the disk also transfers `paging` x excess bytes of memory, so
+        tasks have 1 / (1 + `paging` x excess) of the disk's rate.
         """
         if not self.paging or declared_bytes <= self.memory_bytes:
             return 1.0
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return the node with its `core_speed` adapted to a host with faster cores.
+        """Return a copy of the node for a host whose cores are `speed` times as fast as the reference.
 
-        The host's cores are `speed` times as fast as the cores that `core_speed` refers to.
+        `core_speed` is divided by `speed`, so the emulated cores stay as fast as before.
         """
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
     def stretched(self, stretch: float) -> NodeSpec:
-        """Return the node with its rates converted from emulated seconds to real seconds.
+        """Return a copy of the node with rates per real second instead of rates per emulated second.
 
-        An emulated second lasts `stretch` real seconds.
+        An emulated second lasts `stretch` real seconds, so each rate is divided by `stretch`.
         """
         if stretch == 1:
             return self
@@ -98,7 +98,7 @@ class NodeSpec:
 
 
 def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
-    """Return the disks that nodes share, by name, each with the first node that uses it."""
+    """Return a dictionary from the name of each shared disk to the first node that uses the disk."""
     found: dict[str, NodeSpec] = {}
     for node in nodes:
         if node.shared_disk:
@@ -108,9 +108,10 @@ def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkRates:
-    """Rates of the links between racks in bytes/s; None for no limit.
+    """Rates of the links between racks in bytes per second. None means that a link is not limited.
 
-    The nodes of a rack share `up_bps` to other racks and `down_bps` from other racks; all racks share `core_bps`.
+    The nodes of a rack share `up_bps` to other racks and `down_bps` from other racks. All racks share
+    `core_bps`.
     """
 
     up_bps: float | None = None
@@ -131,9 +132,10 @@ NO_LINK_RATES = LinkRates()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicReplicas:
-    """The settings of a scheme that changes the number of replicas in each epoch of `epoch_s` seconds.
+    """The settings of a scheme that changes the number of replicas of inputs at the end of each epoch.
 
-    `scheme` is scarlett (parameters `delta`, `budget`) or cdrm (parameters `availability`, `failure`).
+    An epoch has `epoch_s` seconds. `scheme` is scarlett (parameters `delta`, `budget`) or cdrm (parameters
+    `availability`, `failure`).
     """
 
     scheme: str
@@ -148,9 +150,9 @@ class DynamicReplicas:
 class BlockSettings:
     """The size and placement of blocks.
 
-    `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. The fraction
-    `keep_share` of the maps that fetch their block leave a replica of the block on their node (DARE). These
-    replicas take at most the fraction `keep_budget` of the size of all inputs with their replicas.
+    `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. When a map fetches its
+    block from another node, its node keeps a replica with probability `keep_share` (DARE). These replicas use
+    at most the fraction `keep_budget` of the size of all inputs with their replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -164,10 +166,10 @@ class BlockSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """All nodes of a cluster, with common settings. `limits` is auto, cgroup, software or off.
+    """All nodes of a cluster, with the settings that they share.
 
-    Rates and `heartbeat_s` are in emulated seconds. An emulated second lasts `stretch` real seconds in a live
-    run.
+    Rates and `heartbeat_s` are in emulated seconds. In a live run, an emulated second lasts `stretch` real
+    seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -185,13 +187,13 @@ class ClusterSpec:
         return LinkRates(up_bps=self.uplink_bps, down_bps=self.downlink_bps, core_bps=self.core_switch_bps)
 
     def with_links(self, links: LinkRates) -> ClusterSpec:
-        """Return the cluster with other rates of the links between racks."""
+        """Return a copy of the cluster with `links` as the rates of the links between racks."""
         return replace(
             self, uplink_bps=links.up_bps, downlink_bps=links.down_bps, core_switch_bps=links.core_bps
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return the cluster with `seek` set on all nodes that declare none."""
+        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0."""
         if not seek:
             return self
         return replace(

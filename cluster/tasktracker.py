@@ -1,6 +1,6 @@
-"""The TaskTracker of live runs: owns a node's machine, sends heartbeats and passes actions to the agent.
+"""The TaskTracker of live runs. It starts the node's machine, sends heartbeats and passes actions on.
 
-The agent's timer triggers the heartbeats, so a node that hangs falls silent, like a real node.
+Each report of the agent triggers a heartbeat, so a hanging node stops sending heartbeats, like a real node.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ RETRY_S = 0.1
 class TaskTracker:
     """The TaskTracker of one node in a live run. It starts a new machine for each incarnation of the node.
 
-    `make_machine(epoch_s)` returns a machine that uses the node's folder. An `epoch_s` of 0 means that the
-    run's clock has not started: the machine starts and stores blocks, and joins the JobTracker when
-    `introduce` sets the epoch. `scale` converts the host's times and CPU seconds to those of the run. If the
-    stretch may change, `changes` is the path of the run's `StretchFile` and `stretch` the initial value.
-    `open_session` returns an HTTP client for agents.
+    `make_machine(epoch_s)` returns a machine that uses the node's folder. With an `epoch_s` of 0, the run's
+    clock has not started: the machine starts and stores blocks, and joins the JobTracker when `introduce`
+    sets the start. `scale` converts the host's times and CPU seconds to those of the run. If the stretch may
+    change, `changes` is the path of the run's `StretchFile` and `stretch` the initial value. `open_session`
+    returns an HTTP client for agents. `seed` determines which messages a fault loses.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class TaskTracker:
             await self._machine.dispose()
 
     async def die(self) -> None:
-        """End like a killed process: cut connections and kill everything on the node, but keep its files."""
+        """End as if killed: cut connections and kill the node's processes, but keep the node's files."""
         await self._cease()
         if self._machine is not None:
             await self._machine.kill()
@@ -125,7 +125,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Send the agent all addresses and, if known, the run's start; then join the JobTracker."""
+        """Send the agent all nodes' addresses and racks. Join the JobTracker if `epoch_s` is now known."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -138,10 +138,10 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault. Return the name of the attempt that was hit, if any.
+        """Apply a fault. Return the name of the attempt that was hit, or "".
 
-        Kinds: kill, restart, freeze, thaw, kill_attempt (target, luck), corrupt_block or delete_block
-        (block), and the orders of `cluster.conditions.Conditions`.
+        `kind` is kill, restart, freeze, thaw, kill_attempt (with target, luck), corrupt_block or delete_block
+        (with block), or an order in the result of `cluster.conditions.Conditions.orders`.
         """
         if kind == "kill" and self._machine is not None:
             self._down = True
@@ -163,7 +163,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send an order to the agent, and rates also to the machine, adapted to the current stretch."""
+        """Send the order `kind` to the agent. Apply rates, adapted to the stretch, to the machine too."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -171,12 +171,12 @@ class TaskTracker:
             await self._machine.set_rates(**arguments)
 
     async def follow_stretch(self) -> None:
-        """Update the node's rates and delays to the current stretch."""
+        """Send the agent the rates and message delays of the node, converted to the current stretch."""
         for kind in ("rates", "network"):
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
-        """Kill an attempt of `target` (attempt, task or any) so that it counts as failed. Return its name."""
+        """Kill a running attempt that matches `target`, so that it fails. Return its name, or ""."""
         running = [
             name
             for name in self._tracker.running
@@ -207,7 +207,7 @@ class TaskTracker:
         await self._register(first["blocks"])
 
     async def _register(self, blocks: list[dict[str, Any]]) -> None:
-        """Report the blocks of this incarnation to the NameNode, then join the JobTracker if the run has begun."""
+        """Report the node's blocks to the NameNode. If the run has begun, also join the JobTracker."""
         node = self.node
         await self._until_heard(
             lambda: self._masters.name_node.register(node.node, node.rack, self.url, blocks)
@@ -222,11 +222,11 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return an incarnation number above all earlier numbers, also those of earlier processes."""
+        """Return a number above those of all earlier incarnations, including those of earlier processes."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """Run one incarnation of the machine after another until the TaskTracker is stopped."""
+        """Serve the machine, and restart it whenever it ends, until the TaskTracker is stopped."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._beat(), self._tend_blocks())
@@ -243,7 +243,7 @@ class TaskTracker:
             await self._reboot()
 
     async def _reboot(self) -> None:
-        """Restart the machine once no fault keeps it down. Repeat if it fails to start."""
+        """Start the machine again when no fault keeps the node down. Retry if the start fails."""
         while not self._stopping:
             while self._down:
                 await asyncio.sleep(RETRY_S)
@@ -270,7 +270,7 @@ class TaskTracker:
                 await self._socket.send_str(json.dumps(message))
 
     async def _read(self) -> None:
-        """Process the agent's messages until its connection ends."""
+        """Process the agent's messages until the connection to the agent ends."""
         assert self._socket is not None
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.TEXT:
@@ -303,7 +303,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the node's resource usage from the kernel's counters, or else from the agent's report."""
+        """Return the node's usage by the kernel's counters, or by the agent's report `said`."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
@@ -326,7 +326,7 @@ class TaskTracker:
         self._spawn(self._until_heard(lambda: self._masters.name_node.block_event(*arguments)))
 
     async def _forward(self, raw: dict[str, Any]) -> None:
-        """Make an attempt's call to the NameNode and send the answer to the agent."""
+        """Make an attempt's call to the NameNode, and send the result or error to the agent."""
         names = self._masters.name_node
         try:
             result = await self._until_heard(
@@ -339,7 +339,7 @@ class TaskTracker:
     # ----------------------------------------------------------- the masters
 
     async def _beat(self) -> None:
-        """Send a heartbeat at each agent report and each attempt end. Resend lost heartbeats unchanged."""
+        """Send a heartbeat after each agent report and each attempt's end. Resend lost heartbeats."""
         while True:
             await self._due.wait()
             self._due.clear()
@@ -370,7 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and begin a new incarnation, after the JobTracker gave up the current one."""
+        """Stop all attempts and begin a new incarnation, since the JobTracker rejected the old one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):
@@ -379,7 +379,7 @@ class TaskTracker:
         await self._send({"type": "report_blocks"})
 
     async def _tend_blocks(self) -> None:
-        """Fetch the NameNode's commands every NAMENODE_BEAT_S seconds and send them to the agent."""
+        """Request the NameNode's commands every NAMENODE_BEAT_S seconds and send them to the agent."""
         while True:
             await asyncio.sleep(NAMENODE_BEAT_S)
             commands = await self._until_heard(lambda: self._masters.name_node.heartbeat(self.node.node))
@@ -387,7 +387,7 @@ class TaskTracker:
                 await self._send(command)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Return the master's answer to a call, which is repeated until the master answers."""
+        """Make a call to a master, repeat it until the master answers, and return the answer."""
         while True:
             try:
                 return await self._link.carry(call, may_be_lost=may_be_lost)

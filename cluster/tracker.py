@@ -1,7 +1,7 @@
 """The state machine of a TaskTracker, without I/O: reports for the next heartbeat, and actions from replies.
 
-`cluster.tasktracker` drives it in live runs, `scheduler.simulate.heartbeats` in virtual time, and tests drive
-it directly. These drivers carry its heartbeats to the JobTracker and its actions to the node.
+`cluster.tasktracker` calls it in live runs, `scheduler.simulate.heartbeats` in virtual time, and tests call
+it directly. The callers send its heartbeats to the JobTracker and carry out its actions on the node.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ that is on its way to the node may be missing once."""
 class Tracker:
     """The state of a node across its incarnations, as reported to the JobTracker.
 
-    `unanswered` is the heartbeat without a reply. It stays the same until the reply arrives, so that the
-    JobTracker recognizes a resend by its sequence number. Attempts that end in the meantime wait in
-    `finished` for the next heartbeat. `running` holds the launched attempts that have not ended, and `unseen`
-    counts how often the node's recent lists omitted an attempt. `jobs` are the jobs that may have map outputs
-    on the node. `disk_full` keeps its value when a new incarnation begins.
+    `unanswered` is the last heartbeat while it has no reply. It does not change until the reply arrives, so
+    that the JobTracker recognizes a resend by its sequence number. Attempts that end in the meantime wait in
+    `finished` for the next heartbeat. `running` contains the launched attempts that have not ended, and
+    `unseen` counts for each of them in how many consecutive reports of the node it was missing. `jobs` are
+    the jobs that may have map outputs on the node. `disk_full` keeps its value in a new incarnation.
     """
 
     __slots__ = (
@@ -58,9 +58,9 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start an incarnation that the JobTracker does not know yet.
+        """Start a new incarnation with this number, without running attempts and without reports.
 
-        Nothing runs and there is nothing to report.
+        The JobTracker does not know the incarnation yet.
         """
         self.incarnation = incarnation
         self.sequence = 0
@@ -74,11 +74,11 @@ class Tracker:
 
     @property
     def has_news(self) -> bool:
-        """Return whether a report of an ended attempt or a failed fetch waits for the next heartbeat."""
+        """Return whether the report of an ended attempt or of a failed fetch waits for the next heartbeat."""
         return bool(self.finished or self.fetch_failures)
 
     def heartbeat(self) -> Heartbeat:
-        """Return the next heartbeat, or the same heartbeat again while its reply is missing."""
+        """Return the heartbeat to send: the last heartbeat again if it has no reply yet, else a new one."""
         waiting = self.unanswered
         if waiting is None:
             self.sequence += 1
@@ -99,10 +99,10 @@ class Tracker:
         return waiting
 
     def on_reply(self, reply: Reply) -> tuple[Action, ...]:
-        """Process a reply and return the actions to carry out; none for a late reply to an old heartbeat.
+        """Process the JobTracker's reply and return the actions to carry out on the node.
 
-        After the action Reregister, the driver must stop the attempts in `running` on the node and forget
-        `jobs`, whose outputs are lost, and then call `begin_life`.
+        A late reply to an old heartbeat is ignored. After the action Reregister, the caller must stop the
+        attempts in `running`, delete the map outputs of `jobs`, and then call `begin_life`.
         """
         actions = reply.actions
         if len(actions) == 1 and isinstance(actions[0], Reregister):
@@ -120,10 +120,11 @@ class Tracker:
         return actions
 
     def on_running(self, statuses: Collection[AttemptStatus]) -> None:
-        """Update the running attempts from the node's list. Attempts that were not launched here are ignored.
+        """Update the running attempts from the statuses that the node reports.
 
-        An attempt that the node omits `UNSEEN_LIMIT` times in a row does not exist there: its launch or the
-        report of its end was lost. The attempt is removed, so that the JobTracker gives it up.
+        Attempts that were not launched here are ignored. An attempt that is missing in `UNSEEN_LIMIT`
+        consecutive reports does not exist on the node, because its launch or the report of its end was lost.
+        It is removed from `running`, so that the JobTracker gives it up.
         """
         running, seen = self.running, 0
         for status in statuses:
@@ -136,9 +137,9 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count how often in a row the node omitted each attempt, and remove attempts omitted too often.
+        """Count the consecutive reports without each running attempt, and remove attempts missing too often.
 
-        `seen` are the attempts in the node's list.
+        `seen` are the names of the attempts in the node's current report.
         """
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen
@@ -148,7 +149,10 @@ class Tracker:
             del self.running[attempt]
 
     def on_ended(self, report: AttemptReport) -> bool:
-        """Queue an attempt's report for the next heartbeat. Return False if the attempt is not running."""
+        """Queue an attempt's report for the next heartbeat.
+
+        Return False, and ignore the report, if the attempt is not in `running`.
+        """
         if self.running.pop(report.attempt, None) is None:
             return False
         self.finished.append(report)

@@ -1,1 +1,1 @@
-"""The software inside a node: the agent with its DataNode, and the zygote, from which attempts are forked."""
+"""The software inside a node: the agent with its DataNode, and the process from which attempts are forked."""

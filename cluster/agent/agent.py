@@ -1,8 +1,8 @@
 """The agent of a node, a process that starts attempts and stores blocks.
 
-It is started by `python -m schedbed.cluster.agent.agent` and reads an `AgentConfig` from standard input. It
-writes one JSON line to standard output when it is ready. When standard input closes, it ends with all
-processes that it started, so nothing is left behind if the owner dies.
+Its owner (the node's machine) starts it with `python -m schedbed.cluster.agent.agent` and writes an
+`AgentConfig` to its standard input. The agent writes one JSON line to standard output when it is ready. When
+standard input closes, for example because the owner died, the agent ends with all processes that it started.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """The agent of one incarnation of a node, with its connected parts. `run` runs all parts.
+    """The agent of one incarnation of a node.
 
-    `lock` is the descriptor that locks the folder `where`. `link` is the connection to the zygote, the
-    process from which attempts are forked.
+    It connects the parts (attempts, DataNode, HTTP server and others). `where` is the agent's folder, and
+    `lock` the descriptor that locks the folder. `link` is the connection to the zygote, the process from
+    which attempts are forked.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLink) -> None:
@@ -88,9 +89,9 @@ class Agent:
         self._failed = False
 
     async def run(self) -> int:
-        """Serve until standard input closes, or until SIGTERM or a `shutdown` message.
+        """Run all parts until standard input closes, or until SIGTERM or a `shutdown` message arrives.
 
-        Return the exit code.
+        Return the exit code of the process.
         """
         runner = await self._listen()
         beating = None
@@ -123,7 +124,7 @@ class Agent:
         return runner
 
     def _socket(self) -> socket.socket:
-        """Return the listening socket. Accepted connections inherit its buffer sizes."""
+        """Return the socket on which the HTTP server listens. Its connections inherit its buffer sizes."""
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
@@ -148,9 +149,9 @@ class Agent:
         self._over.set()
 
     async def _beat(self) -> None:
-        """Report the node's state to the TaskTracker every `heartbeat_s` seconds, without drift.
+        """Report the node's state to the TaskTracker every `heartbeat_s` seconds, without accumulated delay.
 
-        Nothing is sent while no TaskTracker is connected or earlier messages are unsent.
+        No report is sent while no TaskTracker is connected or while earlier messages are unsent.
         """
         clock, stretch = self._clock, self._config.stretch
         due_s = clock.steady_s()
@@ -265,8 +266,9 @@ async def _live(config: AgentConfig, where: AgentDir, lock: int, link: ZygoteLin
 def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
     """Read the configuration, lock the folder and run the agent. Return the exit code.
 
-    A failed start writes {"error"} to standard output. `first_zygote` starts the zygote (the process from
-    which attempts are forked) while this process has only one thread; later zygotes are new processes.
+    If the start fails, {"error"} is written to standard output. `first_zygote(lock)` starts the first zygote
+    (the process from which attempts are forked), while this process has only one thread. A later zygote is a
+    new Python process.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     go_first()

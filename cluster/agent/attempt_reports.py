@@ -28,7 +28,7 @@ SETUP_MAX_S = 1.0
 
 @dataclass(slots=True)
 class Running:
-    """The agent's state of an attempt between its launch and its report."""
+    """The agent's record of one attempt, from its launch until its report."""
 
     spec: AttemptSpec
     launched_s: float
@@ -44,9 +44,9 @@ class Running:
     worked_s: float = 0.0  # known CPU time of its own code
 
     def over_limit(self, losses: Losses) -> str | None:
-        """Return the limit that the attempt has exceeded, as a reason; None if it has exceeded none.
+        """Return a description of the limit that the attempt has exceeded, or None.
 
-        `losses` are the current kernel counters of the attempt's group.
+        `losses` are the current kernel counters of the attempt's control group.
         """
         if losses.oom_kills > self.losses.oom_kills:
             return f"over its memory limit of {self.spec.memory_bytes / 2**20:.0f} MiB"
@@ -58,11 +58,11 @@ class Running:
 def report_of(
     running: Running, folder: Path, code: int | None, error: str, *, over: str | None, now_s: float
 ) -> Message:
-    """Return the fields of AttemptReport for an ended attempt.
+    """Return the fields of an AttemptReport for the ended attempt `running`.
 
-    `code` is the result of os.waitstatus_to_exitcode; it is None if the process has no exit status, and
-    `error` then says why. `folder` is the attempt's scratch folder. `over` is the limit that the attempt
-    exceeded, or None.
+    `code` is the exit code of the attempt's process, negative for a signal. If it is None, `error` is the
+    reason. `folder` is the attempt's folder with the report file. `over` is the limit that the attempt
+    exceeded, or None. `now_s` is the end time if the report file has none.
     """
     said = read_json(folder / "report.json")
     started_s = _number(said.get("start_s")) or _number(read_json(folder / "status").get("started_s"))
@@ -89,7 +89,7 @@ def report_of(
 
 
 def status_of(running: Running, folder: Path) -> Message:
-    """Return the fields of AttemptStatus for a running attempt, from the status file in its `folder`."""
+    """Return the fields of an AttemptStatus for the attempt `running`, from the status file in `folder`."""
     said = read_json(folder / "status")
     progress, phase = _number(said.get("progress")), said.get("phase")
     first = "map" if running.spec.kind is TaskKind.MAP else "shuffle"
@@ -102,18 +102,24 @@ def status_of(running: Running, folder: Path) -> Message:
 
 
 def peak_bytes(message: Message) -> Message:
-    """Return {"memory_peak_bytes"}, a field of Counters, from a message; 0 if the value is invalid."""
+    """Return {"memory_peak_bytes": n} with the number in the message of an attempt's process.
+
+    The number is replaced with 0 if it is missing or impossible.
+    """
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
 
 
 def setup_of(message: Message) -> float:
-    """Return the CPU seconds that an attempt's process reports for the setup before its own code."""
+    """Return the CPU seconds that an attempt's process used for its setup, according to its message.
+
+    The value is limited to between 0 and SETUP_MAX_S, since an attempt's messages may be wrong.
+    """
     return min(SETUP_MAX_S, max(0.0, _number(message.get("setup_cpu_s")) or 0.0))
 
 
 def read_json(path: Path) -> Message:
-    """Return the JSON object in a plain file of an attempt; empty if the file is missing or damaged."""
+    """Return the JSON object in a file that an attempt wrote, or {} if the file is missing or invalid."""
     try:
         value = json.loads(read_tail(path, REPORT_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -122,9 +128,9 @@ def read_json(path: Path) -> Message:
 
 
 def read_tail(path: Path, length: int) -> bytes:
-    """Return at most the last `length` bytes of a plain file.
+    """Return the last `length` bytes of a regular file, or the whole file if it is shorter.
 
-    Does not follow links and does not block on pipes. Raises OSError.
+    Links are not followed, and pipes do not block. Raises OSError.
     """
     with open_plain(path) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - length))
@@ -132,17 +138,17 @@ def read_tail(path: Path, length: int) -> bytes:
 
 
 def _number(value: Any) -> float | None:
-    """Return the value if it is a finite number, else None."""
+    """Return the value as a float if it is a finite number, or else None."""
     return float(value) if type(value) in (int, float) and math.isfinite(value) else None
 
 
 def _plain(counters: Message) -> Message:
-    """Return the counters whose values are finite numbers or None."""
+    """Return the entries of `counters` whose values are finite numbers or None."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 
 def _why(code: int | None, log: Path) -> str:
-    """Return why a process ended without a report, from its exit code and the last line of its log."""
+    """Return the reason why a process ended without a report: its exit code and the last line of its log."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"killed by signal {-code} ({signal.Signals(-code).name})"

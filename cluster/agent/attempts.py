@@ -1,4 +1,4 @@
-"""The attempts of a node: started in processes forked in advance, killed on demand, and reported."""
+"""The attempts of a node: starting them in processes forked in advance, killing them, reporting them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _COUNTERS = frozenset(field.name for field in fields(Counters))
 
 
 class Attempts:
-    """The running attempts of a node: launch, kill, watch and report.
+    """The running attempts of a node, with methods to launch, kill and watch them.
 
-    `publish` is called once with the report of each attempt (fields of AttemptReport). `start_zygote` starts
-    another zygote, the process from which attempts are forked, after a zygote has died; `on_fatal` is called
-    if that fails. `setup` returns the zygote's configuration.
+    `publish` is called once for each ended attempt with the fields of its AttemptReport. Attempts are forked
+    from a process called the zygote. If the zygote dies, `start_zygote` starts another; if that fails,
+    `on_fatal` is called with the reason. `setup` returns the zygote's configuration.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Connect to a newly started zygote and have it fork spare processes. Raises ZygoteDied."""
+        """Connect to a zygote that was just started, and request spare processes. Raises ZygoteDied."""
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)
@@ -85,7 +85,7 @@ class Attempts:
         self._spares.begin(link)
 
     async def close(self) -> None:
-        """End all attempts and the zygote. No reports are published."""
+        """End all attempts and the zygote, without reports."""
         self._running.clear()
         self._waiting.clear()
         if self._looking is not None:
@@ -97,9 +97,9 @@ class Attempts:
         await self._spares.close()
 
     def launch(self, raw: Message) -> None:
-        """Launch the attempt described by `raw`, an AttemptSpec in JSON form.
+        """Launch the attempt that `raw`, an AttemptSpec in JSON form, describes.
 
-        Does nothing if the attempt was launched before. Raises BadRequest if `raw` is no AttemptSpec.
+        Do nothing if the attempt was launched before. Raises BadRequest if `raw` is not an AttemptSpec.
         """
         try:
             spec = AttemptSpec.from_json(raw)
@@ -122,20 +122,26 @@ class Attempts:
     def kill(self, attempt: str, reason: str) -> None:
         """Kill the attempt if it is running.
 
-        Its report, with the state killed and `reason`, follows later.
+        Its report, with the state `killed` and the given reason, is published when the process has ended.
         """
         if running := self._running.get(attempt):
             running.kill_reason = running.kill_reason or reason
             self._end(running)
 
     def crash(self, attempt: str) -> None:
-        """Kill the attempt's process to inject a fault: its report says failed, not killed."""
+        """Inject a fault: kill the attempt's process.
+
+        The attempt's report has the state failed, not killed.
+        """
         if running := self._running.get(attempt):
             running.retried = True
             self._end(running)
 
     def end_silent(self, now_s: float) -> None:
-        """Kill attempts with user code that have shown no activity for too long. Their reports say failed."""
+        """Kill attempts that run user code and have shown no activity for too long, so that they fail.
+
+        `now_s` is the current time in emulated seconds.
+        """
         for running in list(self._running.values()):
             if (
                 running.silence is not None
@@ -146,11 +152,14 @@ class Attempts:
                 self._end(running)
 
     def meet(self, peers: Message, racks: Message, epoch_s: float) -> None:
-        """Store the addresses and racks of all nodes and the run's start for future attempts."""
+        """Store the addresses and racks of all nodes and the run's start for attempts started later.
+
+        `peers` maps each node to its agent's URL, and `racks` maps each node to its rack.
+        """
         self._met = {"peers": dict(peers), "racks": dict(racks), "epoch_s": epoch_s}
 
     def statuses(self) -> list[Message]:
-        """Return the fields of AttemptStatus for each running attempt."""
+        """Return the fields of an AttemptStatus for each running attempt."""
         return [status_of(running, self._where.attempt(name)) for name, running in self._running.items()]
 
     def pids(self) -> list[int]:
@@ -161,14 +170,17 @@ class Attempts:
     def cpu_s(self) -> float:
         """Return the total CPU time of running and ended attempts, in core-seconds of the host.
 
-        The setup of attempts, which is not limited, is left out.
+        The time before and after an attempt's application code is left out, since it is not limited.
         """
         for running in self._running.values():
             self._note_cpu(running)
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """Return the CPU seconds used so far to start and end attempts; 0 if the kernel counts none."""
+        """Return the CPU seconds used so far to start and end attempts.
+
+        Return 0 if the kernel does not count the CPU time of control groups.
+        """
         used_s = self._limits.cpu_s()
         return 0.0 if used_s is None else max(0.0, used_s - self.cpu_s())
 
@@ -178,9 +190,9 @@ class Attempts:
     # ---------------------------------------------------------------- usage
 
     def _used_s(self, spare: Spare) -> float:
-        """Return the CPU seconds used so far in a spare's group.
+        """Return the CPU seconds used so far in the control group of a spare process.
 
-        If the kernel does not count groups, return the CPU seconds of the spare's process.
+        Without control groups, return the CPU seconds of the process and its ended children.
         """
         used_s = self._limits.cpu_s(spare.place)
         if used_s is not None:
@@ -188,9 +200,10 @@ class Attempts:
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Update the CPU time of an attempt's own code, unless that code has ended.
+        """Update the CPU time of an attempt's application code, unless this code has ended.
 
-        `at_least_s` is the process's total CPU time at its exit, after which the time can no longer be read.
+        `at_least_s` is a lower bound: the process's total CPU time at its exit, when it can no longer be
+        read.
         """
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
@@ -217,9 +230,9 @@ class Attempts:
             self._limits.rebalance()
 
     def _look_later(self) -> None:
-        """Schedule the next check of running attempts (`_look`).
+        """Schedule the next check of the running attempts (`_look`).
 
-        The interval grows with the stretch, since checks by the agents of 200 nodes would take half a core.
+        The interval grows with the stretch, because frequent checks on 200 nodes would use half a core.
         """
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
@@ -227,7 +240,7 @@ class Attempts:
     # ---------------------------------------------------------- life cycle
 
     def _dispatch(self) -> None:
-        """Start waiting attempts in spare processes that are ready."""
+        """Start queued attempts in the spare processes that are ready."""
         while self._waiting and (spare := self._spares.take()):
             running = self._running[self._waiting.popleft()]
             running.spare = spare
@@ -268,9 +281,9 @@ class Attempts:
                 self._spares.kill(spare)
 
     def _end(self, running: Running) -> None:
-        """Kill the attempt's process and its children. The report follows later.
+        """Kill the attempt's process and its children. Its report is published when they have ended.
 
-        If the attempt has no process yet, it is reported immediately.
+        An attempt that has no process yet is reported immediately.
         """
         if running.spare is not None:
             self._spares.kill(running.spare)
@@ -296,7 +309,7 @@ class Attempts:
         self._finish(spare.attempt, code, peak_bytes(message), "")
 
     def _on_zygote_end(self) -> None:
-        """Report all started attempts as failed after the zygote died, and start another zygote."""
+        """Report all started attempts as failed because the zygote died, and start another zygote."""
         self._link = None
         for attempt in [name for name in self._running if name not in self._waiting]:
             self._finish(attempt, None, {}, "the node's warm process died")
@@ -313,9 +326,9 @@ class Attempts:
     # -------------------------------------------------------------- reports
 
     def _counted_peak(self, running: Running, over: str | None) -> Message:
-        """Return {"memory_peak_bytes"}, a field of Counters, if the kernel counts memory, else {}.
+        """Return {"memory_peak_bytes": n} for an attempt, or {} if the kernel does not count memory.
 
-        The allowance above the memory limit is not counted, unless the attempt exceeded the limit.
+        The value is at most the attempt's memory limit, unless `over` says that the attempt exceeded a limit.
         """
         peak = None if running.spare is None else self._limits.memory_peak_bytes(running.spare.place)
         if peak is None:
@@ -323,7 +336,10 @@ class Attempts:
         return {"memory_peak_bytes": peak if over else min(peak, running.spec.memory_bytes)}
 
     def _finish(self, attempt: str, code: int | None, used: Message, error: str) -> None:
-        """Publish the report of an ended attempt, then delete the files that are no longer needed."""
+        """Publish the report of an ended attempt, then delete its files that are no longer needed.
+
+        `code` is the exit code or None, `used` has measured counters, and `error` is the reason of a failure.
+        """
         running = self._running.pop(attempt, None)
         if running is None:
             return

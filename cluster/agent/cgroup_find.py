@@ -1,6 +1,6 @@
-"""Detection of the folders in which this process can create control groups, of version 1 or 2.
+"""Detection of the folders in which this process can create control groups (cgroups version 1 or 2).
 
-Groups are created only below this process's own group.
+Control groups are created only below this process's own control group or, in version 2, below its parent.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ MUST_2 = ("cpu", "memory")  # Version 2 is used only if both are available.
 
 
 class CgroupError(Exception):
-    """Control groups cannot be used, or the kernel did not accept a limit. The message is one line."""
+    """Control groups cannot be used, or the kernel did not accept a limit. The message has one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchies:
-    """The folders in which this process can create control groups, by controller, and the `version`, 1 or 2.
+    """The folders in which this process can create control groups, and the `version` of cgroups, 1 or 2.
 
-    The controller `cpu` always exists. `cpuacct` (only in version 1; in version 2 each group counts CPU
-    time), `memory` and `pids` may be missing.
+    `folders` maps the name of a controller to its folder. `cpu` is always included, while `memory` and `pids`
+    may be missing. `cpuacct` exists only in version 1; in version 2 each group counts its CPU time.
     """
 
     version: int
@@ -31,19 +31,19 @@ class Hierarchies:
 
     @property
     def cpu(self) -> Path:
-        """Return the folder of the controller that limits CPU."""
+        """Return the folder of the controller `cpu`, which limits CPU time."""
         return self.folders["cpu"]
 
     @property
     def bases(self) -> tuple[Path, ...]:
-        """Return the distinct folders, first the folder of the cpu controller."""
+        """Return all folders without duplicates, beginning with the folder of the controller `cpu`."""
         return tuple(dict.fromkeys(self.folders.values()))
 
 
 def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
-    """Return the hierarchies in which this process can create control groups.
+    """Return the cgroup folders in which this process can create control groups.
 
-    Raises CgroupError with the reason if there are none.
+    `proc_self` is the process's folder in /proc. Raises CgroupError with the reason if there are none.
     """
     mounts, present = _hierarchies(proc_self)
     if "cpu" in mounts and "cpu" in present:
@@ -54,9 +54,9 @@ def find_hierarchies(proc_self: Path = Path("/proc/self")) -> Hierarchies:
 
 
 def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]:
-    """Return the version of the hierarchy that limits memory, this process's group in it, and its top group.
+    """Return (version of cgroups, this process's control group for memory, mount point of its hierarchy).
 
-    Raises CgroupError if there is no such hierarchy.
+    `proc_self` is the process's folder in /proc. Raises CgroupError if no hierarchy limits memory.
     """
     mounts, present = _hierarchies(proc_self)
     for version, name in ((1, "memory"), (2, "")):
@@ -66,9 +66,9 @@ def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]
 
 
 def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str, str]]:
-    """Return the mounts of control group hierarchies, and this process's group in each.
+    """Return the mounted cgroup hierarchies, and the path of this process's control group in each.
 
-    Both are by controller, with the empty name for version 2. Raises CgroupError.
+    Both results are dictionaries from the name of a controller, or "" for version 2. Raises CgroupError.
     """
     try:
         return _mounts((proc_self / "mountinfo").read_text()), _present((proc_self / "cgroup").read_text())
@@ -77,7 +77,10 @@ def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str
 
 
 def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
-    """Return the root and mount point of each version 1 controller, and of version 2 under the empty name."""
+    """Return a dictionary from cgroup controller to the (root, mount point) of its hierarchy.
+
+    `mountinfo` is the text of /proc/self/mountinfo. The key "" stands for the hierarchy of version 2.
+    """
     found: dict[str, tuple[str, Path]] = {}
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -90,7 +93,10 @@ def _mounts(mountinfo: str) -> dict[str, tuple[str, Path]]:
 
 
 def _present(cgroup: str) -> dict[str, str]:
-    """Return this process's group path by version 1 controller, and for version 2 under the empty name."""
+    """Return a dictionary from cgroup controller to the path of this process's group in its hierarchy.
+
+    `cgroup` is the text of /proc/self/cgroup. The key "" stands for the hierarchy of version 2.
+    """
     found: dict[str, str] = {}
     for line in cgroup.splitlines():
         _, names, path = line.split(":", 2)
@@ -99,9 +105,9 @@ def _present(cgroup: str) -> dict[str, str]:
 
 
 def _below(mount: tuple[str, Path], path: str) -> Path:
-    """Return the folder of the group `path` below a mount.
+    """Return the folder of the control group `path` in a mounted hierarchy.
 
-    In a container the mount may show only a part of the hierarchy.
+    `mount` is (root, mount point). In a container, the root may be a group inside the hierarchy.
     """
     root, point = mount
     inside = path[len(root) :] if root != "/" and path.startswith(root) else path
@@ -120,9 +126,10 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 
 
 def _version_2(own: Path, top: Path) -> Hierarchies:
-    """Return the version 2 hierarchies below this process's group or, if that fails, its parent group.
+    """Return the version 2 hierarchy below this process's group `own` or, if that fails, below its parent.
 
-    A group that contains processes can seldom delegate controllers. Raises CgroupError if both fail.
+    The parent is tried because a group with processes can seldom delegate controllers. `top` is the mount
+    point. Raises CgroupError if both fail.
     """
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
@@ -137,7 +144,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 
 
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `controllers` if they can be enabled for child groups of a version 2 group, else ()."""
+    """Return `controllers` if they can be enabled for the child groups of a version 2 group, or else ()."""
     try:
         hand_on(group, controllers)
     except (OSError, CgroupError):
@@ -146,9 +153,9 @@ def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hand_on(group: Path, controllers: tuple[str, ...]) -> None:
-    """Enable controllers for the child groups of a version 2 group.
+    """Enable cgroup controllers, such as cpu, for the child groups of a version 2 group.
 
-    Raises OSError, or CgroupError if a controller is not enabled afterwards.
+    Raises OSError if the kernel refuses, or CgroupError if a controller is still disabled afterwards.
     """
     control = group / "cgroup.subtree_control"
     missing = [name for name in controllers if name not in control.read_text().split()]

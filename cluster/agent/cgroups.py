@@ -1,6 +1,6 @@
 """The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy.
 
-Groups are created only below the caller's own current group.
+Control groups are created only in the folders that `find_hierarchies` finds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ REMOVE_S = 3.0
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot; None if there is no such process.
+    """Return the start time of a process in clock ticks since boot, or None if there is no such process.
 
-    The start time distinguishes processes that get the same pid one after another.
+    The start time distinguishes processes that have the same pid at different times.
     """
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -30,37 +30,37 @@ def start_ticks(pid: int) -> int | None:
 
 
 def owner_mark(pid: int | None = None) -> str:
-    """Return an identifier of a process, by default the current process.
+    """Return a string that identifies a process, by default the current process.
 
-    The identifier is the pid and the start time, such as `4711.998877`.
+    The string consists of the pid and the process's start time, such as `4711.998877`.
     """
     pid = pid or os.getpid()
     return f"{pid}.{start_ticks(pid)}"
 
 
 def owner_lives(mark: str) -> bool:
-    """Return whether the process identified by `mark` (from `owner_mark`) is still running.
+    """Return whether the process that `mark` (the result of `owner_mark`) identifies is still running.
 
-    Other strings count as running, so that groups of other programs are left alone.
+    The result is True for any other text, so that groups of other programs are not removed.
     """
     pid, _, ticks = mark.partition(".")
     return not pid.isdigit() or str(start_ticks(int(pid))) == ticks
 
 
 def group_name(node: str, pid: int) -> str:
-    """Return the name of a node's control group, such as `n3.4711.998877`.
+    """Return the name of the control group of `node`, such as `n3.4711.998877`.
 
-    The name identifies the owner (the agent with this `pid`), so that a cleanup can check whether the owner
-    is running.
+    The name contains the pid and start time of the node's agent, which has the process id `pid`. A cleanup
+    can thus check whether the agent is still running.
     """
     return f"{node}.{owner_mark(pid)}"
 
 
 def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> tuple[int, Mapping[str, Path]]:
-    """Return the version and the existing folders of a node's control group, by controller.
+    """Return the version of cgroups, and a dictionary from controller to a node's control group folder.
 
-    `group` is the result of `group_name`. Controllers are cpu, cpuacct, memory and pids. Raises CgroupError
-    on a host without control groups.
+    `group` is the group's name (`group_name`). The dictionary contains only folders that exist. Raises
+    CgroupError on a host without control groups.
     """
     where = where or find_hierarchies()
     inside = Path(PREFIX + run_id) / group
@@ -69,9 +69,9 @@ def node_folders(run_id: str, group: str, where: Hierarchies | None = None) -> t
 
 
 class PathFiles:
-    """The control groups of one node, accessed by path: an implementation of `GroupFiles`.
+    """The control groups of one node, accessed by path. This class implements `GroupFiles`.
 
-    `create` creates the groups.
+    `where` has the folders in which `create` creates the groups. `owner_pid` is the pid of the node's agent.
     """
 
     def __init__(self, where: Hierarchies, run_id: str, node: str, owner_pid: int) -> None:
@@ -82,18 +82,18 @@ class PathFiles:
 
     @property
     def version(self) -> int:
-        """Return the version of control groups, 1 or 2. Implements `GroupFiles`."""
+        """Return the version of cgroups, 1 or 2. Implements `GroupFiles`."""
         return self.where.version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the names of the control group controllers in use, such as cpu. Implements `GroupFiles`."""
+        """Return the names of the cgroup controllers in use, such as cpu. Implements `GroupFiles`."""
         return frozenset(self._folders)
 
     def create(self, names: Sequence[str]) -> None:
-        """Create the node's group, and child groups with these names.
+        """Create the node's control group, with a child group for each of `names`.
 
-        Raises CgroupError after removing all groups created.
+        Raises CgroupError if a group cannot be created. The groups created before are then removed.
         """
         try:
             for folder in self._bases:
@@ -108,26 +108,26 @@ class PathFiles:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write `text` to a group's file. Implements `GroupFiles`."""
+        """Write `text` to the file `name` of a control group. Implements `GroupFiles`."""
         self._path(group, name).write_text(text)
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of a group's file without surrounding white space. Implements `GroupFiles`."""
+        """Return the stripped text of the file `name` of a control group. Implements `GroupFiles`."""
         return self._path(group, name).read_text().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new file descriptor of a group's file. Implements `GroupFiles`."""
+        """Open the file `name` of a control group and return its descriptor. Implements `GroupFiles`."""
         return os.open(self._path(group, name), os.O_RDWR | os.O_CLOEXEC)
 
     def move(self, group: str, pid: int) -> None:
-        """Move a process into the group in each hierarchy. Implements `GroupFiles`."""
+        """Move the process `pid` into the control group in each hierarchy. Implements `GroupFiles`."""
         for folder in self._bases:
             (folder / group / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Kill the remaining processes and remove the node's groups.
+        """Remove the node's control groups, and kill the processes that remain in them.
 
-        The run's group is also removed if this was its last node.
+        The parent group of the whole run is also removed if no other node uses it.
         """
         for folder in self._bases:
             remove_group(folder)
@@ -142,7 +142,7 @@ class PathFiles:
 def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
     """Remove the control groups of a node whose agent could not remove them itself.
 
-    `owner_pid_and_start` is the result of `group_name`, such as `n3.4711.998877`.
+    `owner_pid_and_start` is the name of the node's control group (`group_name`), such as `n3.4711.998877`.
     """
     for base in _bases_or_none():
         inside = base / f"{PREFIX}{run_id}" / owner_pid_and_start
@@ -153,7 +153,10 @@ def remove_node(run_id: str, node: str, owner_pid_and_start: str) -> None:
 
 
 def sweep_leftovers() -> list[str]:
-    """Remove control groups whose owner has died, and kill their processes. Return the groups' names."""
+    """Remove the control groups of nodes whose agent has died, and kill the processes in them.
+
+    Return the names of the removed groups.
+    """
     swept: list[str] = []
     for base in _bases_or_none():
         for run in sorted(base.glob(f"{PREFIX}*")):
@@ -167,7 +170,7 @@ def sweep_leftovers() -> list[str]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return the folders in a group, sorted by name; none if another command has just removed the group."""
+    """Return the subfolders of a control group, sorted by name, or [] if the group no longer exists."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -182,9 +185,9 @@ def _bases_or_none() -> tuple[Path, ...]:
 
 
 def make_group(folder: Path) -> None:
-    """Create a group and its parent group. Raises CgroupError.
+    """Create the folder of a control group and its parent folders. Raises CgroupError.
 
-    Tries again if the agent of another node removes the parent meanwhile.
+    The creation is retried, because another node's agent may remove the parent group at the same time.
     """
     for _ in range(20):
         try:
@@ -196,9 +199,9 @@ def make_group(folder: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group and its children, and kill their processes.
+    """Remove a control group and its child groups, and kill their processes.
 
-    Retries for up to REMOVE_S seconds, since processes take a moment to die.
+    The removal is retried for up to REMOVE_S seconds, because killed processes take a moment to end.
     """
     give_up = time.monotonic() + REMOVE_S
     # Version 2 kills all processes below the group at once, including those being forked.

@@ -1,4 +1,7 @@
-"""The configuration of an agent: one JSON line on standard input, and a second line with TLS keys if any."""
+"""The configuration of an agent, which is sent to its standard input as one JSON line.
+
+With TLS, a second line contains the keys.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,18 @@ PATHS = ("root", "links", "quick", "groups", "changes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """The configuration of one incarnation of a node. Rates and `heartbeat_s` are in real seconds.
+    """The configuration of the agent for one incarnation of a node. `heartbeat_s` and rates use real seconds.
 
-    `stretch`: real seconds per emulated second. `epoch_s`: the run's start as Unix time. `runner`: the
-    function that runs an attempt. `listen`: address on which the agent serves and other nodes reach it.
-    `shaped`: the kernel already limits the NIC, so the agent only counts bytes. `port`: port to serve on; 0
-    for any free port, or any of `ports`. `url`: URL by which others reach the agent, if not by `listen`.
-    `quick`: folder in memory for files that must not wait for the node's disk; by default `root`. `groups`:
-    socket through which the owner passes the node's control groups (`group_files.receive_files`); None if the
-    agent creates the groups. `changes`: the run's `StretchFile` if the stretch may change; `stretch` is then
-    the initial value. `tls`: keys to serve with; None for clear text.
+    `root`: the agent's folder. `limits`: auto, cgroup, software or off. `stretch`: real seconds per emulated
+    second. `changes`: path of the run's `StretchFile` if the stretch may change; `stretch` is then the
+    initial value. `epoch_s`: the run's start as Unix time. `runner`: the function that runs an attempt, as
+    "module:name". `listen`: address on which the agent serves and other nodes reach it. `port`: port to serve
+    on; 0 for any free port, or any of `ports`. `url`: URL by which others reach the agent, if different.
+    `tls`: keys to serve with; None for clear text. `shaped`: the kernel already limits the NIC, so the agent
+    only counts bytes. `quick`: folder in memory for files that must not wait for the node's disk; by default
+    `root`. `groups`: socket over which the owner of the node sends the descriptors of the node's control
+    groups (`group_files.receive_files`); None if the agent creates the groups. `links`: folder with the
+    budgets of rack links and shared disks.
     """
 
     node: NodeSpec
@@ -62,27 +67,27 @@ class AgentConfig:
             raise ValueError(f"heartbeat: {self.heartbeat_s!r}, expected more than 0 seconds")
 
     def to_lines(self) -> str:
-        """Return the JSON line without TLS keys, followed by a line with the keys if there are any.
+        """Return the configuration as a JSON line without TLS keys, followed by a line with the keys if any.
 
-        Between reading the two lines, the agent forks the process for attempts, whose memory must not contain
-        the keys.
+        After the first line, the agent forks the process from which attempts are forked. Its memory must not
+        contain the keys, so the keys follow in the second line.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"
         return json.dumps(asdict(known), default=str) + "\n" + secret
 
     def with_secret(self, line: str) -> AgentConfig:
-        """Return the configuration completed by the second line of `to_lines`, which holds the TLS keys.
+        """Return a copy of the configuration with the TLS keys in `line`, the second line made by `to_lines`.
 
-        Raises ValueError or TypeError for any other line.
+        Raises ValueError or TypeError if `line` is not valid.
         """
         return replace(self, tls=Tls(**json.loads(line)))
 
     @staticmethod
     def from_line(line: str) -> AgentConfig:
-        """Return the configuration parsed from the first line of `to_lines`.
+        """Return the configuration in `line`, the first line made by `to_lines`.
 
-        Raises ValueError, TypeError or KeyError for any other line.
+        Raises ValueError, TypeError or KeyError if `line` is not valid.
         """
         raw: dict[str, Any] = json.loads(line)
         paths = {name: None if raw[name] is None else Path(raw[name]) for name in PATHS}

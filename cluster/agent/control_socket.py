@@ -1,6 +1,6 @@
-"""The agent's end of the control connection to the TaskTracker: a websocket with ordered messages.
+"""The agent's end of the control connection to the TaskTracker, a websocket for JSON messages in order.
 
-Messages queued while nobody is connected are sent over the next connection.
+Messages that are queued while no TaskTracker is connected are sent over the next connection.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CLOSE_S = 1.0  # seconds to wait for a TaskTracker that no longer answers a clos
 
 
 class Control:
-    """A queue of outgoing messages, and a websocket server that passes incoming messages to `handle`.
+    """A websocket server for the TaskTracker, with a queue of outgoing messages.
 
-    Each connection begins with the message `hello()`. A new connection replaces the previous one. `handle`
-    raises BadRequest (or KeyError, TypeError, ValueError) for a message without meaning, and OSError if the
-    message cannot be carried out; errors are logged.
+    The first message on each connection is `hello()`. A new connection replaces the previous one. Incoming
+    messages are passed to `handle`, which raises BadRequest (or KeyError, TypeError, ValueError) for an
+    invalid message, and OSError if the message cannot be carried out. These errors are logged.
     """
 
     def __init__(self, hello: Callable[[], Message], handle: Callable[[Message], None]) -> None:
@@ -40,16 +40,16 @@ class Control:
 
     @property
     def ready(self) -> bool:
-        """Return whether a TaskTracker is connected and has received all messages."""
+        """Return whether a TaskTracker is connected and the queue of outgoing messages is empty."""
         return self._socket is not None and not self._socket.closed and not self._unsent
 
     def say(self, message: Message) -> None:
-        """Queue a message to the TaskTracker. The message is kept while nobody is connected."""
+        """Send a message to the TaskTracker. Without a connection, the message is queued for the next one."""
         self._unsent.append(message)
         self._due.set()
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """Serve `GET /control`: open a websocket and exchange messages until the connection ends."""
+        """Serve `GET /control`: open a websocket, and exchange messages until the connection ends."""
         socket = web.WebSocketResponse(timeout=CLOSE_S, max_msg_size=0, compress=False)
         await socket.prepare(request)
         before, self._socket = self._socket, socket

@@ -1,10 +1,10 @@
-"""The division of a node's CPU among its attempts: a core each if there are enough cores, else equal shares.
+"""The division of a node's CPU among attempts: a core each if there are enough cores, or else equal shares.
 
-The kernel divides a group's quota in slices of 5 ms, so a small quota of a whole node goes to one CPU of the
-host per period: three attempts of a node with 0.2 host cores got 0.063, 0.065 and 0.028. Therefore each
-attempt has a quota, and the node has none. A waiting attempt keeps a quota to wake up with, and the others
-get the unused part of its share. If the node then uses more than its rate, the excess is a debt, and smaller
-quotas pay it back immediately.
+The kernel distributes a group's CPU quota in slices of 5 ms, so the small quota of a whole node goes to a
+single CPU of the host in each period: three attempts on a node with 0.2 host cores used 0.063, 0.065 and
+0.028 cores. Therefore each attempt has a quota, and the node has none. An attempt that waits keeps a small
+quota to wake up with, and the other attempts receive the unused part of its share. If the attempts then use
+more than the node's rate, the excess is a debt, and their quotas are reduced until it is paid back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Used = Mapping[str, float | None]
 
 @dataclass(slots=True)
 class _Held:
-    """The share of one attempt in host cores, and its measured CPU use."""
+    """The CPU share of one attempt in host cores, and the measurements of its CPU use."""
 
     share: float
     since_s: float  # time of the last measurement
@@ -38,7 +38,10 @@ class _Held:
     look_s: float = FIRST_LOOK_S  # minimum time until the next measurement
 
     def look(self, now_s: float, used_s: float | None) -> float:
-        """Measure the attempt's CPU use. Return the CPU seconds since the last call; 0 if unknown."""
+        """Update the measured CPU use at time `now_s`. Return the CPU seconds used since the last call.
+
+        `used_s` is the attempt's total CPU time so far. If it is None, the result is 0.
+        """
         new_s = 0.0 if used_s is None or self.counted_s is None else used_s - self.counted_s
         self.counted_s = used_s
         elapsed_s = now_s - self.since_s
@@ -53,8 +56,8 @@ class _Held:
 class CpuShares:
     """The CPU shares of the running attempts of one node, in host cores.
 
-    Methods that change shares return the changed shares by attempt, the smallest first. The argument `used`
-    has the CPU seconds used so far by each running attempt.
+    Methods that change shares return a dictionary from attempt to new share, the smallest share first. The
+    argument `used` maps each running attempt to its CPU seconds so far. `now_s` is the current time.
     """
 
     def __init__(self, cores: int, core_speed: float) -> None:
@@ -76,33 +79,36 @@ class CpuShares:
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add a running attempt. Return the changed shares in host cores by attempt."""
+        """Add the running attempt `name`.
+
+        Return the changed shares, a dictionary from attempt to host cores.
+        """
         self._look(now_s, used)
         used_s = used.get(name)
         self._held[name] = _Held(0.0, now_s, used_s, used_s)
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Exclude `cpu_s` CPU seconds, used since `begin`, from the attempt's measured use."""
+        """Exclude `cpu_s` CPU seconds from the measured use of attempt `name`, since they are not limited."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove an attempt. Return the changed shares in host cores by attempt."""
+        """Remove the attempt `name`. Return the changed shares, a dictionary from attempt to host cores."""
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()
 
     def set_factor(self, factor: float) -> dict[str, float]:
-        """Multiply the node's CPU rate by `factor` from now on. Return all shares by attempt."""
+        """Set the node's CPU rate to `factor` times the declared rate. Return the shares of all attempts."""
         self._factor = factor
         return self._share(self._held)
 
     def rebalance(self, now_s: float, used: Used) -> dict[str, float]:
-        """Measure the CPU use of all attempts and adapt their shares.
+        """Measure the CPU use of all attempts and adapt their shares to it.
 
-        Return the changed shares by attempt.
+        Return the changed shares, a dictionary from attempt to host cores.
         """
         self._look(now_s, used)
         return self._share()
@@ -121,9 +127,9 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Compute new shares. Return the shares that differ from the old shares, by attempt.
+        """Compute the shares. Return a dictionary from attempt to share, for shares that have changed.
 
-        The shares of the attempts in `must` are always returned.
+        The shares of the attempts in `must` are always included.
         """
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}
@@ -134,10 +140,10 @@ class CpuShares:
         return dict(sorted(changed.items(), key=lambda item: item[1]))
 
     def _even(self) -> dict[str, float]:
-        """Return max-min fair shares in host cores by attempt.
+        """Return max-min fair shares in host cores, as a dictionary from attempt to share.
 
-        No share is above one core or the attempt's use; the remaining CPU of the node is divided equally.
-        Small shares get room to grow.
+        No attempt receives more than one core or more than it uses; the remaining CPU of the node is divided
+        equally. An attempt with a small share receives slightly more than it uses, so that its use can grow.
         """
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)

@@ -1,6 +1,6 @@
-"""The DataNode: block files with checksums, read and written over HTTP.
+"""The DataNode of an agent, which stores blocks with checksums in files, and transfers them over HTTP.
 
-A block that is written is forwarded to the other nodes of its write pipeline.
+A block that is written is also forwarded to the other nodes of its write pipeline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DataNode:
-    """The block replicas of one node.
+    """The block replicas of one node, and the HTTP endpoints to read and write them.
 
     `say` sends a `block` message to the TaskTracker when a replica is added, kept, removed or found corrupt.
     """
@@ -53,16 +53,17 @@ class DataNode:
         self._tasks: set[asyncio.Task[None]] = set()  # kept from the garbage collector
 
     def report(self) -> list[Message]:
-        """Return all replicas that are not known to be corrupt: [{"block", "length"}]."""
+        """Return a list with {"block", "length"} for each replica that is not known to be corrupt."""
         held = self._lengths.items()
         return [{"block": block, "length": length} for block, length in held if block not in self._corrupt]
 
     # ----------------------------------------------------------------- read
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Serve `GET /blocks/{block}`, with Range; checksums are verified.
+        """Serve `GET /blocks/{block}`: send the block, or the bytes in the header Range.
 
-        Status 404 for a missing block, 410 for a corrupt block, 416 for an invalid range.
+        Checksums are verified. The status is 404 for a missing block, 410 for a corrupt block, and 416 for an
+        invalid range.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -93,7 +94,10 @@ class DataNode:
         return response
 
     async def checksums(self, request: web.Request) -> web.Response:
-        """Serve `GET /blocks/{block}/checksums`: the checksum file of the replica; 404 without a replica."""
+        """Serve `GET /blocks/{block}/checksums`: send the replica's checksum file.
+
+        The status is 404 if this node has no good replica.
+        """
         block = request.match_info["block"]
         path = crc_path(self._where.block(block))
         await self._peers.admit(request)
@@ -102,17 +106,17 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Return the paced stream for sending data from this node's disk to the node `to`.
+        """Return a stream that paces a transfer from this node's disk to the node `to`.
 
-        Must be called before the first read. The stream charges the disk budget, and the network budgets
-        unless `to` is this node. An `unpaced` stream charges nothing.
+        It must be created before the first byte is read. It charges the budget of the disk and, unless `to`
+        is this node, those of the network. An `unpaced` stream charges no budget.
         """
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 
     async def send(self, response: web.StreamResponse, data: Iterator[Piece], stream: NodeStream) -> None:
-        """Write `data` as the body of a response.
+        """Write `data` as the body of a response, and finish the response.
 
-        Each piece is charged to `stream` (from `sending`) before it is written.
+        Each piece is charged to `stream` (a result of `sending`) before it is written.
         """
         for whole in data:
             for piece in pieces_of(whole, self._sender.piece_bytes):
@@ -125,8 +129,8 @@ class DataNode:
     async def put(self, request: web.Request) -> web.Response:
         """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store a block, and forward it to the nodes.
 
-        The response is {"block", "length", "nodes"} with the nodes that stored the block; status 507 if the
-        disk is full.
+        The nodes are those in `pipeline`. The response is {"block", "length", "nodes"}, where `nodes` have
+        stored the block. The status is 507 if the disk is full.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -169,13 +173,13 @@ class DataNode:
                 writer.write(piece)
 
     def has(self, block: str) -> bool:
-        """Return whether there is a replica that is not known to be corrupt."""
+        """Return whether this node has a replica of the block that is not known to be corrupt."""
         return block in self._lengths and block not in self._corrupt
 
     def stored(self, block: str, length: int, event: str = "added") -> None:
-        """Record a stored replica and report it to the TaskTracker.
+        """Record that a replica of `length` bytes was stored, and report it to the TaskTracker.
 
-        The event `kept` means that the NameNode did not order the replica.
+        The `event` is `added`, or `kept` if the replica was stored without an order of the NameNode.
         """
         self._lengths[block] = length
         self._corrupt.discard(block)
@@ -184,9 +188,9 @@ class DataNode:
     # --------------------------------------------------- the tracker's orders
 
     def replicate(self, block: str, nodes: list[str]) -> None:
-        """Start copying the replica to `nodes` in the background.
+        """Start copying this node's replica of the block to `nodes` in the background.
 
-        Each node reports its new replica itself.
+        Each of these nodes reports its new replica itself.
         """
         path = self._where.block(block)
         targets = [checked_id(node, "to") for node in nodes]
@@ -195,16 +199,16 @@ class DataNode:
         task.add_done_callback(self._tasks.discard)
 
     def delete(self, block: str) -> None:
-        """Delete a replica. Readers that have the file open are not disturbed."""
+        """Delete the replica of a block. Transfers that have the file open continue."""
         path = self._where.block(block)
         path.unlink(missing_ok=True)
         crc_path(path).unlink(missing_ok=True)
         self._forget(block)
 
     def corrupt(self, block: str) -> None:
-        """Inject a fault: invert one byte of the replica, unnoticed until the replica is read.
+        """Inject a fault: invert one byte of the replica, which stays unnoticed until the replica is read.
 
-        Does nothing without a replica.
+        Do nothing if this node has no replica of the block.
         """
         with contextlib.suppress(FileNotFoundError), self._where.block(block).open("r+b") as file:
             middle = max(0, self._lengths.get(block, 0) // 2)
@@ -236,9 +240,9 @@ class DataNode:
 
 
 def byte_range(request: web.Request, length: int) -> tuple[int, int]:
-    """Return the byte range [start, end) that the request asks for.
+    """Return the byte range [start, end) that a request for a block of `length` bytes asks for.
 
-    Raises HTTP error 416 if it is invalid.
+    Raises HTTP error 416 if the range is invalid.
     """
     try:
         asked = request.http_range
@@ -252,7 +256,10 @@ def byte_range(request: web.Request, length: int) -> tuple[int, int]:
 
 
 def ranged_response(request: web.Request, start: int, end: int, length: int) -> web.StreamResponse:
-    """Return a response for the byte range [start, end), with status 206 if the request has a range."""
+    """Return a response for the byte range [start, end) of a block of `length` bytes, without a body.
+
+    The status is 206 if the request has the header Range, and 200 otherwise.
+    """
     partial = "Range" in request.headers
     response = web.StreamResponse(status=206 if partial else 200)
     response.content_length = end - start
@@ -263,6 +270,6 @@ def ranged_response(request: web.Request, start: int, end: int, length: int) -> 
 
 
 def break_off(request: web.Request) -> None:
-    """Close the request's connection in the middle of a response."""
+    """Close the connection of a request whose response is incomplete, so that the client notices an error."""
     if request.transport is not None:
         request.transport.abort()

@@ -1,4 +1,7 @@
-"""The layout and ownership of an agent's folder. Names from outside are checked and cannot lead out of it."""
+"""The layout and ownership of an agent's folder.
+
+Names in requests are checked, so no path leads out of the folder.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +24,17 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 class BadRequest(Exception):
-    """An invalid request or message. The exception's text is one line."""
+    """A request or message is invalid. The text of the exception has one line."""
 
 
 class RootInUse(Exception):
-    """Another agent, or a remaining process of another agent, uses this folder."""
+    """Another agent, or a process that another agent left behind, still uses the folder."""
 
 
 def checked_id(text: str, what: str) -> str:
-    """Return `text` if it is a valid id: letters, digits, '_' and '-'. Raises BadRequest otherwise.
+    """Return `text` if it consists of letters, digits, '_' and '-'. Raises BadRequest otherwise.
 
-    The exception names the value as `what`.
+    `what` is the name of the value in the text of the exception.
     """
     if not _ID.fullmatch(text):
         raise BadRequest(f"{what}: {text[:80]!r}, expected letters, digits, '_' and '-'")
@@ -39,9 +42,9 @@ def checked_id(text: str, what: str) -> str:
 
 
 def open_plain(path: Path) -> FileIO:
-    """Open a plain file that an attempt made.
+    """Open a file that an attempt wrote. Raises OSError if it is not a regular file.
 
-    Does not follow links and does not block on pipes. Raises OSError.
+    Links are not followed, and pipes do not block.
     """
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -51,10 +54,10 @@ def open_plain(path: Path) -> FileIO:
 
 
 class AgentDir:
-    """The paths in an agent's folder: `blocks/`, `mapout/`, `attempts/`, `programs/` and the file `budget`.
+    """The paths in an agent's folder `root`: `blocks/`, `mapout/`, `attempts/`, `programs/` and `budget`.
 
-    The folders are below `root`. The budget file is in `quick` if given: it is mapped and constantly written,
-    and on a disk that the kernel limits, each write-back would count.
+    The file `budget` is in the folder `quick` if given. It is mapped into memory and written constantly,
+    which would use up the rate of a disk that the kernel limits.
     """
 
     def __init__(self, root: Path, quick: Path | None = None) -> None:
@@ -66,7 +69,7 @@ class AgentDir:
         self.budget = (quick or root) / "budget"
 
     def block(self, block: str) -> Path:
-        """Return the path of a block's file, whether or not it exists."""
+        """Return the path of a block's file, which need not exist."""
         return self.blocks / checked_id(block, "block")
 
     def map_output(self, attempt: str) -> Path:
@@ -78,7 +81,7 @@ class AgentDir:
         return self.attempts / checked_id(attempt, "attempt")
 
     def seal_output(self, attempt: str) -> None:
-        """Make this process the owner of a published map output.
+        """Make this process's user the owner of the output of an ended map attempt.
 
         The attempt's user id may be used again, and a later attempt must not be able to change the output.
         """
@@ -90,24 +93,24 @@ class AgentDir:
 
     @property
     def disk_is_full(self) -> bool:
-        """Return whether a fault has filled the node's disk, or its file system is full."""
+        """Return whether a fault declares the node's disk full, or its file system has no space left."""
         if (self.root / FULL_DISK).exists():
             return True
         room = os.statvfs(self.root)
         return room.f_bavail * room.f_frsize < ROOM_MIN_BYTES
 
     def fill_disk(self, full: bool) -> None:
-        """Inject or end a fault: with `full`, refuse writes from now on; else accept writes again."""
+        """Inject a fault: if `full`, writes to the node's disk fail from now on. Otherwise end the fault."""
         if full:
             (self.root / FULL_DISK).touch()
         else:
             (self.root / FULL_DISK).unlink(missing_ok=True)
 
     def lock(self, patience_s: float = 3.0) -> int:
-        """Lock the folder and return the descriptor of the lock file.
+        """Lock the folder for this agent, and return the descriptor of the lock file.
 
-        The lock is held until all processes that inherit the descriptor have ended. Waits up to `patience_s`
-        seconds for the processes of an earlier incarnation. Raises RootInUse.
+        The folder stays locked until all processes that inherited the descriptor have ended. The call waits
+        up to `patience_s` seconds for processes of an earlier incarnation to end. Raises RootInUse.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -123,7 +126,7 @@ class AgentDir:
                 time.sleep(0.02)
 
     def prepare(self) -> None:
-        """Create the folders. Delete the files of earlier attempts, and incomplete blocks."""
+        """Create the subfolders. Delete files of earlier attempts and incomplete blocks."""
         for folder in (self.attempts, self.mapout):
             shutil.rmtree(folder, ignore_errors=True)
         for folder in (self.blocks, self.mapout, self.attempts, self.programs):
@@ -133,7 +136,7 @@ class AgentDir:
                 path.unlink()
 
     def stored_blocks(self) -> dict[str, int]:
-        """Return the length in bytes of each block on disk, sorted by block name."""
+        """Return a dictionary from the name of each block on disk to its length in bytes, sorted by name."""
         return {
             path.name: path.stat().st_size
             for path in sorted(self.blocks.iterdir())
@@ -141,7 +144,7 @@ class AgentDir:
         }
 
     def forget_job(self, job: str) -> None:
-        """Delete the job's map outputs and scratch folders."""
+        """Delete the map outputs and the attempts' folders of a job."""
         prefix = checked_id(job, "job") + "_"
         for folder in (self.mapout, self.attempts):
             for path in folder.iterdir():

@@ -1,8 +1,9 @@
 """Access to the files of a node's control groups, by path or by file descriptors.
 
-An agent uses these files to set limits and to move attempts into groups. Inside a container no path leads to
-the node's groups: a process on the host creates the groups, opens their files as root and passes the file
-descriptors. So an attempt, which runs as the same user as the agent, finds no file that it could write.
+An agent uses these files to set limits and to move attempts into groups. For a node in a container, a process
+on the host creates the groups, opens their files as root and sends the file descriptors to the agent. The
+container contains no paths to these files, so an attempt, which runs as the same user as the agent, cannot
+change its limits.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ NODE_GROUP = ""
 def slot_groups(slots: int) -> tuple[str, ...]:
     """Return the names of the control groups for the attempts of a node: `slot-0`, `slot-1`, ...
 
-    There are two groups for each of the `slots` slots. The next attempt waits in one group while the previous
-    attempt dies in another, so they share no quota and no memory limit.
+    There are two groups for each of the `slots` slots. While an ended attempt is removed from one group, the
+    next attempt starts in another group, so they do not share a limit.
     """
     return tuple(f"slot-{index}" for index in range(2 * slots))
 
 
 class Quota(NamedTuple):
-    """A CPU limit that a forked process applies to itself just before the attempt's own code.
+    """A CPU limit that a forked process applies to itself just before it runs the application's code.
 
     The process writes `text` to `descriptor`, an open file of its control group.
     """
@@ -45,7 +46,7 @@ class Quota(NamedTuple):
 
 
 def lay_down(quota: Quota) -> None:
-    """Write a limit to its descriptor, read it back, and close the descriptor.
+    """Apply a CPU limit: write its text to its descriptor, read it back, and close the descriptor.
 
     Raises OSError if the kernel did not accept the limit.
     """
@@ -61,35 +62,38 @@ def lay_down(quota: Quota) -> None:
 class GroupFiles(Protocol):
     """The interface to read and write the files of a node's control groups.
 
-    `group` is NODE_GROUP or the name of a slot's group, such as `slot-3`. `name` is the name of a file, such
-    as `cpu.cfs_quota_us`. No two controllers share a file name, except `cgroup.procs`, which means the file
-    of the cpu controller.
+    `group` is the name of a group, such as `slot-3`, or NODE_GROUP for the node's group, which contains the
+    others. `name` is the name of a file, such as `cpu.cfs_quota_us`. The file names of different controllers
+    differ, except `cgroup.procs`, which means the file of the controller cpu.
     """
 
     @property
     def version(self) -> int:
-        """Return the version of control groups, 1 or 2."""
+        """Return the version of cgroups, 1 or 2."""
         ...
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the controllers that can set limits (cpu, memory, pids) or count CPU time (cpuacct)."""
+        """Return the cgroup controllers in use: cpu, memory and pids set limits, cpuacct counts CPU time."""
         ...
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write `text` to a group's file. Raises OSError."""
+        """Write `text` to the file `name` of a control group. Raises OSError."""
         ...
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of a group's file without surrounding white space. Raises OSError."""
+        """Return the stripped text of the file `name` of a control group. Raises OSError."""
         ...
 
     def handle(self, group: str, name: str) -> int:
-        """Return a new file descriptor of a group's file, for reading and writing. Raises OSError."""
+        """Open the file `name` of a control group for reading and writing. Return its descriptor.
+
+        Raises OSError.
+        """
         ...
 
     def move(self, group: str, pid: int) -> None:
-        """Move a process into the group in each hierarchy. Takes up to 10 ms in the kernel.
+        """Move the process `pid` into the control group in each hierarchy, which takes up to 10 ms.
 
         Raises OSError.
         """
@@ -97,9 +101,9 @@ class GroupFiles(Protocol):
 
 
 class DescriptorFiles:
-    """The control groups of a node, accessed by file descriptors that another process opened.
+    """The control groups of a node, accessed by file descriptors that another process has opened.
 
-    An implementation of `GroupFiles`.
+    This class implements `GroupFiles`. `files` maps (group, file name) to a descriptor.
     """
 
     def __init__(
@@ -115,33 +119,33 @@ class DescriptorFiles:
 
     @property
     def version(self) -> int:
-        """Return the version of control groups, 1 or 2. Implements `GroupFiles`."""
+        """Return the version of cgroups, 1 or 2. Implements `GroupFiles`."""
         return self._version
 
     @property
     def controllers(self) -> frozenset[str]:
-        """Return the controllers that the other process reported as usable. Implements `GroupFiles`."""
+        """Return the cgroup controllers that the other process could use. Implements `GroupFiles`."""
         return self._controllers
 
     def write(self, group: str, name: str, text: str) -> None:
-        """Write `text` to a group's file. Implements `GroupFiles`."""
+        """Write `text` to the file `name` of a control group. Implements `GroupFiles`."""
         os.pwrite(self._opened(group, name), text.encode(), 0)
 
     def read(self, group: str, name: str) -> str:
-        """Return the text of a group's file without surrounding white space. Implements `GroupFiles`."""
+        """Return the stripped text of the file `name` of a control group. Implements `GroupFiles`."""
         opened, found = self._opened(group, name), b""
         while more := os.pread(opened, READ_BYTES, len(found)):
             found += more
         return found.decode().strip()
 
     def handle(self, group: str, name: str) -> int:
-        """Return a duplicate of the file descriptor of a group's file. Implements `GroupFiles`."""
+        """Return a duplicate of the descriptor of a control group's file. Implements `GroupFiles`."""
         return os.dup(self._opened(group, name))
 
     def move(self, group: str, pid: int) -> None:
-        """Move a process into the group in each hierarchy. Implements `GroupFiles`.
+        """Move the process `pid` into the control group in each hierarchy. Implements `GroupFiles`.
 
-        The kernel interprets `pid` in this process's pid namespace.
+        The kernel interprets `pid` in the pid namespace of this process.
         """
         for opened in self._moves[group]:
             os.pwrite(opened, str(pid).encode(), 0)
@@ -154,9 +158,10 @@ class DescriptorFiles:
 
 
 def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tuple[str, str, int]]) -> None:
-    """Send open files, each with group and name, over the socket `line` to `receive_files`.
+    """Send open files of control groups over the unix socket `line` to a process that calls `receive_files`.
 
-    `about` holds the version and the controllers. Raises OSError.
+    `files` are (group, file name, descriptor). `about` holds the version of cgroups and the controllers.
+    Raises OSError.
     """
     names = [(group, name) for group, name, _ in files]
     line.sendall(json.dumps({**about, "files": names}).encode() + b"\n")
@@ -165,9 +170,9 @@ def send_files(line: socket.socket, about: Mapping[str, Any], files: Sequence[tu
 
 
 def receive_files(path: Path, token: str) -> DescriptorFiles:
-    """Return the files of the node's control groups, received over the unix socket `path`.
+    """Connect to the unix socket `path`, and return the files of the node's control groups received over it.
 
-    The sender requires `token`. Raises OSError.
+    `token` is the secret that the sender requires. Raises OSError.
     """
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE_S)

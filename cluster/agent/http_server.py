@@ -1,6 +1,6 @@
-"""The agent's HTTP server: routes, authentication, and endpoints for attempts and reduces.
+"""The agent's HTTP server: routes, token check, and endpoints for attempts and reduces.
 
-The endpoints for blocks are in `datanode`.
+The endpoints for blocks are in the module `datanode`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_BYTES = 2**20
 
 
 def make_gate(token: str) -> HttpGate:
-    """Return a token check that admits only requests with the run's token."""
+    """Return a check that refuses all HTTP requests without the run's token."""
     return HttpGate(token, Refusal("text/plain", b"this needs the run's token"))
 
 
@@ -45,7 +45,10 @@ def make_app(
     shuffle: ShuffleServer,
     local: LocalEndpoints,
 ) -> web.Application:
-    """Return the agent's web application with all its routes, behind the token check `gate`."""
+    """Return the agent's web application with all its routes. `gate` checks the token of each request.
+
+    The other arguments are the objects whose methods serve the routes.
+    """
     app = web.Application(middlewares=[gate.middleware(), _told], client_max_size=2**24)
     app.router.add_get("/control", control.serve, allow_head=False)
     app.router.add_get("/blocks/{block}", data.get, allow_head=False)
@@ -62,7 +65,10 @@ def make_app(
 
 @web.middleware
 async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Handle a request. A BadRequest becomes a response with status 400 and the exception's text."""
+    """Handle a request with `handler`. Convert a BadRequest to a response with status 400 and its text.
+
+    This is an aiohttp middleware. A lost connection also becomes status 400.
+    """
     try:
         return await handler(request)
     except BadRequest as error:
@@ -72,7 +78,7 @@ async def _told(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 class ShuffleServer:
-    """The HTTP endpoint that serves partitions of map outputs from the folders `mapout/<attempt>/`."""
+    """The HTTP endpoint from which reduces fetch map outputs, stored in folders `mapout/<attempt>/`."""
 
     def __init__(self, where: AgentDir, peers: Peers, data: DataNode) -> None:
         self._where = where
@@ -81,7 +87,7 @@ class ShuffleServer:
         self._indices: dict[str, list[tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Serve `GET /shuffle/{attempt}/{partition}`: the partition's bytes; 404 if there is none."""
+        """Serve `GET /shuffle/{attempt}/{partition}`: send one partition of a map's output, or status 404."""
         attempt, partition = request.match_info["attempt"], request.match_info["partition"]
         sender = await self._peers.admit(request)
         stream = self._data.sending(sender)
@@ -99,7 +105,7 @@ class ShuffleServer:
         return response
 
     def forget_job(self, job: str) -> None:
-        """Forget the cached indices of the job's map outputs, which are about to be deleted."""
+        """Discard the cached indices of the job's map outputs, because the outputs will be deleted."""
         for attempt in [attempt for attempt in self._indices if attempt.startswith(f"{job}_")]:
             del self._indices[attempt]
 
@@ -128,9 +134,9 @@ class ShuffleServer:
 
 
 class LocalEndpoints:
-    """The HTTP endpoints for attempts of this node: map outputs, peers, and calls to the masters.
+    """The HTTP endpoints for the attempts on this node: map outputs, peers, and calls to the masters.
 
-    Calls go through the TaskTracker.
+    Calls to the masters are forwarded by the TaskTracker.
     """
 
     def __init__(self, control: Control, board: OutputBoard, peers: Peers) -> None:
@@ -141,7 +147,10 @@ class LocalEndpoints:
         self._calls: dict[int, asyncio.Future[Any]] = {}
 
     async def outputs(self, request: web.Request) -> web.Response:
-        """Serve `GET /jobs/{job}/outputs?cursor=K` as a long poll: the map outputs after the cursor."""
+        """Serve `GET /jobs/{job}/outputs?cursor=K`: send the locations of map outputs after the cursor.
+
+        This is a long poll: without new locations, the response is delayed.
+        """
         job = checked_id(request.match_info["job"], "job")
         cursor = request.query.get("cursor", "0")
         if not cursor.isascii() or not cursor.isdigit():
@@ -149,9 +158,9 @@ class LocalEndpoints:
         return web.json_response(await self._board.read(job, int(cursor), POLL_S))
 
     async def call(self, request: web.Request) -> web.Response:
-        """Serve `POST /call/{method}`: forward a call to the masters and return the result.
+        """Serve `POST /call/{method}`: forward an attempt's call to the masters and return the result.
 
-        Status 502 with the masters' error, or 504 if they do not answer.
+        The status is 502 with the error text if the masters return an error, and 504 if they do not answer.
         """
         method = request.match_info["method"]
         if method not in ATTEMPT_CALLS:
@@ -171,15 +180,18 @@ class LocalEndpoints:
         return web.json_response(answer["result"])
 
     def answer(self, message: Message) -> None:
-        """Pass the masters' answer to the request that waits for it. Drop it if the request timed out."""
+        """Pass the masters' answer to the request that waits for it.
+
+        Drop the answer if the request timed out.
+        """
         future = self._calls.get(message["id"])
         if future is not None and not future.done():
             future.set_result({name: message[name] for name in ("result", "error") if name in message})
 
     async def fetch_failed(self, request: web.Request) -> web.Response:
-        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report a failed fetch to the JobTracker.
+        """Serve `POST /fetch_failed` {reduce_attempt, map_attempt}: report a failed fetch of a map output.
 
-        The report is part of the next heartbeat.
+        The TaskTracker sends the report to the JobTracker with the next heartbeat.
         """
         raw = await _json_object(request)
         try:
@@ -190,7 +202,10 @@ class LocalEndpoints:
         return web.json_response({})
 
     async def peers(self, _request: web.Request) -> web.Response:
-        """Serve `GET /peers`: {"peers", "racks", "blocked"}."""
+        """Serve `GET /peers`: return {"peers", "racks", "blocked"}.
+
+        These are the URLs and racks by node, and the nodes that a network partition makes unreachable.
+        """
         known = {"peers": self._peers.urls, "racks": self._peers.racks}
         return web.json_response({**known, "blocked": sorted(self._peers.blocked)})
 

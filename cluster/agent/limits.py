@@ -1,4 +1,4 @@
-"""Enforcement of a node's declared rates: by control groups if the host allows them, else by software."""
+"""Enforcement of a node's declared rates, by control groups if the host permits them, or else by software."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """Kernel counters of an attempt's group: kills for lack of memory, and refused forks."""
+    """Counters of an attempt's group of processes: kills for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0
@@ -39,25 +39,26 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or network transfer of the agent, paced by several rate budgets (`tasks.pacing.Stream`)."""
+    """A file or network transfer of the agent that several rate budgets (`tasks.pacing.Stream`) slow down."""
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
 
     async def pay(self, length: int) -> None:
-        """Charge the next `length` bytes to all budgets of the stream, and wait until all are paid."""
+        """Charge `length` bytes to all budgets of the transfer, and wait until all budgets permit them."""
         delay_s = max((stream.reserve(length) for stream in self._streams), default=0.0)
         if delay_s > 0:
             await asyncio.sleep(delay_s)
 
 
 class NodeLimits:
-    """The limits of one node in the requested mode, and their enforcement.
+    """The limits of one node and their enforcement, in the mode that `config` requests.
 
-    The argument `place` of the methods is the index of a group that runs one attempt at a time; there are two
-    groups per slot. `report` names what enforces the limit of each resource. `pace_cpu` and `limit_memory`
-    say what attempts must limit themselves, and `drops` says whether each attempt runs as a separate user.
-    Raises BadInput if the mode `cgroup` is requested and impossible.
+    Attempts run in groups of processes, two groups per slot and one attempt at a time in each. The argument
+    `place` of the methods is the index of a group. `report` maps each resource to the enforcement of its
+    limit. `pace_cpu` and `limit_memory` say whether attempts must limit their own CPU and memory use, and
+    `drops` says whether each attempt runs as a separate user. Raises BadInput if the mode is `cgroup` and the
+    host does not permit control groups.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
@@ -89,12 +90,15 @@ class NodeLimits:
         self.report = self._report()
 
     def join(self, place: int, pid: int) -> None:
-        """Move a forked process into the group with index `place`. May take some ms. Raises OSError."""
+        """Move the forked process `pid` into the group of processes with index `place`. Raises OSError.
+
+        The call may take some milliseconds.
+        """
         if self._enforcer is not None:
             self._enforcer.join(self._names[place], pid)
 
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
-        """Set the memory limit of the group `place` for the next attempt.
+        """Set the memory limit of the next attempt in the group of processes with index `place`.
 
         `scratch` is the attempt's folder, which must not belong to the attempt's user yet.
         """
@@ -108,46 +112,51 @@ class NodeLimits:
             log.warning("%s", error)
 
     def hold(self, place: int) -> Quota | None:
-        """Start limiting the process that is about to run an attempt in the group `place`.
+        """Begin limiting the CPU of a forked process, which is about to run an attempt.
 
-        Return the limit that the process must apply to itself before the attempt's own code; None if there is
-        none. Raises CgroupError, OSError.
+        `place` is the index of its group of processes. Return the limit that the process must apply to itself
+        before it runs the application's code, or None. Raises CgroupError or OSError.
         """
         return None if self._enforcer is None else self._enforcer.hold(self._names[place])
 
     def begun(self, place: int, setup_cpu_s: float) -> None:
-        """Note that the own code of the attempt in the group `place` has begun.
+        """Record that an attempt's process has begun to run the application's code.
 
-        `setup_cpu_s` is the CPU time that its process used for setup since `hold`.
+        `place` is the index of its group of processes. `setup_cpu_s` is the CPU time that the process has
+        used for its setup since `hold`; this time is not limited.
         """
         self._tell("begun", lambda groups: groups.begun(self._names[place], setup_cpu_s))
 
     def ease(self, place: int) -> None:
-        """Loosen the limits of the group `place` after the attempt's own code has ended.
+        """Loosen the limits of an attempt's processes, because the application's code has ended.
 
-        The attempt can then write its report quickly.
+        The report can then be written quickly. `place` is the index of the group of processes.
         """
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
-        """Release the group `place` for another attempt, since no process is left in it."""
+        """Remove the limits of the group of processes with index `place`, for the next attempt.
+
+        No process is left in the group.
+        """
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
     def rebalance(self) -> None:
-        """Divide the node's CPU among the running attempts. Called several times a second."""
+        """Divide the node's CPU among the running attempts. Must be called several times per second."""
         self._tell("rebalance", lambda groups: groups.rebalance())
 
     def kill(self, place: int) -> bool:
-        """Kill (SIGKILL) all processes in the control group `place`. Return whether there were any.
+        """Kill (SIGKILL) all processes in the control group with index `place`.
 
-        Without control groups, nothing is killed.
+        Return whether there were any. Without control groups, no process is killed, and the result is False.
         """
         return self._groups is not None and self._groups.kill(self._names[place])
 
     def cpu_s(self, place: int | None = None) -> float | None:
-        """Return the CPU seconds used so far in the group `place`, or on the whole node; None if not counted.
+        """Return the CPU seconds used so far in the group of processes with index `place`.
 
-        Without control groups, only the current attempt of a group is counted, and the node is not.
+        If `place` is None, return those of the whole node. Return None if this time is not counted. Without
+        control groups, the whole node is not counted, and a group's time is that of its current attempt.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -155,25 +164,40 @@ class NodeLimits:
 
     @property
     def kernel_counts(self) -> bool:
-        """Return whether the kernel counts the CPU time of groups, which can differ from process times."""
+        """Return whether the kernel counts the CPU time of control groups.
+
+        It can differ from process times.
+        """
         return self.cpu_s() is not None
 
     def count_memory(self, place: int) -> None:
-        """Start measuring the peak memory of the attempt that is about to begin in the group `place`."""
+        """Begin to measure the peak memory of the attempt that is about to start.
+
+        `place` is the index of its group of processes.
+        """
         if self._groups is not None:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Measure the current memory use of the group `place`. Called several times a second."""
+        """Measure the current memory use of the group of processes with index `place`.
+
+        Must be called several times per second.
+        """
         if self._groups is not None:
             self._groups.memory.look(self._names[place])
 
     def memory_peak_bytes(self, place: int) -> int | None:
-        """Return the attempt's peak memory in bytes and end its measurement; None if not counted."""
+        """End the measurement of an attempt's memory. Return the attempt's peak memory in bytes.
+
+        `place` is the index of its group of processes. Return None if the kernel does not count memory.
+        """
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return the number of kills for lack of memory and of refused forks in the group `place`."""
+        """Return the counters of kills for lack of memory and of refused forks.
+
+        `place` is the index of the group of processes.
+        """
         name = self._names[place]
         if self._stopped is not None:
             return Losses(self._stopped.oom_kills(name))
@@ -182,7 +206,7 @@ class NodeLimits:
         return Losses(self._groups.oom_kills(name), self._groups.refused_forks(name))
 
     def set_factors(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply the declared rates by these factors (above 0) from now on.
+        """Inject a fault: set the node's rates to the declared rates times these factors (above 0).
 
         A factor of 1 restores the declared rate.
         """
@@ -191,9 +215,9 @@ class NodeLimits:
         self._tell(f"the CPU factor {cpu}", lambda groups: groups.set_cpu_factor(cpu))
 
     def declare_memory(self, declared_bytes: int) -> None:
-        """Set the total memory in bytes that the node's attempts declare.
+        """Set the memory in bytes that the node's running attempts declare in total.
 
-        Memory above the node's slows the disk, to model paging.
+        If it exceeds the node's memory, the disk is slowed, as a model of paging.
         """
         self._declared_bytes = declared_bytes
         if self._node.paging:
@@ -207,23 +231,20 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the path of the budget of the disk that the node shares with other nodes of this host.
+        """Return the path of the budget file of the disk that this node shares with other nodes of its host.
 
-        None if the node's disk is not shared.
+        Return None if the node does not share its disk.
         """
         name, folder = self._node.shared_disk, self._links_folder
         return folder / disk_of(name) if name and folder is not None and self.budget is not None else None
 
     @property
     def _enforcer(self) -> NodeGroups | StoppedGroups | None:
-        """Return the object that enforces CPU and memory limits of attempts, if any."""
+        """Return the object that enforces the CPU and memory limits of attempts, or None without limits."""
         return self._groups or self._stopped
 
     def _tell(self, what: str, change: Callable[[NodeGroups | StoppedGroups], None]) -> None:
-        """Call `change` with the object that enforces limits, if any.
-
-        Errors are logged with the text `what`.
-        """
+        """Call `change` with the object that enforces limits, if any. Log errors with the text `what`."""
         if self._enforcer is None:
             return
         try:
@@ -232,9 +253,9 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Return a transfer paced by the named budgets: `disk`, `tx`, `rx` and links between racks.
+        """Return a transfer that is slowed by the budgets `names`: `disk`, `tx`, `rx` or links between racks.
 
-        With `disk`, the budget of a shared disk is also charged.
+        With `disk`, the budget of the disk that the node shares with others is included, if any.
         """
         if self.budget is None:
             return NodeStream(())
@@ -247,7 +268,7 @@ class NodeLimits:
         return NodeStream(streams)
 
     def remove(self) -> None:
-        """Remove the control groups and the budget file. Must be called after all attempts have ended."""
+        """Remove the node's control groups and budget file. Must be called after all attempts have ended."""
         if self._files is not None:
             self._files.remove()
         if self.budget is not None:
@@ -259,7 +280,10 @@ class NodeLimits:
             self._links = None
 
     def _report(self) -> dict[str, str]:
-        """Return the name of what enforces the limit of each resource, as in `Hello.limits`."""
+        """Return a dictionary from cpu, memory, disk and network to the enforcement of the limit.
+
+        The values are those of `Hello.limits`, such as `cgroup v2`.
+        """
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
         if self.budget is not None:
@@ -277,7 +301,10 @@ class NodeLimits:
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
-        """Return the node's control groups; None if the host allows none and `limits: auto` accepts that."""
+        """Return the node's control groups, or None if the host does not permit them.
+
+        Raises BadInput instead of returning None if the mode is `cgroup`.
+        """
         node = config.node
         try:
             files = self._open_files(config)
@@ -297,9 +324,10 @@ class NodeLimits:
         return groups
 
     def _open_files(self, config: AgentConfig) -> GroupFiles:
-        """Return the files of the node's control groups. Raises CgroupError.
+        """Return access to the files of the node's control groups. Raises CgroupError.
 
-        The groups are created here, or by the owner of the node if `config.groups` is set.
+        This process creates the groups, unless `config.groups` is set: then the node's owner has created
+        them.
         """
         if config.groups is not None:
             try:
@@ -312,10 +340,10 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return `by`, the name of what limits the disk, plus the effects that a software budget models.
+    """Return the text `by`, which says how the disk is limited, plus the effects that software models.
 
-    The kernel models neither seeks nor shared disks, and paging depends on declared memory, not on used
-    memory.
+    The effects are seeks, paging and sharing, if the node declares them. The kernel models neither seeks nor
+    shared disks, and paging depends on declared memory, not on used memory.
     """
     parts = {"seeks": node.seek, "paging": node.paging, "sharing": node.shared_disk}
     modeled = ", ".join(name for name, value in parts.items() if value)
@@ -323,7 +351,7 @@ def with_modeled(by: str, node: NodeSpec) -> str:
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
-    """Return the rate per second of each budget: cpu, disk, tx and rx; 0 means no limit."""
+    """Return a dictionary from budget (cpu, disk, tx and rx) to its rate per second; 0 means no limit."""
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}

@@ -1,4 +1,4 @@
-"""Rate budgets that the nodes of a host share: one file for each rack link and each shared disk."""
+"""Rate budgets that the nodes of a host share: one file for each link of a rack and each shared disk."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the name of the budget for bytes that leave a rack."""
+    """Return the file name of the rate budget for bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the name of the budget for bytes that enter a rack."""
+    """Return the file name of the rate budget for bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the name of the budget for bytes to and from a shared disk."""
+    """Return the file name of the rate budget of the shared disk `name`."""
     return f"disk-{name}"
 
 
 def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Iterator[tuple[str, float]]:
-    """Yield the name and the rate in bytes per real second of each limited link and each shared disk."""
+    """Yield (name of the budget, rate in bytes per real second) for each limited link and each shared disk.
+
+    `links` has rates per emulated second, which lasts `stretch` real seconds.
+    """
     links = links.slowed(stretch)
     for name, node in shared_disks(nodes).items():
         yield disk_of(name), node.disk_bps / stretch
@@ -42,7 +45,10 @@ def rates_of(nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> Ite
 
 
 def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretch: float) -> None:
-    """Create the folder with the budgets of rack links and shared disks, for the nodes of this host."""
+    """Create `folder` with a budget file for each limited rack link and each shared disk of `nodes`.
+
+    `nodes` are the nodes of this host. An emulated second lasts `stretch` real seconds.
+    """
     folder.mkdir(exist_ok=True)
     seek = {disk_of(name): node.seek for name, node in shared_disks(nodes).items()}
     for name, rate_bps in rates_of(nodes, links, stretch):
@@ -52,9 +58,9 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 
 
 class LinkBudgets:
-    """The budgets in a folder created by `make_links`, each opened at its first use.
+    """The rate budgets in a folder that `make_links` created. Each file is opened at its first use.
 
-    A link without a file has no limit.
+    A link without a file is not limited.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,7 +68,7 @@ class LinkBudgets:
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Return a paced stream for each of the named links that has a limit."""
+        """Return a stream that paces transfers for each of the links or disks `names` that is limited."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 
@@ -73,7 +79,7 @@ class LinkBudgets:
         return self._open[name]
 
     def close(self) -> None:
-        """Close the budget files. The files remain for other processes."""
+        """Close the budget files. The files are not deleted, because other processes use them."""
         for budget in self._open.values():
             if budget is not None:
                 budget.close()

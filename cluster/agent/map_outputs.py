@@ -1,4 +1,7 @@
-"""The map outputs announced by the JobTracker, by job: a growing list that reduces read with a cursor."""
+"""The locations of map outputs that the JobTracker has announced, as a growing list per job.
+
+A reduce polls the list with a cursor, the number of entries that it has read.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ class _Job:
 
 
 class OutputBoard:
-    """The announced map outputs by job (fields of MapOutput), for long polls by reduces.
+    """The locations of map outputs (fields of MapOutput) per job, which reduces read by long polls.
 
-    A later entry replaces earlier entries of the same index.
+    A later entry replaces earlier entries for the same map index.
     """
 
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
 
     def add(self, job: str, outputs: list[Message], all_done: bool) -> None:
-        """Append new outputs of a job and wake waiting readers.
+        """Append locations of map outputs to the list of a job, and wake waiting readers.
 
-        `all_done` means that no more outputs follow.
+        `all_done` means that all maps of the job have finished.
         """
         known = self._jobs.setdefault(job, _Job())
         known.outputs.extend(outputs)
@@ -37,14 +40,15 @@ class OutputBoard:
         known.news = asyncio.Event()
 
     def forget(self, job: str) -> None:
-        """Forget a job that has ended and wake waiting readers."""
+        """Discard the list of a job that has ended, and wake waiting readers."""
         if known := self._jobs.pop(job, None):
             known.news.set()
 
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
-        """Return {"cursor", "outputs", "all_done"} with the outputs after `cursor`.
+        """Return {"cursor", "outputs", "all_done"}: the entries of the job's list after position `cursor`.
 
-        Waits up to `patience_s` seconds for new outputs if there are none.
+        If there are none, wait up to `patience_s` seconds for new entries. The returned cursor is for the
+        next call.
         """
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:

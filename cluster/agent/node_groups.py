@@ -1,9 +1,9 @@
 """Limits on the CPU, memory and processes of a node's attempts by control groups of version 1 or 2.
 
-Only the agent writes to these groups, through `GroupFiles`, and it reads each limit back. Disk and NIC are
-not limited here: the kernel's block throttle does not work for buffered writes to a shared disk (they are
-charged to the flusher in v1, and delayed in v2). So both stay software budgets (`tasks.pacing`) for nodes
-that are processes of the host.
+Only the agent writes to these groups, through `GroupFiles`, and it reads back each limit that it writes. Disk
+and NIC are not limited here, because the kernel's block throttle does not work for buffered writes to a
+shared disk: they are charged to the flusher in version 1 and delayed in version 2. So software budgets
+(`tasks.pacing`) limit the disk and NIC of nodes that are processes of the host.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ PROCESSES = 256
 
 
 class MemoryPeaks:
-    """The peak memory of each group's processes since `begin`, from samples and from the kernel's own peak.
+    """Measurement of the peak memory of attempts, from samples and from the kernel's own peak of each group.
 
-    The page cache of files, which the kernel includes and can reclaim, is subtracted.
+    The argument `name` of the methods is a control group, which runs one attempt at a time. The page cache of
+    files, which the kernel includes and can reclaim, is subtracted.
     """
 
     def __init__(self, files: GroupFiles) -> None:
@@ -46,7 +47,7 @@ class MemoryPeaks:
         self._before: dict[str, int | None] = {}
 
     def begin(self, name: str) -> None:
-        """Start measuring the peak memory of the next attempt in the group `name`."""
+        """Begin to measure the peak memory of the next attempt in the control group `name`."""
         if self._files.version == 1:
             with contextlib.suppress(OSError):
                 self._files.write(name, self._highest, "0")
@@ -55,13 +56,16 @@ class MemoryPeaks:
         self.look(name)
 
     def look(self, name: str) -> None:
-        """Sample the current memory use of the group `name`."""
+        """Sample the current memory use of the control group `name`."""
         held = self._number(name, self._present)
         if name in self._seen and held is not None:
             self._seen[name] = max(self._seen[name], held - self._cache(name))
 
     def end(self, name: str) -> int | None:
-        """Return the peak memory in bytes after the attempt has ended; None if nothing was measured."""
+        """End the measurement of the control group `name`, whose attempt has ended.
+
+        Return the attempt's peak memory in bytes, or None if nothing was measured.
+        """
         if name not in self._before:
             return None
         self.look(name)
@@ -87,12 +91,12 @@ class MemoryPeaks:
 
 
 class NodeGroups:
-    """The control groups of one node's attempts, each for one attempt at a time.
+    """The control groups of a node's attempts, each for one attempt at a time, and the limits set on them.
 
-    `names` are the names of existing groups (from `slot_groups`). A group is unlimited until its forked
-    process applies the limit that `hold` returned, since launching is work of the emulation. While there are
-    at most as many attempts as cores, each attempt has a core. Otherwise the attempts share the node's CPU
-    equally (`rebalance`).
+    `names` are the names of existing groups (from `slot_groups`). Starting an attempt is work of the
+    emulation, so a group is unlimited until the attempt's process applies the limit that `hold` returned.
+    While there are at most as many attempts as cores, each attempt has a core. Otherwise the attempts share
+    the node's CPU equally (`rebalance`).
     """
 
     def __init__(
@@ -117,7 +121,10 @@ class NodeGroups:
         self._given: dict[str, tuple[float, float]] = {}  # shares of starting attempts: as given, and now
 
     def open(self) -> None:
-        """Try each kind of limit once, then remove the CPU limits of all groups. Raises CgroupError."""
+        """Check that each kind of limit can be set, and leave all groups without a CPU limit.
+
+        Raises CgroupError if a limit cannot be set.
+        """
         if self._core_speed * PERIOD_MAX_US < QUOTA_MIN_US:
             raise CgroupError(f"a core_speed of {self._core_speed} is below the kernel's least quota")
         try:
@@ -133,14 +140,14 @@ class NodeGroups:
             raise CgroupError(f"cgroup v{self.version}: {error}") from error
 
     def join(self, name: str, pid: int) -> None:
-        """Move a process into the group `name`. Raises OSError."""
+        """Move the process `pid` into the control group `name`. Raises OSError."""
         self._files.move(name, pid)
 
     def hold(self, name: str) -> Quota:
-        """Return the CPU limit of the attempt that is about to begin, to be applied by its forked process.
+        """Return the CPU limit of the attempt that is about to begin in the control group `name`.
 
-        The process applies the limit just before the attempt's own code, without another message from the
-        agent. Raises CgroupError, OSError.
+        The attempt's process applies the limit itself just before it runs the application's code, so it need
+        not wait for a message from the agent. Raises CgroupError, OSError.
         """
         shares = self._shares.begin(name, self._clock(), self._used(name))
         self._given[name] = (shares[name], shares[name])
@@ -152,9 +159,10 @@ class NodeGroups:
         return Quota(self._files.handle(name, "cpu.cfs_quota_us"), str(quota))
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Adapt the CPU limit once the attempt's own code has begun.
+        """Adapt the CPU limit of an attempt, because its process has begun to run the application's code.
 
-        `setup_cpu_s` is the CPU time that its process used since `hold`. Raises CgroupError, OSError.
+        `name` is its control group. `setup_cpu_s` is the CPU time that the process has used since `hold`.
+        Raises CgroupError, OSError.
         """
         self._shares.forgive(name, setup_cpu_s)
         given, share = self._given.pop(name, (0.0, 0.0))
@@ -162,10 +170,11 @@ class NodeGroups:
             self._limit_cpu(name, share)
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of an attempt whose own code has reported its end.
+        """Loosen the CPU limit of the control group `name`, because the application's code reported its end.
 
-        The attempt's report then need not wait for quota periods. The group stays limited, since code could
-        falsely report its end to get the whole host. Raises CgroupError, OSError.
+        The attempt's process can then write its report without waiting for quota periods. The group stays
+        limited, since a false report of the end would otherwise give the code the whole host. Raises
+        CgroupError, OSError.
         """
         self._given.pop(name, None)
         quotas = self._shares.end(name, self._clock(), self._used())
@@ -173,28 +182,31 @@ class NodeGroups:
         self._put(quotas)
 
     def free(self, name: str) -> None:
-        """Remove the CPU limit of an empty group, for the next attempt. Raises CgroupError, OSError."""
+        """Remove the CPU limit of the control group `name`, for the next attempt.
+
+        No process is left in the group. Raises CgroupError, OSError.
+        """
         self._given.pop(name, None)
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         self._release_cpu(name)
 
     def rebalance(self) -> None:
-        """Divide CPU time that some attempts leave unused among the other attempts.
+        """Divide the CPU time that some attempts leave unused among the other attempts.
 
-        Must be called several times a second. Raises CgroupError, OSError.
+        Must be called several times per second. Raises CgroupError, OSError.
         """
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """Multiply the declared CPU rate by `factor` from now on. Raises CgroupError, OSError."""
+        """Set the node's CPU rate to `factor` times the declared rate. Raises CgroupError, OSError."""
         self._put(self._shares.set_factor(factor))
 
     def limit_memory(self, name: str, limit_bytes: int) -> None:
-        """Limit the memory of the group's processes to `limit_bytes` plus `SLACK_BYTES`. Raises CgroupError.
+        """Limit the memory of the processes in the control group `name` to `limit_bytes` plus `SLACK_BYTES`.
 
-        Swap is included if the kernel counts swap.
+        Swap is included if the kernel counts swap. Raises CgroupError.
         """
         if "memory" not in self.controllers:
             return
@@ -214,9 +226,9 @@ class NodeGroups:
         self._written[name, file] = str(wanted)
 
     def _limit_swap(self, name: str, both: str) -> None:
-        """Set the limit of memory and swap together to `both` bytes, or disable swap in version 2.
+        """Set the limit of memory and swap together to `both` bytes. In cgroups version 2, disable swap.
 
-        Does nothing if the kernel does not count swap.
+        Do nothing if the kernel does not count swap.
         """
         file, text = ("memory.memsw.limit_in_bytes", both) if self.version == 1 else ("memory.swap.max", "0")
         with contextlib.suppress(OSError):
@@ -225,17 +237,20 @@ class NodeGroups:
     # --------------------------------------------------------------- counters
 
     def oom_kills(self, name: str) -> int:
-        """Return the number of processes of the group that the kernel killed for lack of memory."""
+        """Return how many processes in the control group `name` were killed for lack of memory."""
         if "memory" not in self.controllers:
             return 0
         return self._count(name, "memory.oom_control" if self.version == 1 else "memory.events", "oom_kill")
 
     def refused_forks(self, name: str) -> int:
-        """Return the number of times that the kernel refused the group's processes a new process."""
+        """Return how many times the kernel refused to create a process in the control group `name`."""
         return self._count(name, "pids.events", "max") if "pids" in self.controllers else 0
 
     def cpu_s(self, name: str = NODE_GROUP) -> float | None:
-        """Return the CPU time used so far in the group, in core-seconds of the host; None if not counted."""
+        """Return the CPU time used so far in the control group `name`, in core-seconds of the host.
+
+        Return None if the kernel does not count it.
+        """
         if self.version == 2:
             return self._count(name, "cpu.stat", "usage_usec") / 1e6
         if "cpuacct" not in self.controllers:
@@ -245,7 +260,7 @@ class NodeGroups:
         return None
 
     def kill(self, name: str) -> bool:
-        """Kill (SIGKILL) all processes in the group, regardless of their session.
+        """Kill (SIGKILL) all processes in the control group `name`, whatever session they belong to.
 
         Return whether there were any.
         """
@@ -268,7 +283,10 @@ class NodeGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return the CPU seconds used so far by the running attempts and by the groups `more`."""
+        """Return a dictionary from the name of a group to the CPU seconds used so far.
+
+        The dictionary contains the groups of running attempts and the groups `more`.
+        """
         return {name: self.cpu_s(name) for name in (*self._shares.held, *more)}
 
     def _put(self, shares: dict[str, float]) -> None:
@@ -285,9 +303,9 @@ class NodeGroups:
             self._files.write(name, "cpu.max", "max")
 
     def _limit_cpu(self, name: str, share: float) -> None:
-        """Write the quota for `share` host cores and read it back.
+        """Limit the CPU of the control group `name` to `share` host cores, and read the limit back.
 
-        Each write refills the group's current period, so writes should be rare.
+        Each write starts the kernel's current quota period with a full quota, so writes should be rare.
         """
         quota, period = _quota_and_period(share)
         if self.version == 2:
@@ -297,7 +315,10 @@ class NodeGroups:
         self._write(name, "cpu.cfs_quota_us", str(quota))
 
     def _set_period(self, name: str, period: int) -> None:
-        """Set the quota period of a group, which has a separate file in version 1."""
+        """Set the quota period of a control group to `period` microseconds, in cgroups version 1.
+
+        In version 2, the quota and the period are written together.
+        """
         if self._periods.get(name) != period:
             self._periods.pop(name, None)
             self._release_cpu(name)  # The kernel could refuse the old quota with the new period.
@@ -312,6 +333,6 @@ class NodeGroups:
 
 
 def _quota_and_period(share: float) -> tuple[int, int]:
-    """Return the quota and the period for `share` host cores, in microseconds."""
+    """Return the CPU quota and its period, in microseconds, that limit a group to `share` host cores."""
     period = min(PERIOD_MAX_US, max(PERIOD_US, math.ceil(QUOTA_MIN_US / share)))
     return max(QUOTA_MIN_US, round(period * share)), period

@@ -1,4 +1,4 @@
-"""The other nodes as known to an agent: their addresses and racks, and network faults between nodes."""
+"""An agent's view of the other nodes: their addresses and racks, and network faults between nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ HEADER = "X-Node"
 
 
 class Peers:
-    """The URLs and racks of all nodes, and the nodes that a partition blocks.
+    """The URLs and racks of all nodes, and the nodes that a network partition makes unreachable.
 
-    `own` is the own node's name.
+    `own` is the name of the agent's node.
     """
 
     def __init__(self, own: str) -> None:
@@ -29,22 +29,25 @@ class Peers:
         self._heard = 0  # number of connections that could have been lost
 
     def disturb(self, delays: Mapping[str, float], losses: Mapping[str, float]) -> None:
-        """Set the delay in seconds, and the fraction lost, of connections from and to each node."""
+        """Set the network faults: the delay in seconds and the fraction of lost connections of each node.
+
+        Both apply to connections from and to the node.
+        """
         self._delays, self._losses = dict(delays), dict(losses)
 
     def meet(self, urls: Mapping[str, str], racks: Mapping[str, str]) -> None:
-        """Set the addresses and racks of all nodes."""
+        """Store the addresses and racks of all nodes."""
         self.urls, self.racks = dict(urls), dict(racks)
 
     def url(self, node: str) -> str | None:
-        """Return the address of a node's agent; None if the node is unknown or blocked."""
+        """Return the URL of a node's agent, or None if the node is unknown or a partition blocks it."""
         return None if node in self.blocked else self.urls.get(node)
 
     async def admit(self, request: web.Request) -> str:
-        """Return the name of the requesting node; empty for a client outside the cluster.
+        """Return the name of the node that sent the request, or "" for a client outside the cluster.
 
-        Waits for the delay of a network fault. Raises HTTP error 503 if a fault blocks the node or loses the
-        connection.
+        If a fault delays messages of the node, wait for the delay. Raises HTTP error 503 if a fault blocks
+        the node or loses the connection.
         """
         sender = request.headers.get(HEADER, "")
         if sender in self.blocked:
@@ -58,20 +61,19 @@ class Peers:
         return sender
 
     def way_out(self, node: str) -> tuple[str, ...]:
-        """Return the names of the budgets that this node charges for bytes that it sends to `node`.
+        """Return the names of the rate budgets to charge for bytes that this node sends to `node`.
 
-        The result is empty if `node` is this node, and includes the rack's uplink if `node` is in another
-        rack.
+        There are none if `node` is this node. The rack's uplink is included if `node` is in another rack.
         """
         if node == self.own:
             return ()
         return ("tx", uplink_of(self.racks.get(self.own, ""))) if self._is_elsewhere(node) else ("tx",)
 
     def way_in(self, node: str) -> tuple[str, ...]:
-        """Return the names of the budgets that this node charges for bytes that `node` sends to it.
+        """Return the names of the rate budgets to charge for bytes that this node receives from `node`.
 
-        The result is empty if `node` is this node, and includes the core switch and the rack's downlink if
-        `node` is in another rack.
+        There are none if `node` is this node. The core switch and the rack's downlink are included if `node`
+        is in another rack.
         """
         if node == self.own:
             return ()
@@ -79,14 +81,15 @@ class Peers:
         return ("rx", *into) if self._is_elsewhere(node) else ("rx",)
 
     def way_to(self, node: str) -> tuple[str, ...]:
-        """Return the names of the budgets that this node charges for bytes that `node` requested.
+        """Return the names of the rate budgets to charge for bytes that `node` has requested from this node.
 
-        The agent of `node` charges nothing for these bytes, and attempts on `node` charge only `rx`.
+        They include the links at both ends: the agent of `node` charges nothing for these bytes, and attempts
+        on `node` charge only `rx`.
         """
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
 
     def _is_elsewhere(self, node: str) -> bool:
-        """Return whether the node is known to be in another rack."""
+        """Return whether `node` is in another rack than the agent's node. False if its rack is unknown."""
         return node in self.racks and self.racks[node] != self.racks.get(self.own)

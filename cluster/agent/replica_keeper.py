@@ -1,7 +1,7 @@
-"""Completion of replicas of blocks that an attempt of this node has partly read from other nodes.
+"""Completion of replicas from blocks that an attempt on this node has partly read from other nodes.
 
-The part that the attempt saved is used, and the rest of the block is fetched. The new replica is stored only
-if its checksums equal those of the replica that the attempt read.
+The attempt saves the part that it has read, and the rest of the block is fetched. The new replica is stored
+only if its checksums equal those of the replica that the attempt read.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """The endpoint that takes saved parts of blocks from attempts and completes replicas in the background.
+    """The HTTP endpoint through which attempts ask the agent to keep a replica of a block that they read.
 
-    Disk and network use is paced like other traffic of the node.
+    Replicas are completed in the background. The transfers are paced like other traffic of the node.
     """
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
@@ -44,8 +44,9 @@ class Keeper:
     async def keep(self, request: web.Request) -> web.Response:
         """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: complete a replica.
 
-        `offset` is the position of the attempt's part in the block, `length` the length of the whole block in
-        bytes, and `nodes` are the nodes that hold replicas. Status 404 if the attempt saved nothing.
+        The attempt has saved a part of the block, which begins at `offset`. `length` is the length of the
+        whole block in bytes, and `nodes` are the nodes that hold replicas. The status is 404 if no part was
+        saved.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -67,7 +68,7 @@ class Keeper:
         return web.json_response({})
 
     async def close(self) -> None:
-        """Cancel replicas in progress and delete their files."""
+        """Cancel the replicas that are not complete yet, and delete their files."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -88,9 +89,10 @@ class Keeper:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Write the whole block, check its checksums and move it into place. Leaves no file on an error.
+        """Write the whole block to `path` if its checksums are correct. An error leaves no file there.
 
-        `aside` is the file with the attempt's part of the block, which begins at `offset`.
+        `aside` is the file with the part that the attempt saved, which begins at `offset` of the block. The
+        rest of the `length` bytes is fetched from `nodes`.
         """
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)
@@ -106,9 +108,9 @@ class Keeper:
                 raise CorruptBlock(f"{path.name}: the checksums are not those of the replica that was read")
 
     async def _fetch(self, writer: BlockWriter, nodes: list[str], high: int) -> None:
-        """Append the block's bytes up to position `high`, from the first of `nodes` that sends them.
+        """Append bytes of the block to `writer` up to position `high`, fetched from `nodes`.
 
-        Raises OSError if the bytes cannot be fetched from any node.
+        If a node fails, the next node continues. Raises OSError if all nodes fail.
         """
         failures: list[str] = []
         for node in nodes:

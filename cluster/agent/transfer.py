@@ -1,4 +1,4 @@
-"""Transfers of blocks to other agents: along a write pipeline as data arrives, or from disk."""
+"""Transfers of blocks to other agents: a block that arrives is forwarded, or a block on disk is copied."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ PIECE_BYTES = 64 * 1024
 
 
 def pieces_of(data: Chunk, size: int) -> list[memoryview]:
-    """Return `data` as a list of pieces of at most `size` bytes each."""
+    """Split `data` into pieces of at most `size` bytes. Return the pieces as a list."""
     view = memoryview(data)
     return [view[low : low + size] for low in range(0, len(view), size)]
 
 
 class Sender:
-    """The client that sends blocks to other agents, paced by this node's `tx` budget.
+    """The client that transfers blocks to and from other agents, paced by the node's network rate.
 
     Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and NIC. A
-    node of a pipeline forwards a piece when the whole piece has arrived, so longer pieces would make the
-    nodes wait for each other.
+    node of a write pipeline forwards a piece when the whole piece has arrived, so the nodes would wait for
+    each other if pieces were longer.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class Sender:
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first reachable node of `nodes`; return None if none is reachable.
+        """Start forwarding a block to the first of `nodes` that is reachable. Return None if none is.
 
-        That node forwards the block to the other reachable nodes.
+        That node then forwards the block to the other reachable nodes. An `unpaced` transfer is not slowed by
+        rate budgets.
         """
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
@@ -70,9 +71,9 @@ class Sender:
     async def put(
         self, block: str, nodes: list[str], chunks: AsyncIterator[Chunk], unpaced: bool = False
     ) -> list[str]:
-        """PUT a block to the first of `nodes`, which forwards it to the other nodes.
+        """PUT a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
 
-        Return the nodes that stored it. Raises OSError or aiohttp's ClientError.
+        Return the nodes that stored the block. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(nodes[0])
         if url is None:
@@ -85,7 +86,7 @@ class Sender:
     async def fetch(
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a block from a node, from `low` up to `high`, without pacing.
+        """Yield the bytes of a block, from `low` up to `high`, as fetched from a node. The caller paces them.
 
         `what` is the name of the block, or the path of its checksums. Raises OSError or aiohttp's
         ClientError.
@@ -100,9 +101,9 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy a block from this node's disk to `nodes`, paced. Return the nodes that stored the block.
+        """Copy the block file `path` from this node's disk to `nodes`, paced by disk and network rates.
 
-        Raises CorruptBlock and the errors of `put`.
+        Return the nodes that stored the block. Raises CorruptBlock, OSError or aiohttp's ClientError.
         """
         corrupt: list[CorruptBlock] = []  # aiohttp only reports that the body could not be sent
         try:
@@ -125,15 +126,15 @@ class Sender:
 
 
 class Relay:
-    """A block that is forwarded down the write pipeline while it arrives.
+    """A block that is forwarded to the next node of a write pipeline while it arrives at this node.
 
-    A broken connection to the next node does not affect the local write.
+    If the connection to the next node breaks, the block is still stored on this node.
     """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:
-        """Start forwarding. `put` sends an iterator of chunks.
+        """Start forwarding. `put(chunks)` sends an iterator of chunks and returns the nodes that stored them.
 
-        `pay` charges the number of bytes of a chunk before the chunk is sent.
+        `pay(length)` waits until the rate budgets permit `length` more bytes.
         """
         self._pay = pay
         self._queue: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUE_CHUNKS)
@@ -141,7 +142,7 @@ class Relay:
         self._task = asyncio.create_task(self._run(put))
 
     async def send(self, chunk: Chunk) -> None:
-        """Forward a chunk to the next node. Waits while the queue of unsent chunks is full."""
+        """Queue a chunk for the next node. Wait while the queue of unsent chunks is full."""
         if self._broken:
             return
         try:
@@ -150,14 +151,17 @@ class Relay:
             self.abort()
 
     async def finish(self) -> list[str]:
-        """End the stream. Return the nodes further down the pipeline that stored the block."""
+        """End the transfer after the last chunk.
+
+        Return the later nodes of the pipeline that stored the block.
+        """
         if not self._broken:
             await self._queue.put(None)
         await asyncio.wait({self._task})
         return [] if self._task.cancelled() else self._task.result()
 
     def abort(self) -> None:
-        """Break the connection, so that no node further down the pipeline stores an incomplete block."""
+        """Break the connection to the next node, so that no later node stores an incomplete block."""
         self._broken = True
         self._task.cancel()
 

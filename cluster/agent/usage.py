@@ -1,4 +1,4 @@
-"""A node's resource usage, measured from /proc and rate budgets, as fractions of its declared rates."""
+"""A node's resource usage as fractions of its declared rates, measured from /proc and rate budgets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def process_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process and its waited-for children; 0 if the process has ended."""
+    """Return the CPU seconds of a process and the children that it waited for.
+
+    Return 0 if the process has ended.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         own_s = time.clock_gettime(~pid << 3 | _CLOCK_SCHED)  # more precise than the ticks in stat
@@ -27,7 +30,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def process_rss_bytes(pid: int) -> int:
-    """Return the resident memory of a process in bytes; 0 if the process has ended."""
+    """Return the resident memory of a process in bytes, or 0 if the process has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except OSError:
@@ -35,7 +38,7 @@ def process_rss_bytes(pid: int) -> int:
 
 
 class UsageMeter:
-    """A converter of a node's running totals to its usage since the last reading."""
+    """A meter that computes a node's resource usage from the differences between readings of its counters."""
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
         self._node = node
@@ -43,10 +46,10 @@ class UsageMeter:
         self._last: tuple[float, dict[str, float]] | None = None
 
     def read(self, now_s: float, cpu_s: float, pids: Iterable[int]) -> Usage:
-        """Return the usage since the last reading, as fractions of the declared rates.
+        """Return the usage between the previous call and `now_s`, as fractions of the declared rates.
 
-        `cpu_s` is the CPU time so far of all attempts, running and ended. `pids` are the processes whose
-        memory is added up. Without budgets, disk and network usage are 0.
+        `cpu_s` is the total CPU time of all attempts so far, running and ended. `pids` are the processes
+        whose memory is added up. Disk and network usage are 0 if the node has no rate budgets.
         """
         names = ("disk", "tx", "rx")
         totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}

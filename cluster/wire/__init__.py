@@ -1,1 +1,1 @@
-"""Socket connections between the processes of a live cluster: framed JSON messages and a token."""
+"""Socket connections between the processes of a live cluster, with a token and JSON messages in frames."""

@@ -1,4 +1,4 @@
-"""HTTP client sessions for agents, with the run's token and TLS."""
+"""HTTP client sessions for requests to agents, with the run's token and TLS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def agent_session(
 ) -> aiohttp.ClientSession:
     """Return an HTTP client session that sends the run's token with each request.
 
-    With TLS, a request to a server in clear text raises ClientConnectionError.
+    `tls` has the run's certificate authority; None means clear text. With TLS, a request in clear text raises
+    ClientConnectionError. `headers` are sent with each request, too.
     """
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}", **(headers or {})},

@@ -19,16 +19,16 @@ SKEW = timedelta(days=2)
 
 
 def check_certificates() -> None:
-    """Raise BadInput if certificates cannot be made, since the package cryptography is missing."""
+    """Raise BadInput if the package cryptography, which creates certificates, is not installed."""
     if importlib.util.find_spec("cryptography") is None:
         raise BadInput("--tls: the package cryptography is missing, expected pip install 'schedbed[tls]'")
 
 
 def make_certificates(life: timedelta = LIFE) -> Tls:
-    """Return the certificate of a new authority, and a certificate with private key for all servers of a run.
+    """Create the TLS settings of a run: a certificate authority, and a certificate with key for its servers.
 
-    The authority's private key is dropped, so that nobody can sign another certificate. Raises BadInput if
-    the package cryptography is missing.
+    The certificates are valid for the time `life`. The authority's private key is discarded, so that no
+    further certificate can be signed. Raises BadInput if the package cryptography is missing.
     """
     check_certificates()
     from cryptography import x509

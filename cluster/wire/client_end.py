@@ -23,9 +23,10 @@ Find = Callable[[], Awaitable[Endpoint]]
 
 @dataclass(slots=True)
 class _Call:
-    """A call that has no answer yet.
+    """A remote call that has no answer yet.
 
-    `heard_by` is the id of the server process that may have received the call; "" if the call was not sent.
+    `framed` is the message, `result` the codec of the result, and `answer` receives the result. `heard_by` is
+    the id of the server process that the call was sent to, or "" if the call was not sent yet.
     """
 
     framed: bytes
@@ -37,10 +38,10 @@ class _Call:
 class ClientEnd:
     """The client end of a door (a Protocol of remote calls), used from one event loop.
 
-    `find` returns the server's current address, or raises MasterGone. A broken connection is opened again,
-    and calls without an answer are sent again, which the server recognizes. A call raises MasterGone if the
-    server cannot be found or reached, or if its process is not the one that received the call. The call may
-    or may not have been carried out.
+    `find` returns the server's current address, or raises MasterGone. If the connection breaks, the client
+    connects again and repeats all calls without an answer; the server recognizes repeated calls. A call
+    raises MasterGone if the server cannot be found or reached, or if the server's process was restarted after
+    it received the call. In these cases, the call may or may not have been carried out.
     """
 
     def __init__(self, door: type[Any], find: Find) -> None:
@@ -55,7 +56,10 @@ class ClientEnd:
         self._connecting: asyncio.Task[None] | None = None
 
     async def call(self, method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Send one call and return its result, or raise its exception. Implements `doors.Send`."""
+        """Call `method` on the server and return its result, or raise its exception.
+
+        Implements `doors.Send`.
+        """
         codec = self._codecs[method]
         self._number += 1
         number = self._number
@@ -73,7 +77,7 @@ class ClientEnd:
             self._calls.pop(number, None)
 
     def close(self) -> None:
-        """Close the connection. Waiting calls raise MasterGone."""
+        """Close the connection. Calls that wait for an answer raise MasterGone."""
         if self._connecting is not None:
             self._connecting.cancel()
         self._fail("closed", self._calls.values())
@@ -88,9 +92,9 @@ class ClientEnd:
     # ------------------------------------------------------------- connections
 
     async def _connect(self) -> None:
-        """Connect to the server and send the waiting calls.
+        """Connect to the server and send the calls that wait for a connection.
 
-        The calls fail if the server cannot be reached.
+        If the server cannot be reached, these calls raise MasterGone.
         """
         frames = Frames(self._hear, self._lose, FRAME_BYTES)
         try:
@@ -110,9 +114,9 @@ class ClientEnd:
         self._take_over(frames, life)
 
     def _take_over(self, frames: Frames, life: str) -> None:
-        """Use a new connection, and send the waiting calls to the server process with the id `life`.
+        """Start using a new connection to the server process with the id `life`. Send the waiting calls.
 
-        Calls that an earlier server process received fail with MasterGone.
+        Calls that were sent to an earlier server process raise MasterGone instead.
         """
         self._frames, self._life = frames, life
         strangers = [call for call in self._calls.values() if call.heard_by not in ("", life)]

@@ -1,4 +1,4 @@
-"""Conversion of remote calls to JSON and back, by the types of their arguments and results."""
+"""Conversion of remote calls to JSON and back, according to the types of their arguments and results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from schedbed.cluster.wire.value_codec import Codec, WrongValue, codec_of, packe
 
 @dataclass(frozen=True, slots=True)
 class CallCodec:
-    """The codecs of one remote method: of its arguments by name, in order, and of its result."""
+    """The codecs (JSON conversions) of one remote method: one for each argument, and one for its result.
+
+    `arguments` are (name, codec) in the order of the method's signature.
+    """
 
     arguments: tuple[tuple[str, Codec], ...]
     result: Codec
 
     def pack(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call, by name, as JSON values."""
+        """Return a dictionary from argument name to JSON value for a call.
+
+        `args` are the positional and `named` the keyword arguments.
+        """
         given = {
             name: packed(codec, value) for (name, codec), value in zip(self.arguments, args, strict=False)
         }
@@ -30,9 +36,9 @@ class CallCodec:
         return given
 
     def take(self, given: Any) -> dict[str, Any]:
-        """Return the arguments of a call, by name, from JSON values.
+        """Return a dictionary from argument name to value, converted from the JSON values in `given`.
 
-        Raises WrongValue for a malformed or unknown argument.
+        Raises WrongValue if an argument is unknown or has the wrong type.
         """
         if type(given) is not dict:
             raise WrongValue("expected the arguments by name")
@@ -44,7 +50,10 @@ class CallCodec:
 
 @cache
 def codecs_of(door: type[Any]) -> Mapping[str, CallCodec]:
-    """Return the codecs of the methods of a door (a Protocol of remote calls), by method name."""
+    """Return a dictionary from method name to codec, for the methods of a door.
+
+    A door is a Protocol of remote calls.
+    """
     return {name: _call(function) for name, function in calls_of(door).items()}
 
 

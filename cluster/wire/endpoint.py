@@ -1,4 +1,4 @@
-"""The address and token of a serving process, reached by unix socket on one host or by TCP between hosts."""
+"""The address and token of a server: a unix socket on one host, or a TCP port between hosts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SILENT_S = 15
 class Endpoint:
     """The address and token of a server: a unix socket at `path`, or TCP at `host` if `path` is empty.
 
-    Port 0 means any free port, one of `ports` if set, and is replaced once the server listens. TCP uses TLS
-    if `tls` is set.
+    A `port` of 0 means any free port, or any of `ports` if set. `listen` replaces it with the port in use.
+    TCP connections use TLS if `tls` is set.
     """
 
     path: str = ""
@@ -37,7 +37,7 @@ class Endpoint:
 
     @staticmethod
     def on_one_host(path: Path, host: str, token: str) -> Endpoint:
-        """Return the address of a unix socket at `path`; of TCP on `host` if the path is too long."""
+        """Return the address of a unix socket at `path`, or of TCP on `host` if the path is too long."""
         if len(str(path).encode()) <= PATH_BYTES:
             return Endpoint(path=str(path), token=token)
         return Endpoint(host=host, token=token)
@@ -46,10 +46,11 @@ class Endpoint:
 async def listen(
     place: Endpoint, make: Callable[[], asyncio.Protocol], strangers: Strangers | None = None
 ) -> tuple[asyncio.Server, Endpoint]:
-    """Listen at an address. Return the server, and the address for clients: with port, without private key.
+    """Listen at the address `place`. `make` returns a protocol for each connection.
 
-    `strangers` are the server's peers that have not sent the token, including peers whose TLS handshake is in
-    progress. Raises OSError, or BadInput if no port is free.
+    Return the server, and the address for clients, with the port in use and without the private key. Peers in
+    the TLS handshake are added to `strangers`, the peers that have not sent the token. Raises OSError, or
+    BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:
@@ -63,9 +64,9 @@ async def listen(
 
 
 async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None:
-    """Connect to a server at an address. `make` returns the protocol of the connection.
+    """Connect to the server at the address `place`. `make` returns the protocol of the connection.
 
-    Raises OSError. A server without a certificate of the run is refused at once.
+    Raises OSError if the server cannot be reached, or has no certificate of this run.
     """
     loop = asyncio.get_running_loop()
     if place.path:
@@ -83,7 +84,10 @@ async def connect(place: Endpoint, make: Callable[[], asyncio.Protocol]) -> None
 
 
 def notice_silence(sock: Any) -> None:
-    """Make the kernel end a TCP connection when the other host has vanished. Unix sockets need nothing."""
+    """Configure a TCP socket so that the kernel ends the connection if the other host has vanished.
+
+    Do nothing for a unix socket.
+    """
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

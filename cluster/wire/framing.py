@@ -1,4 +1,4 @@
-"""Message frames on a byte stream: the length in four bytes, then JSON text of that length."""
+"""Message frames on a byte stream: a length in four bytes, followed by a JSON text of this length."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class TooLong(Exception):
-    """A frame is longer than the receiving process accepts."""
+    """A message is longer than the receiving process accepts."""
 
 
 def frame(value: Any) -> bytes:
-    """Return a JSON value as one frame, in bytes.
+    """Return a JSON value as a frame: the bytes to send.
 
-    Raises TooLong, and TypeError or ValueError for a value that is not JSON.
+    Raises TooLong, or TypeError or ValueError for a value that cannot be converted to JSON.
     """
     body = _encode(value).encode()
     if len(body) > FRAME_BYTES:
@@ -35,10 +35,10 @@ def frame(value: Any) -> bytes:
 
 
 class Frames(asyncio.Protocol):
-    """A connection that exchanges JSON messages in frames.
+    """A connection over which JSON messages are exchanged in frames.
 
-    Each received message is passed to `take`, and `lost` is called once when the connection has ended. A
-    frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
+    `take(connection, message)` is called for each received message, and `lost(connection)` once when the
+    connection has ended. A frame that is longer than `limit_bytes`, or is not JSON, ends the connection.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class Frames(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`: keep the transport and detect vanished hosts."""
+        """Implement `asyncio.Protocol`: store the transport, and make the kernel detect vanished hosts."""
         self._transport = cast(asyncio.Transport, transport)
         notice_silence(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: drop an incomplete frame and call `lost`."""
+        """Implement `asyncio.Protocol`: discard an incomplete frame, and call the callback `lost`."""
         self._transport = None
         self._held.clear()
         self._lost(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: pass the messages of complete frames to `take`."""
+        """Implement `asyncio.Protocol`: pass the message of each complete frame to the callback `take`."""
         held = self._held
         held += data
         at = 0
@@ -90,12 +90,12 @@ class Frames(asyncio.Protocol):
         return self._transport is not None
 
     def send(self, framed: bytes) -> None:
-        """Send a frame (from `frame`). The frame is dropped if the connection has ended."""
+        """Send a frame (a result of `frame`). If the connection has ended, the frame is discarded."""
         if self._transport is not None:
             self._transport.write(framed)
 
     def close(self) -> None:
-        """Close the connection now. Unsent data is dropped."""
+        """Close the connection immediately. Unsent data is discarded."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()

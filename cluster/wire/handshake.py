@@ -1,4 +1,4 @@
-"""TLS handshakes in front of a server, which sees a connection only after the handshake."""
+"""TLS handshakes of a server's connections. The server receives a connection only after its handshake."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from schedbed.cluster.wire.tls import Tls
 class Handshake(asyncio.Protocol):
     """The protocol of a connection until its TLS handshake is complete.
 
-    Then the protocol from `make` takes over. asyncio's own handshake sets no limit on the number of peers
-    that never complete it. Here such peers are added to `strangers`, like peers that never send the token.
+    Then `make` creates the next protocol. Peers in the handshake are added to `strangers`, the peers that
+    have not sent the token. This limits the number of peers that never complete the handshake, which
+    asyncio's own handshake does not limit.
     """
 
     def __init__(
@@ -36,12 +37,15 @@ class Handshake(asyncio.Protocol):
         self._task = asyncio.create_task(self._shake(raw))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: remove the peer from the peers without a token."""
+        """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
         self._is_over = True
         self._strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Keep data that arrives before the completed handshake is noticed, for the next protocol."""
+        """Implement `asyncio.Protocol`: store data for the next protocol.
+
+        Data can arrive between the end of the handshake and the creation of the next protocol.
+        """
         self._held += data
 
     async def _shake(self, raw: asyncio.Transport) -> None:
@@ -63,7 +67,11 @@ class Handshake(asyncio.Protocol):
 def handshakes(
     make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
 ) -> Callable[[], asyncio.Protocol]:
-    """Return a factory of connection protocols: `make` without TLS, else `Handshake` in front of `make`."""
+    """Return a function that creates the protocol of a connection.
+
+    It is `make` without TLS. With TLS, it creates a `Handshake`, which calls `make` after the TLS handshake.
+    `strangers` are the peers that have not sent the token.
+    """
     if tls is None:
         return make
     context = tls.serving()

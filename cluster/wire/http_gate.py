@@ -1,7 +1,7 @@
-"""Token checks in front of HTTP servers.
+"""Token checks for HTTP servers.
 
-A server sees a connection only after a first request with the token. Every later request must also have the
-token.
+A server receives a connection only after a first request with the token. Later requests must contain the
+token, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TLS_HELLO = 0x16
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The body of a 401 response, in the content type of the server."""
+    """The response (status 401) to a request without the token: its body, and the type of the body."""
 
     content_type: str
     body: bytes
@@ -43,7 +43,7 @@ class Refusal:
         return response
 
     def raw(self) -> bytes:
-        """Return the 401 response as bytes to send."""
+        """Return the 401 response as the bytes to send over the connection."""
         head = (
             f"HTTP/1.1 401 Unauthorized\r\nContent-Type: {self.content_type}\r\n"
             f"Content-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
@@ -52,11 +52,11 @@ class Refusal:
 
 
 class HttpGate:
-    """The token check of one HTTP server: requests without the token get a 401 response and nothing else.
+    """The token check of one HTTP server. A request without the token receives only a 401 response.
 
-    The token is in the header `Authorization: Bearer`, or in the query parameter named `parameter` if one is
-    set. `unwrap` extracts the token from a parameter value that contains the token. `others` returns whether
-    a text is another valid token.
+    The token is in the header `Authorization: Bearer`, or in the query parameter `parameter` if set. `unwrap`
+    extracts the token from a parameter value that contains more than the token. `others` returns whether a
+    text is another valid token. `strangers` are the connected peers that have not sent the token.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class HttpGate:
         self._others = others
 
     def middleware(self) -> Middleware:
-        """Return a middleware that checks the token of every request.
+        """Return an aiohttp middleware that checks the token of every request.
 
-        It must be the application's first middleware.
+        It must be the first middleware of the application.
         """
 
         @web.middleware
@@ -91,9 +91,10 @@ class HttpGate:
         return admit
 
     def is_open_to(self, target: bytes, fields: Any) -> bool:
-        """Return whether a request has the token.
+        """Return whether a request contains the token.
 
-        `target` is the request's path with its query, and `fields` are its header fields as (name, value).
+        `target` is the path of the request with its query. `fields` are the header fields as (name, value)
+        pairs.
         """
         if self._parameter:
             pairs = (pair.partition(b"=") for pair in target.partition(b"?")[2].split(b"&"))
@@ -111,10 +112,10 @@ class HttpGate:
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
     ) -> web.AppRunner:
-        """Serve an application behind the token check, on a listening socket. Return its runner.
+        """Serve `app` on a listening socket, behind the token check. Return the runner of the server.
 
-        The runner's attribute `addresses` holds the addresses served, and its method `cleanup` ends the
-        server.
+        `options` are passed to the runner. Its attribute `addresses` holds the addresses served, and its
+        method `cleanup` ends the server.
         """
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
@@ -123,7 +124,7 @@ class HttpGate:
 
 
 class _GatedSite(web.BaseSite):
-    """A variant of `aiohttp.web.SockSite` whose connections must pass an `HttpGate` (token check) first."""
+    """A site like `aiohttp.web.SockSite`, but a connection must first pass the token check `gate`."""
 
     def __init__(
         self, runner: web.AppRunner, gate: HttpGate, listening: socket.socket, tls: Tls | None
@@ -135,11 +136,11 @@ class _GatedSite(web.BaseSite):
 
     @property
     def name(self) -> str:
-        """Return the site's URL. Implements `aiohttp.web.BaseSite`."""
+        """Return the URL of the site. Implements `aiohttp.web.BaseSite`."""
         return "{}://{}:{}".format(scheme_of(self._tls), *self._listening.getsockname()[:2])
 
     async def start(self) -> None:
-        """Start listening, with TLS if set and a token check. Implements `aiohttp.web.BaseSite`."""
+        """Start to listen, with a token check and with TLS if set. Implements `aiohttp.web.BaseSite`."""
         await super().start()
         server = cast(web.Server, self._runner.server)
         loop = asyncio.get_running_loop()
@@ -147,13 +148,16 @@ class _GatedSite(web.BaseSite):
         self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
-        """Stop the site and disconnect peers without a token. Implements `aiohttp.web.BaseSite`."""
+        """Stop the site, and disconnect the peers that have not sent the token.
+
+        Implements `aiohttp.web.BaseSite`.
+        """
         await super().stop()
         self._gate.strangers.drop_all()
 
 
 class _Caller(asyncio.Protocol):
-    """The protocol of a connection until a first request with the token. Then the HTTP server takes over."""
+    """The protocol of a connection until its first request with the token. Then `server` takes over."""
 
     def __init__(self, gate: HttpGate, server: web.Server) -> None:
         self._gate = gate
@@ -163,18 +167,19 @@ class _Caller(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Implement `asyncio.Protocol`: add the peer to the peers without a token."""
+        """Implement `asyncio.Protocol`: add the peer to the peers that have not sent the token."""
         self._transport = cast(asyncio.Transport, transport)
         self._gate.strangers.add(self, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Implement `asyncio.Protocol`: remove the peer from the peers without a token."""
+        """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
         self._gate.strangers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: collect the head of the first request and check its token.
+        """Implement `asyncio.Protocol`: collect the headers of the first request and check the token.
 
-        Data after a refused request is dropped, so that the sender reads the response.
+        Data that arrives after the request was refused is discarded, so that the client can read the
+        response.
         """
         if self._refused:
             return
@@ -207,7 +212,7 @@ class _Caller(asyncio.Protocol):
     def _refuse(self) -> None:
         """Send the 401 response and end the output.
 
-        The connection stays open for a while, since closing it could discard the response before it arrives.
+        The connection is not closed immediately, since the client might then not receive the response.
         """
         assert self._transport is not None
         self._refused = True

@@ -42,8 +42,8 @@ def parse_ports(text: str) -> PortRange:
 def listen_at(host: str, port: int = 0, ports: PortRange | None = None) -> socket.socket:
     """Return a socket that listens on `host` at `port`.
 
-    With port 0, the socket listens at any free port of the range `ports`, or at any free port without a
-    range. Raises BadInput if no port of the range is free, and OSError.
+    If `port` is 0, the socket listens at a free port in the range `ports`, or at any free port if `ports` is
+    None. Raises OSError, or BadInput if no port in the range is free.
     """
     if port or ports is None:
         return socket.create_server((host, port), backlog=BACKLOG)

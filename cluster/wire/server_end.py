@@ -1,6 +1,7 @@
 """The server end of remote calls over a socket.
 
-A client must send the token first. A repeated call gets the first answer again and is not carried out twice.
+The first message of a client must contain the token. If a client repeats a call, the server sends the first
+answer again and does not carry out the call twice.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """The state of one client over all its connections: running calls, and unconfirmed answers."""
+    """The state of one client, over all its connections: running calls, and answers that may be repeated."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
@@ -36,14 +37,17 @@ class _Client:
         self._answers: dict[int, bytes | None] = {}  # by call number; None while the call is running
 
     def settle(self, number: int) -> None:
-        """Forget the answers to calls below `number`, which the client has received or given up."""
+        """Discard the answers to calls with numbers below `number`.
+
+        The client has received these answers, or does not wait for them any more.
+        """
         while self._answers and (oldest := next(iter(self._answers))) < number:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether a call is new.
+        """Return whether the call with this number was not received before.
 
-        Send the answer again if the call is repeated and answered already.
+        If it was received and answered before, send the answer again.
         """
         if number not in self._answers:
             self._answers[number] = None
@@ -54,7 +58,7 @@ class _Client:
         return False
 
     def answer(self, number: int, framed: bytes) -> None:
-        """Send the answer to a call, and keep the answer until `settle` drops it."""
+        """Send the answer `framed` to the call with this number, and store it until `settle` discards it."""
         if number in self._answers:
             self._answers[number] = framed
         if self.frames is not None:
@@ -64,8 +68,8 @@ class _Client:
 class ServerEnd:
     """The server end of a door (a Protocol of remote calls), for any number of clients.
 
-    `serve(method, arguments)` carries out one call. Each client receives the random id of this process when
-    it connects, so that it notices a restart.
+    `serve(method, arguments)` carries out one call. When a client connects, the server sends it the random id
+    of this process, by which the client notices a restart.
     """
 
     def __init__(self, door: type[Any], serve: Serve) -> None:
@@ -79,13 +83,16 @@ class ServerEnd:
         self._strangers = Strangers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
-        """Listen at an address for clients with its token. Return the address with the port in use."""
+        """Listen at the address `place` for clients with its token.
+
+        Return the address with the port in use.
+        """
         self._strangers = Strangers(place.token)
         self._server, found = await listen(place, self._connection, self._strangers)
         return found
 
     async def close(self) -> None:
-        """Close all connections and cancel all calls."""
+        """Close all connections and cancel all running calls."""
         if self._server is not None:
             self._server.close()
         self._strangers.drop_all()
@@ -109,7 +116,10 @@ class ServerEnd:
             self._call(client, frames, said)
 
     def _greet(self, frames: Frames, said: Any) -> None:
-        """Admit a client whose first message contains the token. Otherwise close the connection silently."""
+        """Admit the client on the connection `frames` if its first message `said` contains the token.
+
+        Otherwise close the connection without an answer.
+        """
         self._strangers.discard(frames)
         match said:
             case {"token": str(token), "client": str(name)} if self._strangers.is_token(token):

@@ -1,4 +1,4 @@
-"""Limits on peers that have connected but not sent the token: their number, and the time until the token.
+"""Limits on peers that have connected but have not sent the token: on their number and on their time.
 
 Tokens are compared in constant time.
 """
@@ -18,10 +18,10 @@ TICKS = 5
 
 
 class Strangers:
-    """The connected peers of one server that have not sent `token` yet.
+    """The connected peers of a server that have not sent `token` yet.
 
-    A peer is disconnected after `patience_s` seconds. If there are more than `places` peers, the peer that
-    has waited longest is disconnected, so that silent peers cannot keep out other peers.
+    A peer is disconnected after `patience_s` seconds. If more than `places` peers wait, the peer that has
+    waited longest is disconnected, so that silent peers cannot keep other peers from connecting.
     """
 
     def __init__(self, token: str, *, patience_s: float = PATIENCE_S, places: int = PLACES) -> None:
@@ -39,7 +39,10 @@ class Strangers:
         return bool(self._token) and hmac.compare_digest(shown, self._token)
 
     def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
-        """Add a peer. `drop` is called to disconnect the peer if it does not send the token in time."""
+        """Add a peer that has connected.
+
+        `drop` is called to disconnect it if it does not send the token in time.
+        """
         self._wait(peer, drop, TICKS)
         if len(self._waiting) > self._places:
             self._drop(next(iter(self._waiting)))

@@ -1,4 +1,4 @@
-"""The TLS settings of a run: the authority that clients trust, and the certificate and key of servers."""
+"""The TLS settings of a run: the certificate authority that clients trust, and the servers' certificate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from schedbed.tasks.node_client.server_trust import trusting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """The TLS settings of a run as PEM texts. None in place of a `Tls` means connections in clear text.
+    """The TLS settings of a run as PEM texts. In place of a `Tls`, None means connections in clear text.
 
-    `certificate` and `key` are empty for pure clients: attempts and the files of a run have only `authority`.
+    `authority` is the certificate that clients trust. `certificate` and `key` are those of servers. They are
+    empty in processes that only connect to servers, such as attempts, and in the files of a run.
     """
 
     authority: str
@@ -21,15 +22,15 @@ class Tls:
     key: str = field(default="", repr=False)
 
     def public(self) -> Tls:
-        """Return a copy with only `authority`, which is enough to connect and contains no private key."""
+        """Return a copy with only `authority`. It is sufficient for clients and contains no private key."""
         return Tls(authority=self.authority)
 
     def connecting(self) -> ssl.SSLContext:
-        """Return the SSL context of clients, which trust only the run's authority."""
+        """Return an SSL context for clients, which accepts only certificates of the run's authority."""
         return trusting(self.authority)
 
     def serving(self) -> ssl.SSLContext:
-        """Return the SSL context of servers. Raises ValueError without a private key.
+        """Return an SSL context for servers. Raises ValueError if there is no private key.
 
         The key stays in memory and is never written to a file system.
         """
@@ -49,5 +50,5 @@ class Tls:
 
 
 def scheme_of(tls: Tls | None) -> str:
-    """Return the scheme of URLs of the run's servers: http or https."""
+    """Return the scheme of the URLs of the run's servers: http if `tls` is None, and https otherwise."""
     return "http" if tls is None else "https"

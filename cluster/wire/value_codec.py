@@ -1,8 +1,9 @@
-"""Conversion of values to JSON and back, by their types.
+"""Conversion of Python values to JSON and back, according to their declared types.
 
-Received values are checked field by field, and nothing is unpickled. A dataclass becomes the list of its
-fields, an enumeration member its value, and a member of a union of dataclasses a pair of class name and
-fields. `Any` means JSON values, which are not converted; a tuple within them arrives as a list.
+Received values are checked field by field, and nothing is unpickled. A dataclass is converted to the list of
+its fields, and an enumeration member to its value. If the declared type is a union of dataclasses, the list
+also contains the class name. Values of type `Any` must be JSON values and are not converted; a tuple in them
+arrives as a list.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ Convert = Callable[[Any], Any]
 
 
 class WrongValue(Exception):
-    """A received value does not have the type declared for the remote call."""
+    """A received value does not have the type that the remote call declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The conversion of a type's values to JSON values (`pack`, None if unchanged) and back (`take`).
+    """The conversion of values of one type to JSON values and back.
 
-    `take` raises WrongValue for a value of another type.
+    `pack` converts a value to a JSON value, and is None if the two are the same. `take` converts a JSON value
+    back, and raises WrongValue if it does not have the expected type.
     """
 
     pack: Convert | None
@@ -34,7 +36,7 @@ class Codec:
 
 
 def packed(codec: Codec, value: Any) -> Any:
-    """Return a value converted to JSON values by a codec."""
+    """Return `value` converted to a JSON value by `codec`."""
     return value if codec.pack is None else codec.pack(value)
 
 
@@ -144,9 +146,9 @@ def _record(kind: type[Any]) -> Codec:
 
 
 def _one_of(kinds: Sequence[Any]) -> Codec:
-    """Return the codec of a union: an optional type, or several dataclasses that are sent with their names.
+    """Return the codec of a union of `kinds`: a type or None, or one of several dataclasses.
 
-    Raises TypeError for other unions.
+    A dataclass of such a union is sent with its class name. Raises TypeError for other unions.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     if len(others) == 1:
@@ -179,7 +181,10 @@ def _one_of(kinds: Sequence[Any]) -> Codec:
 
 @cache
 def codec_of(kind: Any) -> Codec:
-    """Return the codec of a type annotation. Raises TypeError for a type that cannot be sent."""
+    """Return the codec (JSON conversion) of values with the type annotation `kind`.
+
+    Raises TypeError for a type that cannot be sent.
+    """
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)

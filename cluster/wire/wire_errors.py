@@ -1,4 +1,7 @@
-"""Conversion of exceptions that one process raises and another catches: only names and messages are sent."""
+"""Conversion of exceptions that one process raises and another handles.
+
+Only class name and message are sent.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from schedbed.tasks.errors import BadInput
 
 
 class CallFailed(Exception):
-    """The remote process failed with an exception that no caller expects. Its log has the traceback."""
+    """The remote process raised an exception that callers do not expect. The log there has the traceback."""
 
 
 _KNOWN: Mapping[str, type[Exception]] = {
@@ -24,14 +27,14 @@ def error_to_wire(error: Exception) -> list[str]:
 
 
 def is_expected(error: Exception) -> bool:
-    """Return whether the exception has a class that callers handle."""
+    """Return whether callers of remote calls expect exceptions of this class."""
     return type(error).__name__ in _KNOWN
 
 
 def error_from_wire(name: str, words: str) -> Exception:
-    """Return the exception that the remote process raised, from its name and message.
+    """Return an exception of the class `name` with the message `words`, as raised by the remote process.
 
-    An unknown name gives CallFailed.
+    If the class is not one that callers expect, return a CallFailed.
     """
     known = _KNOWN.get(name)
     return CallFailed(f"{name}: {words}") if known is None else known(words)

@@ -1,4 +1,4 @@
-"""An attempt's process and its descendants: their resource usage from /proc, and signals to the processes."""
+"""The processes of an attempt: their resource usage, measured from /proc, and signals to all of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ROUNDS = 8  # maximum rounds of signals; processes forked meanwhile get the sign
 
 
 class Seen(NamedTuple):
-    """A sample of one process.
+    """The measurements of one process at one time.
 
-    It holds the process's own CPU time, the CPU time of its waited-for children, resident memory with shared
-    pages, number of threads, and start time.
+    `own_s` is the CPU time of the process, and `waited_s` that of its ended children that it waited for.
+    `resident_bytes` includes shared pages. `since` is the start time, in clock ticks since boot.
     """
 
     own_s: float
@@ -30,11 +30,12 @@ class Seen(NamedTuple):
 
 
 class ProcessTree:
-    """The process `root` and its descendants. Attempts are subreapers, so their descendants stay in the tree.
+    """The process `root` and its descendants, with their resource usage.
 
-    `used_s` is the CPU time of all processes since `root` was forked, and `resident_bytes` an upper bound of
-    their memory, both as of the last `look`. The CPU time of a child between the last `look` and its end is
-    missed only if no process waits for the child.
+    `used_s` is the CPU time of all these processes since `root` was forked, and `resident_bytes` an upper
+    bound of their memory, both as of the last `look`. CPU time that a child used between the last `look` and
+    its end is missed only if no process waits for the child. Attempts are subreapers, so descendants stay in
+    the tree.
     """
 
     def __init__(self, root: int) -> None:
@@ -47,7 +48,10 @@ class ProcessTree:
         self._inherited_s = 0.0
 
     def look(self) -> bool:
-        """Measure all processes of the tree. Return False, and change nothing, if the root has ended."""
+        """Measure all processes of the tree: their CPU time (`used_s`) and memory (`resident_bytes`).
+
+        Return False, and change nothing, if the root process has ended.
+        """
         found = self._find()
         if not found:
             return False
@@ -67,14 +71,14 @@ class ProcessTree:
         return True
 
     def held_bytes(self) -> int:
-        """Return the memory of all processes in bytes, without mapped files.
+        """Return the memory of all processes of the tree in bytes, without mapped files.
 
-        Shared pages are divided among the processes that use them.
+        The size of a shared page is divided among the processes that share the page.
         """
         return sum(map(_own_bytes, self._find()))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all processes of the tree, including processes forked meanwhile."""
+        """Send the signal `number` to all processes of the tree, including those forked during the call."""
         told: set[int] = set()
         for _ in range(ROUNDS):
             new = self._find().keys() - told
@@ -86,9 +90,9 @@ class ProcessTree:
             told |= new
 
     def _find(self) -> dict[int, Seen]:
-        """Return a sample of each process of the tree, by pid.
+        """Return a dictionary from pid to measurements for each process of the tree.
 
-        The result is empty if the root has ended, since another process may have its pid.
+        The result is empty if the root process has ended, even if another process now has its pid.
         """
         found: dict[int, Seen] = {}
         todo = [self.root]
@@ -121,7 +125,7 @@ def _children(pid: int, threads: int) -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a file below /proc with one read call, since this is done many times a second."""
+    """Read a file below /proc with a single call of os.read, for speed. Return its content."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, READ_BYTES)

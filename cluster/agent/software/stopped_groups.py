@@ -1,10 +1,10 @@
-"""Limits without control groups: each attempt's processes are sampled, and stopped after too much CPU use.
+"""Limits on attempts without control groups: processes are measured, and stopped if they use too much CPU.
 
 Attempts pace themselves (`tasks.pacing`) to the millisecond. This module limits code that does not: child
 processes, other threads, and code that stops its pacer. It acts when an attempt has used `MARGIN_S` CPU
-seconds more than its share, which a self-paced attempt reaches only in a long call into native code. The
-processes then run for `SLICE_S` seconds at a time. A file in the attempt's folder holds the total stopped
-time, so that the pacer does not make the attempt wait again.
+seconds more than its share, which a paced attempt exceeds only in a long call into native code. From then on,
+the processes run for `SLICE_S` seconds at a time. A file in the attempt's folder contains the total time for
+which they were stopped, so that the pacer does not make the attempt wait again for the same excess.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLACK_BYTES = 16 * 2**20  # added to the limit, for copies of pages that a fork 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The state of one group of processes, which belongs to one attempt at a time."""
+    """The state of one group of processes, which runs one attempt at a time, and of the group's limits."""
 
     tree: ProcessTree
     memory_bytes: int = 0
@@ -52,10 +52,11 @@ class _Place:
 
 
 class StoppedGroups:
-    """A counterpart of `NodeGroups` that stops processes where `NodeGroups` sets quotas of control groups.
+    """Limits on the CPU and memory of attempts by stopping and killing processes, without control groups.
 
-    The methods mirror those of `NodeGroups`; `prepare` replaces its `limit_memory`, and `hold` returns no
-    limit for the process to apply. Needs a running event loop.
+    The methods mirror those of `NodeGroups`, which sets limits of control groups instead. Differences:
+    `prepare` replaces `limit_memory`, and `hold` returns no limit for the process to apply. A running event
+    loop is required. `names` are the names of the groups of processes.
     """
 
     version = 0
@@ -76,13 +77,14 @@ class StoppedGroups:
         self._kills = dict.fromkeys(names, 0)
 
     def join(self, name: str, pid: int) -> None:
-        """Add the forked process that will run an attempt in the group `name`."""
+        """Put the process `pid`, which was forked to run an attempt, into the group of processes `name`."""
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
         """Set the memory limit of the next attempt, and create the file `withheld`. Raises OSError.
 
-        The file holds the total time for which the attempt's processes were stopped, for the attempt's pacer.
+        `name` is the attempt's group of processes. The file contains the total time for which these processes
+        were stopped. The attempt's pacer reads it.
         """
         place = self._places[name]
         place.memory_bytes = memory_bytes
@@ -90,9 +92,9 @@ class StoppedGroups:
         os.pwrite(place.withheld, struct.pack("=d", 0.0), 0)
 
     def hold(self, name: str) -> None:
-        """Start limiting the attempt that is about to begin in the group `name`.
+        """Begin limiting the CPU of the attempt that is about to start in the group of processes `name`.
 
-        Differs from `NodeGroups.hold`: the attempt's process has no limit to apply.
+        Unlike `NodeGroups.hold`, this method returns no limit for the attempt's process to apply.
         """
         place = self._places[name]
         place.tree.look()
@@ -102,14 +104,17 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Exclude `setup_cpu_s` CPU seconds of setup from the use of the attempt whose own code has begun."""
+        """Exclude `setup_cpu_s` CPU seconds, used for setup, from the measured use of an attempt.
+
+        Its process has just begun to run the application's code. `name` is its group of processes.
+        """
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
 
     def ease(self, name: str) -> None:
-        """Loosen the CPU limit of an attempt whose own code has reported its end.
+        """Loosen the CPU limit of an attempt, because the application's code has reported its end.
 
-        The attempt can then write its report quickly.
+        The report can then be written quickly. `name` is the attempt's group of processes.
         """
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
@@ -117,7 +122,10 @@ class StoppedGroups:
         self._release(place)
 
     def free(self, name: str) -> None:
-        """Remove the limits of the group `name`, since no process is left in it."""
+        """Remove the limits of the group of processes `name`, for the next attempt.
+
+        No process is left in the group.
+        """
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
         if (place := self._places.pop(name, None)) is None:
@@ -128,23 +136,26 @@ class StoppedGroups:
             os.close(place.withheld)
 
     def rebalance(self) -> None:
-        """Divide CPU time that some attempts leave unused among the other attempts.
+        """Divide the CPU time that some attempts leave unused among the other attempts.
 
-        Must be called several times a second.
+        Must be called several times per second.
         """
         if self._shares.crowded:
             self._put(self._shares.rebalance(self._clock(), self._used()))
 
     def set_cpu_factor(self, factor: float) -> None:
-        """Multiply the declared CPU rate by `factor` from now on."""
+        """Set the node's CPU rate to `factor` times the declared rate."""
         self._put(self._shares.set_factor(factor))
 
     def oom_kills(self, name: str) -> int:
-        """Return the number of kills in the group because of an attempt's memory use."""
+        """Return how many attempts in the group of processes `name` were killed for using too much memory."""
         return self._kills[name]
 
     def cpu_s(self, name: str) -> float | None:
-        """Return the CPU time of the group's current attempt, in core-seconds of the host; None if none."""
+        """Return the CPU time of the current attempt in a group of processes, in core-seconds of the host.
+
+        Return None if the group `name` has no attempt.
+        """
         place = self._places.get(name)
         if place is None:
             return None
@@ -154,9 +165,10 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return the CPU seconds used so far in each group, minus the seconds used above the group's share.
+        """Return a dictionary from the name of a group to the CPU seconds that it has used within its share.
 
-        The result has the groups of running attempts and the groups `more`.
+        CPU seconds above the share are left out. The dictionary contains the groups of running attempts and
+        the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
@@ -195,9 +207,9 @@ class StoppedGroups:
             place.margin_s = MARGIN_S
 
     def _count(self, place: _Place) -> float:
-        """Add the CPU seconds used since the last call to the group's debt, and return these seconds.
+        """Add the CPU seconds that a group has used since the last call to its debt, and return them.
 
-        The processes must have been measured just before.
+        The debt is the CPU time above the group's share. The processes must have been measured just before.
         """
         used_s, place.counted_s = place.tree.used_s - place.counted_s, place.tree.used_s
         place.debt_s += used_s
@@ -205,9 +217,10 @@ class StoppedGroups:
         return used_s
 
     def _pass_time(self, place: _Place) -> None:
-        """Reduce the group's debt by the CPU seconds that its share allowed since the last call.
+        """Reduce a group's debt by the CPU seconds that its share allowed since the last call.
 
-        While the processes are stopped, also add the elapsed time to the stopped time that the pacer reads.
+        The debt is the CPU time above the share. If the processes are stopped, also add the elapsed time to
+        the total stopped time in the file for the attempt's pacer.
         """
         now_s = self._clock()
         elapsed_s, place.looked_s = now_s - place.looked_s, now_s
@@ -232,9 +245,9 @@ class StoppedGroups:
     # ----------------------------------------------------------------- memory
 
     def _check_memory(self, name: str, place: _Place) -> None:
-        """Kill an attempt whose processes together use more memory than its limit.
+        """Kill an attempt whose processes together use more memory than the attempt's limit.
 
-        RLIMIT_DATA limits single processes.
+        The kernel limits only single processes (RLIMIT_DATA).
         """
         limit = place.memory_bytes + SLACK_BYTES
         more = place.tree.resident_bytes - place.resident_bytes

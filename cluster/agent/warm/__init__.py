@@ -1,1 +1,1 @@
-"""The zygote of a node, a process with all modules imported, and its forks, which become attempts."""
+"""The zygote of a node: a process that has imported all modules and is forked for each attempt."""

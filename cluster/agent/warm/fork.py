@@ -1,10 +1,10 @@
-"""The code of a process forked from the zygote: drop the zygote's resources, wait for an attempt, and run it.
+"""The code of a process forked from the zygote: close the zygote's files, wait for an attempt, and run it.
 
-The fork has a socket to the agent. The agent's order contains the CPU limit that the fork applies to itself
-just before the attempt's own code. The fork then sends `begin`, so that the limit needs no round trip and
-setup is not charged to the attempt. It sends `done` when the attempt's own code has ended, and `ended` when
-the report is written. The agent trusts these messages as little as the report: code that sends them falsely
-harms only its own attempt.
+The forked process has a socket to the agent. The agent's order to run an attempt contains the CPU limit that
+the process applies to itself just before it runs the application's code. The process then sends `begin`,
+without waiting for an answer, so the CPU time of its setup is not charged to the attempt. It sends `done`
+when the application's code has ended, and `ended` when the report is written. An attempt could send these
+messages falsely, so the agent uses them only for this attempt.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ EXIT_SETUP = 70  # exit code of an attempt that did not reach its own code
 
 @dataclass(slots=True)
 class ForkSetup:
-    """The parameters that all forks of a zygote share.
+    """The settings that all processes forked from a zygote share.
 
-    `run` runs an attempt. `node` describes the node; its data about the run comes with each order.
+    `run` runs an attempt. `node` describes the node; each order to run an attempt adds data about the run.
     `limit_memory` says whether memory is limited. `processes` is the maximum number of processes of an
     attempt that runs as a separate user.
     """
@@ -57,10 +57,10 @@ class ForkSetup:
 
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
-    """Turn this forked process into an attempt's process, which dies with the zygote `parent`.
+    """Turn this forked process into the process of an attempt, which ends if the zygote `parent` ends.
 
-    It gets its own session, and the user `uid` if given. The zygote's descriptors, except `keep`, and its
-    signal handlers are dropped.
+    The process has a session of its own. If `uid` is given, it runs as that user, with at most `processes`
+    processes. All descriptors except `keep`, and the signal handlers of the zygote, are removed.
     """
     os.setsid()
     _go_first()
@@ -80,18 +80,18 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 
 
 def _go_first() -> None:
-    """Make the kernel kill this process before the agent when memory runs out.
+    """Make the kernel kill this process before others, such as the agent, when memory runs out.
 
-    Must be called before the process becomes untraceable.
+    Must be called while the process can still be traced.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
-    """Wait for the agent's order and run the ordered attempt. Return the exit code.
+    """Wait for the agent's order on the socket `line`, and run the attempt in it. Return the exit code.
 
-    Returns 0 if the connection closes before an order arrives.
+    Return 0 if the agent closes the socket before it sends an order.
     """
     data_bytes = _data_bytes() if setup.limit_memory else None
     with line:
@@ -113,7 +113,10 @@ def wait_and_run(setup: ForkSetup, line: socket.socket) -> int:
 
 
 def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
-    """Return the next line and the file descriptors sent with it. The line is empty at the end."""
+    """Return the next line from the socket, and the file descriptors sent with the line.
+
+    The line is empty if the socket was closed.
+    """
     text, descriptors = b"", list[int]()
     while not text.endswith(b"\n"):
         data, brought, _, _ = socket.recv_fds(line, READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
@@ -126,10 +129,11 @@ def _hear(line: socket.socket) -> tuple[bytes, list[int]]:
 def _run(
     setup: ForkSetup, spec: Message, limited: AbstractContextManager[None], data_bytes: int | None
 ) -> int:
-    """Run the attempt with its output in its log and its memory limited. Return the exit code.
+    """Run the attempt `spec`, with its output in a log file and its memory limited. Return the exit code.
 
-    The limit is `data_bytes`, the memory of this process before the attempt, plus the attempt's declared
-    memory; None sets no limit.
+    `limited` is the context in which the application's code runs. `data_bytes` is the memory of this process
+    before the attempt. The memory limit is this number plus the memory that the attempt declares; None means
+    no limit.
     """
     log = os.open(
         setup.node.root / "attempts" / spec["attempt"] / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600
@@ -145,8 +149,9 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Apply the CPU limit, and report the begin and end of the attempt's own code (the context's body).
+    """Run the body of the context, the application's code, under the CPU limit `quota`.
 
+    Send `begin` before the code and `done` after it. `woke_cpu_s` is the CPU time at the start of the setup.
     Raises OSError if the limit cannot be applied.
     """
     take_turns()
@@ -174,7 +179,7 @@ def _peak_bytes() -> int:
 
 
 def _data_bytes() -> int:
-    """Return this process's private writable memory in bytes, as RLIMIT_DATA counts it."""
+    """Return the private writable memory of this process in bytes, the memory that RLIMIT_DATA limits."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) * 1024

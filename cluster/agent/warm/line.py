@@ -1,4 +1,4 @@
-"""The agent's end of a socket to a child process: JSON lines, optionally with a file descriptor."""
+"""The agent's end of a socket to a child process. Messages are JSON lines, some with a file descriptor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JsonLine:
 
     No method blocks: messages that the other process does not read yet are queued. `on_message` is called
     with each received object. `on_end` is called once when the other process has closed the socket, or has
-    sent a line that is no JSON or is longer than `limit` bytes. The socket is closed by this class.
+    sent a line that is not JSON or is longer than `limit` bytes. This class closes the socket.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class JsonLine:
         self._loop.add_reader(end.fileno(), self._read)
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
-        """Send an object, optionally with a file descriptor, which is then closed in this process.
+        """Send a JSON object, optionally with a file descriptor, which is then closed in this process.
 
-        Does nothing if the socket is closed.
+        If the socket is closed, the object is discarded.
         """
         if self._socket.fileno() < 0:
             _close(descriptor)
@@ -53,7 +53,7 @@ class JsonLine:
             self._loop.add_writer(self._socket.fileno(), self._write_more)
 
     def close(self) -> None:
-        """Close the socket. `on_message` and `on_end` are not called any more."""
+        """Close the socket. After that, `on_message` and `on_end` are not called."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket.fileno())
@@ -63,7 +63,7 @@ class JsonLine:
             _close(self._unsent.popleft()[1])
 
     def _write(self) -> bool:
-        """Send queued messages until the socket would block. Return whether all were sent."""
+        """Send queued messages until the socket would block. Return whether the queue is now empty."""
         try:
             while self._unsent:
                 data, descriptor = self._unsent[0]

@@ -1,10 +1,10 @@
 """The privileges of attempts on their host: if the agent is root, each attempt runs as a separate user.
 
-The user changes before the attempt's own code. The new user can write no file of a control group, and cannot
-signal or trace processes of the agent. It keeps one capability, to read files: Python and its packages, and
-the run's folder, may be below a home folder that is closed to others. It can write only files that it owns:
-its own folder, and map outputs. If the agent is not root, nothing is dropped, and limits that an attempt
-could remove itself are reported as valid for cooperating code only.
+The process changes its user before it runs the application's code. The new user cannot write files of control
+groups, and cannot signal or trace processes of the agent. It keeps one capability, to read all files, because
+Python, its packages and the run's folder may be in a home folder that other users cannot read. It can write
+only files that it owns: its own folder, and map outputs. If the agent is not root, attempts keep all
+privileges. Limits that an attempt could then remove itself are reported as valid for cooperating code only.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def can_drop() -> bool:
-    """Return whether this process can run attempts as separate users."""
+    """Return whether this process has the privileges to run attempts as separate users."""
     needed = (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_KILL, CAP_SETGID, CAP_SETUID)
     return os.geteuid() == 0 and _may(needed)
 
 
 def attempt_uid(agent_pid: int, place: int) -> int:
-    """Return the user id of the attempt in the group with index `place` of an agent's node.
+    """Return the user id for an attempt that runs in the agent's group of processes with index `place`.
 
-    No two attempts that run at the same time share a user id.
+    No two attempts that run at the same time have the same user id.
     """
     return UID_BASE + agent_pid % 2**22 * PLACES + place % PLACES
 
 
 def drop_to(uid: int, processes: int) -> None:
-    """Become the user `uid`, and the group of the same id, permanently. Raises OSError.
+    """Become the user `uid` and the group with the same id permanently. Raises OSError.
 
-    `processes` limits the number of the user's processes.
+    The new user may have at most `processes` processes.
     """
     readable = _may([CAP_DAC_READ_SEARCH])
     resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
@@ -61,7 +61,7 @@ def drop_to(uid: int, processes: int) -> None:
 
 
 def prctl(option: int, *arguments: int) -> None:
-    """Call the system call prctl with `option` and up to four arguments. Raises OSError."""
+    """Make the system call prctl with `option` and up to four arguments. Raises OSError."""
     padded = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     if _libc.prctl(option, *padded):
         number = ctypes.get_errno()
@@ -69,16 +69,16 @@ def prctl(option: int, *arguments: int) -> None:
 
 
 def name_process(name: str) -> None:
-    """Set the process name that `ps -o comm` shows, cut to 15 bytes.
+    """Set the name of this process, which `ps -o comm` shows, to the first 15 bytes of `name`.
 
-    The command line of a fork remains that of the process it was forked from.
+    The command line of a forked process remains that of the process it was forked from.
     """
     text = ctypes.create_string_buffer(name.encode()[:COMM_BYTES])
     prctl(PR_SET_NAME, ctypes.addressof(text))
 
 
 def _may(capabilities: Iterable[int]) -> bool:
-    """Return whether this process has all of these capabilities."""
+    """Return whether this process has all of the Linux capabilities with these numbers."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             held = int(line.split()[1], 16)
@@ -87,7 +87,7 @@ def _may(capabilities: Iterable[int]) -> bool:
 
 
 def _set_capabilities(kept: int) -> None:
-    """Keep only the capabilities in the bit mask `kept`. Raises OSError."""
+    """Remove all Linux capabilities of this process except those in the bit mask `kept`. Raises OSError."""
     header = struct.pack("=Ii", CAPABILITY_VERSION_3, 0)
     data = struct.pack("=6I", kept, kept, kept, 0, 0, 0)
     if _libc.capset(header, data):

@@ -1,6 +1,6 @@
-"""The spare processes of a node: each is forked in advance, waits for an attempt, and runs the attempt.
+"""The spare processes of a node. Each is forked in advance, waits for one attempt, and runs it.
 
-Each spare has its own group of processes, to which limits apply. There are two groups per slot.
+Each spare process has its own group of processes, to which limits apply. There are two groups per slot.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LINE_BYTES = 4096  # maximum length of a message from a fork
 
 @dataclass(eq=False)
 class Spare:
-    """A forked process that waits for an attempt or runs an attempt, in the group with index `place`.
+    """A forked process that waits for an attempt or runs one, in the group of processes with index `place`.
 
-    `uid` is the user id of the process if it runs as a separate user.
+    `uid` is the process's user id if it runs as a separate user, or None.
     """
 
     place: int
@@ -44,7 +44,10 @@ class Spare:
     error: str = ""  # why the spare cannot be used
 
     def order(self, attempt: str, order: Mapping[str, Any], quota: Quota | None) -> None:
-        """Order the process to run the attempt `attempt`, under the CPU limit `quota`."""
+        """Order the process to run the attempt named `attempt` under the CPU limit `quota`.
+
+        `order` is the message with the attempt's specification.
+        """
         self.attempt = attempt
         assert self.line is not None
         text, descriptor = (None, None) if quota is None else (quota.text, quota.descriptor)
@@ -52,11 +55,11 @@ class Spare:
 
 
 class Spares:
-    """The pool of spare processes of a node: as many wait as the node has slots, if there are free groups.
+    """The pool of spare processes of a node. If enough groups are free, one process waits for each slot.
 
-    `on_ready` is called when another spare is waiting. `on_said(spare, message)` is called with an attempt's
-    messages, each type once and in order. `on_reaped(spare, message)` is called when a spare's process has
-    ended or could not be forked.
+    `on_ready` is called when another spare process waits for an attempt. `on_said(spare, message)` is called
+    with each message of an attempt's process, once for each type. `on_reaped(spare, message)` is called when
+    a spare process has ended or could not be forked.
     """
 
     def __init__(
@@ -80,15 +83,15 @@ class Spares:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, link: ZygoteLink) -> None:
-        """Use a zygote, and have it fork a spare process for each slot."""
+        """Request a spare process for each slot from the zygote that `link` connects to."""
         self._link = link
         for _ in range(self._limits.slots):
             self._park()
 
     def take(self) -> Spare | None:
-        """Return a waiting spare and remove it from the pool; None if none waits.
+        """Remove a waiting spare process from the pool and return it, or return None if none waits.
 
-        The zygote soon forks another spare.
+        The zygote soon forks another one.
         """
         while self._idle:
             spare = self._idle.pop(0)
@@ -100,17 +103,20 @@ class Spares:
         return None
 
     def kill(self, spare: Spare) -> None:
-        """Kill (SIGKILL) the spare's process and its session. `on_reaped` is called later."""
+        """Kill (SIGKILL) the spare process and all processes of its session.
+
+        The callback `on_reaped` is called when the process has ended.
+        """
         if self._link is not None and spare.pid in self._living:
             self._link.send({"type": "kill", "pid": spare.pid})
 
     def kill_strays(self) -> None:
-        """Kill (SIGKILL) processes that ended attempts left behind."""
+        """Kill (SIGKILL) the processes that ended attempts have left behind."""
         if self._link is not None:
             self._link.send({"type": "strays"})
 
     def hear(self, message: Message) -> None:
-        """Process a message of the zygote: a spare was forked, or a process has ended."""
+        """Process a message from the zygote: a spare process was forked, or a process has ended."""
         if message["type"] == "parked":
             self._parked(self._asked.pop(0), message)
         elif spare := self._living.pop(message["pid"], None):
@@ -118,7 +124,7 @@ class Spares:
             self._on_reaped(spare, message)
 
     def lost(self) -> None:
-        """Drop all spares after the death of the zygote."""
+        """Remove all spare processes from the pool, because they ended together with the zygote."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             self._gone(spare)
@@ -126,7 +132,7 @@ class Spares:
         self._living.clear()
 
     async def close(self) -> None:
-        """Close all connections and cancel all tasks. Must be called after the zygote has ended."""
+        """Close all connections to spare processes. Must be called after the zygote has ended."""
         self._link = None
         for spare in (*self._asked, *self._living.values()):
             if spare.line is not None:
@@ -139,7 +145,7 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Request a spare, if a group is free and fewer spares wait than the node has slots."""
+        """Request a spare process, unless no group is free or enough spare processes wait for attempts."""
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)
@@ -162,7 +168,7 @@ class Spares:
         self._start(self._join(spare))
 
     async def _join(self, spare: Spare) -> None:
-        """Move the spare's process into its group, and add the spare to the waiting spares."""
+        """Move the spare process into its group of processes, and then make it available for an attempt."""
         assert spare.pid is not None
         try:
             loop = asyncio.get_running_loop()
@@ -184,9 +190,9 @@ class Spares:
         self._on_said(spare, message)
 
     def _gone(self, spare: Spare) -> None:
-        """Clean up after the death of a spare's process.
+        """Clean up after a spare process has ended, and kill the processes that remain in its group.
 
-        Its remaining children must die before the group is used again.
+        The group is free for the next attempt when they have ended.
         """
         _hang_up(spare)
         if spare in self._idle:

@@ -1,10 +1,11 @@
-"""The template: a process with all modules imported, from which the agents of a host are forked.
+"""The template: a process that has imported all modules, and from which the agents of a host are forked.
 
-`python -m schedbed.cluster.agent.warm.template FD` is single-threaded and driven by the messages below on the
-socket FD. Each message gets one answer. A fork shares the imported modules (copy on write) and takes some
-milliseconds; a new interpreter that imports the modules takes half a second of CPU time. An ended agent stays
-a zombie until its exit status has been requested, so that its pid is not used again before. The template ends
-when the socket closes; agents have their own standard input.
+`python -m schedbed.cluster.agent.warm.template FD` reads the messages below from the socket FD and answers
+each of them. The process has a single thread. An agent that is forked shares the imported modules (copy on
+write) and starts in some milliseconds; a new interpreter that imports the modules needs half a second of CPU
+time. An ended agent stays a zombie until its exit status is requested, so that its pid is not used again
+before. The template ends when the socket closes. Agents do not end with it, since they have their own
+standard input.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ MESSAGE_BYTES = 64
 
 
 def serve(line: socket.socket) -> int | None:
-    """Serve until the socket closes. Return None in the template, and an agent's exit code in its fork."""
+    """Process messages from the socket until it closes. Forked agents also return from this function.
+
+    Return None in the template itself, and the agent's exit code in a forked agent.
+    """
     while True:
         message, descriptors, _, _ = socket.recv_fds(line, MESSAGE_BYTES, 3)
         if not message:
@@ -72,9 +76,9 @@ def _status(pid: int, options: int) -> bytes:
 
 
 def _live(descriptors: list[int]) -> int:
-    """Run an agent with these descriptors as its only open files. Return the exit code.
+    """Run an agent in this forked process. Return the exit code.
 
-    The descriptors become standard input, output and error.
+    `descriptors` become its standard input, output and error. All other files are closed.
     """
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
@@ -85,7 +89,7 @@ def _live(descriptors: list[int]) -> int:
 
 
 def main() -> int:
-    """Import the applications, then serve messages on the socket given as the first argument.
+    """Import the applications, then process messages from the socket given as the first argument.
 
     Return the exit code.
     """

@@ -1,9 +1,9 @@
 """The zygote of a node: a process that has imported numpy and the applications, and forks all attempts.
 
-The zygote is single-threaded and driven by JSON lines on the socket to its agent. A fork takes 2-3 ms, and
-moving it into a control group up to 10 ms in the kernel. The agent therefore requests spares, forks that wait
-for attempts. Each spare has its own socket to the agent, which came with the order to fork. When the agent
-ends, all attempts and the zygote also end.
+The zygote has a single thread and receives orders as JSON lines on the socket to its agent. A fork takes 2-3
+ms, and moving the forked process into a control group up to 10 ms. The agent therefore orders forks in
+advance ("spares"), which wait for attempts. Each spare has its own socket to the agent, which the agent sends
+with the order to fork. When the agent ends, the zygote and all attempts also end.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ FDS_MAX = 64  # maximum number of descriptors per read
 
 
 def context_from_json(raw: Message) -> NodeContext:
-    """Return a NodeContext from its JSON form."""
+    """Return the NodeContext (the description of a node for attempts) in the JSON object `raw`."""
     paths = {name: Path(raw[name]) if raw[name] else None for name in ("budget", "shared_disk", "changes")}
     return NodeContext(**{**raw, **paths, "root": Path(raw["root"])})
 
 
 def load(runner: str) -> Run:
-    """Return the function named by `runner` ("module:name"), after importing numpy and all applications.
+    """Import numpy and all applications. Return the function that `runner` names as "module:name".
 
-    An application that cannot be imported is skipped; its attempts will report the error.
+    An application that cannot be imported is skipped. Its attempts will report the error.
     """
     module, _, name = runner.partition(":")
     run: Run = getattr(importlib.import_module(module), name)
@@ -65,7 +65,10 @@ def load(runner: str) -> Run:
 
 
 class Zygote:
-    """The zygote process, which forks, kills and reaps attempts on orders from the socket `agent`."""
+    """The zygote process. It forks processes for attempts, kills them, and reports their ends.
+
+    Its orders come from the socket `agent`.
+    """
 
     def __init__(self, agent: socket.socket) -> None:
         self._agent = agent
@@ -83,7 +86,7 @@ class Zygote:
         privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace it.
 
     def serve(self) -> None:
-        """Serve until the agent closes the socket, then kill all forks and return."""
+        """Process orders until the agent closes the socket, then kill all forked processes and return."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._agent, selectors.EVENT_READ)
             selector.register(self._wake, selectors.EVENT_READ)
@@ -139,7 +142,10 @@ class Zygote:
     # ---------------------------------------------------------------- forks
 
     def _park(self, line: int, uid: int | None) -> None:
-        """Fork a spare, which waits for an attempt on the socket `line`, and report its pid to the agent."""
+        """Fork a process that waits for an attempt on the socket `line`, and report its pid to the agent.
+
+        It runs as the user `uid` if given.
+        """
         assert self._setup is not None
         with socket.socket(fileno=line) as theirs:
             try:
@@ -151,9 +157,10 @@ class Zygote:
         self._tell({"type": "parked", "pid": pid})
 
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
-        """Fork, and return the child's pid.
+        """Fork a process and return its pid. The forked process does not return from this method.
 
-        The child waits for its attempt and exits with the attempt's exit code, or prints an error on stderr.
+        It waits for an attempt on the socket `line`, runs it as the user `uid` if given, and exits with its
+        exit code. An exception is printed to standard error.
         """
         parent = os.getpid()
         pid = os.fork()
@@ -172,7 +179,7 @@ class Zygote:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each child that has ended, and kill the rest of its session and its orphans."""
+        """Report each child process that has ended, after killing its session. Then kill its orphans."""
         some = False
         while True:
             try:
@@ -195,7 +202,8 @@ class Zygote:
     def _kill_strays(self) -> None:
         """Kill the orphaned processes that ended attempts left behind.
 
-        While an attempt is running, its orphans become its own children; later they become the zygote's.
+        Orphans of a running attempt become children of the attempt's process; when that has ended, they
+        become children of the zygote.
         """
         with contextlib.suppress(OSError, ValueError):
             own = os.getpid()
@@ -204,7 +212,7 @@ class Zygote:
                     _kill_session(pid)
 
     def _end(self) -> None:
-        """Kill all children and wait until they have ended."""
+        """Kill all child processes and wait until they have ended."""
         for pid in self._children:
             _kill_session(pid)
         for pid in self._children:
@@ -219,16 +227,16 @@ def _reaped(pid: int, status: int, usage: resource.struct_rusage) -> Message:
 
 
 def _kill_session(pid: int) -> None:
-    """Kill (SIGKILL) a child, and its process group if the child has its own."""
+    """Kill (SIGKILL) the process `pid`, and its process group if it is the leader of one."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError):
             kill(pid, signal.SIGKILL)
 
 
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
-    """Become the zygote in a process forked from the agent.
+    """Run a zygote in this process, which was just forked from the agent, and exit when it ends.
 
-    Only standard error and the descriptors of `agent` and `lock` stay open.
+    Only standard error, the socket `agent` and the descriptor `lock` stay open.
     """
     code = 1
     try:
@@ -249,7 +257,7 @@ def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
 
 
 def main() -> None:
-    """Serve the agent on an inherited socket: `python -m schedbed.cluster.agent.warm.zygote FD`."""
+    """Run a zygote with an inherited socket: `python -m schedbed.cluster.agent.warm.zygote FD`."""
     gc.disable()
     with socket.socket(fileno=int(sys.argv[1])) as agent:
         Zygote(agent).serve()

@@ -1,4 +1,4 @@
-"""The agent's connection to its zygote: start the zygote, exchange messages, and notice its end."""
+"""The agent's connection to its zygote. It starts the zygote, exchanges messages, and notices its end."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class Child(Protocol):
     pid: int
 
     def poll(self) -> int | None:
-        """Return the exit code; None while the process runs."""
+        """Return the exit code of the process, or None while the process is running."""
         ...
 
     def kill(self) -> None:
-        """Send SIGKILL to the process, unless its end has been noticed."""
+        """Send SIGKILL to the process, unless it is known to have ended."""
         ...
 
     def wait(self) -> int:
-        """Wait for the end of the process. Return the exit code."""
+        """Wait until the process ends. Return its exit code."""
         ...
 
 
 class Forked:
-    """A `Child` created by os.fork."""
+    """A child process that os.fork created. It implements `Child`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code; None while the process runs. Implements `Child`."""
+        """Return the exit code of the process, or None while it is running. Implements `Child`."""
         return self._look(os.WNOHANG)
 
     def kill(self) -> None:
@@ -57,7 +57,7 @@ class Forked:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        """Wait for the end of the process. Return the exit code. Implements `Child`."""
+        """Wait until the process ends. Return its exit code. Implements `Child`."""
         code = self._look(0)
         assert code is not None
         return code
@@ -70,11 +70,11 @@ class Forked:
 
 
 class ZygoteDied(Exception):
-    """The zygote ended before it was ready. The reason is in the agent's log."""
+    """The zygote ended before it had imported its modules. The agent's log contains the reason."""
 
 
 class ZygoteLink:
-    """A running zygote, the process from which attempts are forked, and the socket to it."""
+    """A running zygote (the process from which attempts are forked) and the socket to it."""
 
     def __init__(self, process: Child, ours: socket.socket) -> None:
         self._process = process
@@ -83,7 +83,10 @@ class ZygoteLink:
 
     @staticmethod
     def start(lock: int) -> ZygoteLink:
-        """Start a zygote in a new interpreter. The zygote keeps the descriptor `lock` open until it ends."""
+        """Start a zygote in a new interpreter and return the connection to it.
+
+        The zygote keeps the descriptor `lock`, which locks the agent's folder, open until it ends.
+        """
         ours, theirs = socket.socketpair()
         arguments = [sys.executable, "-P", "-m", zygote.__name__, str(theirs.fileno())]
         environment = {**os.environ, **ONE_THREAD}
@@ -95,9 +98,10 @@ class ZygoteLink:
 
     @staticmethod
     def fork(lock: int) -> ZygoteLink:
-        """Fork a zygote from this process. The zygote keeps the descriptor `lock` open until it ends.
+        """Fork a zygote from this process and return the connection to it.
 
-        This process must have a single thread, and must have imported all modules that a zygote needs.
+        The zygote keeps the descriptor `lock`, which locks the agent's folder, open until it ends. This
+        process must have a single thread, and must have imported all modules that a zygote needs.
         """
         ours, theirs = socket.socketpair()
         pid = os.fork()
@@ -114,9 +118,10 @@ class ZygoteLink:
     async def connect(
         self, setup: Message, on_message: Callable[[Message], None], on_end: Callable[[], None]
     ) -> None:
-        """Configure the zygote and wait until it has imported its modules. Raises ZygoteDied.
+        """Send `setup` to the zygote and wait until the zygote has imported its modules.
 
-        `on_message` is called with each later message, and `on_end` once when the zygote has ended.
+        `on_message` is called with each message after that, and `on_end` once when the zygote has ended.
+        Raises ZygoteDied.
         """
         warm: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -140,13 +145,13 @@ class ZygoteLink:
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Send a message, optionally with a file descriptor, which is then closed in this process.
 
-        Does nothing if the zygote has ended, which `on_end` reports.
+        If the zygote has ended, the message is discarded.
         """
         if self._line is not None:
             self._line.send(message, descriptor)
 
     async def close(self) -> None:
-        """End the zygote with all attempts, and wait until its process has ended."""
+        """End the zygote and all attempts, and wait until the zygote's process has ended."""
         if self._line is not None:
             self._line.close()
         self._socket.close()
