@@ -38,7 +38,10 @@ class AgentTemplate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self, log: Path) -> ForkedAgent:
-        """Fork a new agent, whose errors are written to the file `log`. Raises OSError."""
+        """Fork a new agent from the template process. Error messages of the agent go to the file `log`.
+
+        Raises OSError if the agent cannot be forked.
+        """
         with log.open("ab") as said, contextlib.ExitStack() as ends:
             stdin, theirs_in = _pipe()
             stdout, theirs_out = reversed(_pipe())
@@ -107,7 +110,7 @@ class AgentTemplate:
 
 
 class ForkedAgent:
-    """A forked agent process with its standard input, standard output and exit code."""
+    """An agent process forked from a template, with its pid, standard streams and exit code."""
 
     def __init__(
         self, of: AgentTemplate, pid: int, stdin: io.BufferedWriter, stdout: io.BufferedReader

@@ -72,7 +72,8 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
 def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
     """Return the number of this host's cores that this process may use.
 
-    The number is a fraction if the process's control group has a CPU quota. `proc_self` is replaced in tests.
+    The number is a fraction if the process's control group has a CPU quota. `proc_self` is the folder of the
+    process in /proc.
     """
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(CgroupError, OSError, ValueError):
@@ -136,7 +137,7 @@ def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
     """Return the number of bytes of memory that this process and its children can still allocate.
 
     This is the host's available memory, or less if a limit on the process's control group or one of its
-    ancestors leaves less. `proc_self` is replaced in tests.
+    ancestors leaves less. `proc_self` is the folder of the process in /proc.
     """
     left = _memory()[1]
     with contextlib.suppress(CgroupError):

@@ -118,13 +118,12 @@ class MachineImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
-    """A kind of machines for the option `--machines`, declared as `KIND` by the implementing module.
+    """A kind of machines for the option `--machines`, declared as `KIND` by the module that implements it.
 
-    `make(agent, owner)` returns a new machine for one incarnation of a node: `agent` is the agent's
-    configuration, with the node's folder on this host as `root`; `owner` identifies the process that the
-    machine belongs to. `check` raises BadInput, with advice, if such machines do not work on this host.
-    `ready` is a context manager for all runs of a command and leaves no machine behind. `image` is sent to
-    hosts that lack it.
+    `make(agent, owner)` returns a new machine for one incarnation of a node, where `agent` is the agent's
+    configuration and `owner` identifies the process to which the machine belongs. `check` raises BadInput,
+    with advice, if such machines do not work on this host. `ready` is a context manager for all runs of a
+    command, which removes all machines at the end. `image` describes an image that hosts need, if any.
     """
 
     about: str
