@@ -1,4 +1,4 @@
-"""Latencies of a live attempt that are not use of CPU, disk and network: launch, end, fetches and blocks."""
+"""Times in which a live attempt uses neither CPU, disk nor network: launch, end, fetches, output blocks."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ Happening = tuple[NodeId, AttemptReport | FetchFailure]
 
 
 class Store(Protocol):
-    """The operations of the block store that attempts need. The driver implements them with its NameNode."""
+    """The operations of the block store that simulated attempts need, implemented by the driver."""
 
     def holders(self, block: str) -> Sequence[NodeId]:
         """Return the live nodes that store a good replica of a block."""
@@ -122,7 +122,7 @@ class Store(Protocol):
 
 
 class Emulation(Protocol):
-    """A simulation of the attempts of all nodes. `now_s` must never decrease from call to call."""
+    """A simulation of the attempts on all nodes. The current time `now_s` must never decrease."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
         """Start an incarnation of a node, without attempts and map outputs."""
@@ -187,5 +187,8 @@ class Emulation(Protocol):
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call, as shares of the declared rates."""
+        """Return a node's use of CPU, disk, network and memory since the last call of this method.
+
+        The use of memory is in bytes, and the other values are shares of the declared rates.
+        """
         ...
