@@ -104,7 +104,7 @@ class NameNode:
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
-        """Allow blocks to be added to a complete file. `complete` must then be called with all blocks."""
+        """Make a complete file incomplete, so that blocks can be added. `complete` must be called again."""
         self._change({"op": "reopen", "path": path, "now_s": now_s})
 
     def allocate(
@@ -116,7 +116,7 @@ class NameNode:
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Add a block to a file, and return the block's id and nodes as {"block", "nodes"}.
+        """Allocate the next block of a file, and return the block's id and nodes as {"block", "nodes"}.
 
         The file is created if it does not exist. `length_hint` is the expected block size in bytes. The node
         `writer` comes first if it can store the block. The number of nodes may be less than `replication`.

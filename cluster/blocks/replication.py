@@ -62,7 +62,7 @@ class Replication:
     # -- news ------------------------------------------------------------------------------------------------
 
     def reconsider(self, block: str) -> None:
-        """Decide again whether a block has too few or too many replicas, because its replicas changed."""
+        """Check again whether a block has too few or too many replicas, because its replicas changed."""
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
@@ -141,7 +141,7 @@ class Replication:
         self._end_copies_from(block, node)
 
     def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
-        """Have the nodes in `holders` delete their replicas of a block that belongs to no file."""
+        """Order the nodes in `holders` to delete their replicas of a block that belongs to no file."""
         self._pending.pop(block, None)
         self._tries.pop(block, None)
         self._leaving.pop(block, None)

@@ -90,7 +90,7 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
-    """Test whether this user can create a control group with limits, which is then removed.
+    """Try to create a control group with limits, and remove it again.
 
     Return the hierarchies of control groups (None on failure), and an error message (empty on success).
     """

@@ -28,7 +28,7 @@ TRIES = 5  # Another process may bind a device that was just added.
 
 
 def attach(image: Path) -> tuple[str, int]:
-    """Create a loop device for an image file. Return its name, such as `loop8`, and an open descriptor.
+    """Bind a new loop device to an image file. Return its name, such as `loop8`, and an open descriptor.
 
     The kernel releases the device when this descriptor is closed and the device is not mounted. Writes to the
     device go through the page cache of the image file, so they proceed evenly even if the host's disk does

@@ -133,7 +133,7 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Search again for a replica of the current block, after a pause because there was none."""
+        """Look again for a replica of the current block, after a pause because there was none."""
         self.tried = []
         self._read()
 

@@ -235,7 +235,7 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """Treat all map outputs in the batch of `flow` as failed, because the node that sends was lost."""
+        """Handle the loss of the node that sends the batch of `flow`: all map outputs in the batch failed."""
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:
@@ -262,7 +262,7 @@ class ReduceRun(RunningAttempt):
         self.world.agenda.at(min(self.retry.values()), self.timer)
 
     def waited(self) -> None:
-        """Repeat failed fetches whose pause is over."""
+        """Retry failed fetches whose pause is over."""
         now_s, latest = self.world.agenda.now_s, self.host.board(self.plan.job).latest
         for index in [index for index, at_s in self.retry.items() if at_s <= now_s]:
             del self.retry[index]
