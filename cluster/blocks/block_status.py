@@ -14,8 +14,8 @@ from schedbed.tasks.specs import NodeId
 def status(entry: Entry) -> dict[str, Any]:
     """Return the status of a file or directory as a JSON value.
 
-    Keys: `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes), `replication`,
-    `block_bytes`, `modified_s`, `complete`, `children` (the number of children), and the fields of
+    The keys are `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes),
+    `replication`, `block_bytes`, `modified_s`, `complete`, `children` (their number), and the fields of
     `Attributes`.
     """
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}

@@ -120,7 +120,7 @@ class BlockMap:
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
         """Record that a replica of about `length` bytes is being written to a node.
 
-        `cause` is the reason of the replica as written to blocks.parquet.
+        `cause` is the reason why the replica exists, as recorded in blocks.parquet.
         """
         self.blocks[block].expected[node] = (cause, length)
         self.nodes[node].reserved_bytes += length
@@ -129,8 +129,9 @@ class BlockMap:
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
         """Add a new block whose replicas, of `length` bytes, are being written to `nodes`.
 
-        `cause` is the reason of the replicas as written to blocks.parquet. Unlike `expect`, this method
-        leaves the node loads in `field` unchanged, because the caller has already added the replicas there.
+        `cause` is the reason why the replicas exist, as recorded in blocks.parquet. Unlike `expect`, this
+        method leaves the node loads in `field` unchanged, because the caller has already added the replicas
+        there.
         """
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
@@ -234,7 +235,7 @@ class BlockMap:
             self._marked.pop(block, None)
 
     def corrupt(self) -> Iterator[str]:
-        """Return the blocks that have at least one corrupt mark."""
+        """Return the blocks of which at least one replica is marked as corrupt."""
         return iter(self._marked)
 
     def corrupt_on(self, node: NodeId) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Kept:
     def read(self, block: str, length: int) -> bool:
         """Record that a block of `length` bytes was fetched. Return whether the budget allows a copy.
 
-        The space of copies of blocks with fewer fetches is available, since these copies can be evicted.
+        Copies of blocks with fewer fetches do not count as used budget, since they can be deleted.
         """
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:

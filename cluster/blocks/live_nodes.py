@@ -35,7 +35,7 @@ class Field:
             self.add(candidate.node, candidate.rack, candidate.load_bytes)
 
     def add(self, node: NodeId, rack: str, load_bytes: int = 0) -> None:
-        """Add a node that is not in the index yet."""
+        """Add a node that is not in the index yet. `load_bytes` is the size of the replicas on the node."""
         insort(self.names, node)
         insort(self.by_rack.setdefault(rack, []), node)
         self.racks[node] = rack

@@ -126,7 +126,7 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Yield the length in bytes and the content of each block of an input file, as a function `Body`.
+    """Yield the length (bytes) of each block of an input file, with a function that streams its content.
 
     Generated data may be slightly shorter than planned.
     """
@@ -211,7 +211,7 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length. After an error the incomplete file is deleted."""
+    """Write a new file from a stream of unknown length. After an error, the incomplete file is deleted."""
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -223,7 +223,7 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Append a stream to a file as new blocks. After an error the file has its old content."""
+    """Append a stream to a file as new blocks. After an error, the file has its old content again."""
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)

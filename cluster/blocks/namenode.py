@@ -282,7 +282,7 @@ class NameNode:
         self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
 
     def set_replication(self, now_s: float, path: str, replication: int) -> None:
-        """Set the wanted number of replicas of a file's blocks. Nodes then receive commands to reach it."""
+        """Set the wanted number of replicas of a file. Nodes are then told to create or delete replicas."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
         if file.complete:  # Blocks of incomplete files have no target yet.
@@ -390,5 +390,5 @@ class NameNode:
         self._blocks.close()
 
     def shutdown(self) -> None:
-        """Close the journal. No method may be called afterwards."""
+        """Close the journal. No method of the NameNode may be called afterwards."""
         self._journal.close()

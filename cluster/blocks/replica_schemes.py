@@ -74,7 +74,10 @@ def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: 
 
 
 def erlang_b(load: float, servers: int) -> float:
-    """Return the probability that all `servers` are busy under the offered load `load` (Erlang B)."""
+    """Return the probability that all `servers` are busy, by the formula Erlang B.
+
+    `load` is the offered load: the mean number of requests in progress.
+    """
     blocked = 1.0
     for number in range(1, servers + 1):
         blocked = load * blocked / (number + load * blocked)
@@ -96,7 +99,11 @@ class Epoch:
     samples: int = 0
 
     def note(self, reading: Mapping[str, int], serving: Mapping[NodeId, tuple[float, int]]) -> None:
-        """Add a sample: the number of jobs that read each file, and the requests and slots of each node."""
+        """Add a sample of current reads.
+
+        `reading` maps paths to the number of jobs that read the file. `serving` maps nodes to the number of
+        requests in progress and the number of slots.
+        """
         self.samples += 1
         for path, jobs in reading.items():
             self.most_read[path] = max(self.most_read.get(path, 0), jobs)

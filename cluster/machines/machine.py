@@ -59,7 +59,7 @@ class Machine(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Shut the machine down, also after `kill` or a first `stop`. The node's files remain."""
+        """Shut the machine down. The node's files remain. May be called again, and also after `kill`."""
         ...
 
     async def kill(self) -> None:

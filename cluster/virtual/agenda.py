@@ -42,10 +42,10 @@ class Item:
 
 
 class Agenda:
-    """A priority queue of items, sorted by due time, and by order of scheduling for equal times.
+    """A priority queue of items, sorted by due time. Items with the same due time keep their order.
 
-    An item that is postponed stays at its old position in the queue until that time is reached, and is then
-    queued at its due time.
+    An item that is postponed stays at its old position in the queue. When that time is reached, the item is
+    queued again at its new due time.
     """
 
     def __init__(self) -> None:

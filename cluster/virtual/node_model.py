@@ -125,7 +125,7 @@ class Emulation(Protocol):
     """A simulation of the attempts on all nodes. The current time `now_s` must never decrease."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, without attempts and map outputs."""
+        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:

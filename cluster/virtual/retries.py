@@ -1,4 +1,4 @@
-"""The retry times and retry limits of simulated attempts, which are equal to those of live attempts."""
+"""Pauses and limits for repeated fetches by simulated attempts, equal to those of live attempts."""
 
 from __future__ import annotations
 

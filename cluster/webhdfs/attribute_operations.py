@@ -148,7 +148,7 @@ async def _set_acl(call: RestCall, permission: str, acl: Acl) -> web.StreamRespo
 
 
 async def get_delegation_token(call: RestCall) -> web.StreamResponse:
-    """Answer GETDELEGATIONTOKEN: return the run's token in Hadoop's encoding."""
+    """Answer GETDELEGATIONTOKEN: return the run's token, encoded as a delegation token of Hadoop."""
     assert call.request.transport is not None
     host, port = call.request.transport.get_extra_info("sockname")[:2]
     text = hadoop_token.encoded(call.store.token, call.user, f"{host}:{port}")

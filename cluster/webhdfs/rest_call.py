@@ -105,7 +105,10 @@ Operations = Mapping[tuple[str, str], Operation]
 
 
 def bad_value(name: str, given: str, expected: str) -> BadPath:
-    """Return an error for a request parameter with the invalid value `given`, with HttpFS's message."""
+    """Return an exception for the parameter `name`, whose value is `given` instead of `expected`.
+
+    The message is worded as in HttpFS.
+    """
     return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
 
 

@@ -76,10 +76,10 @@ class NodeDisk:
             raise DiskError(f"{self._image}: {_said(error)}") from error
 
     def settle(self, pid: int) -> None:
-        """Apply the disk's rate to the container that has mounted the disk. `pid` is one of its processes.
+        """Apply the rate limit to a container that has mounted the disk. `pid` is a process of the container.
 
         This process also closes its descriptor of the loop device. The kernel then releases the device when
-        the container ends, even if this process has died. Raises OSError if the rate cannot be applied.
+        the container ends, even if this process has died. Raises OSError if the limit cannot be applied.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()

@@ -55,7 +55,7 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, without attempts and map outputs."""
+        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)
@@ -219,7 +219,7 @@ class ExactEmulation:
     # ----------------------------------------------------------------- time
 
     def _go(self, run: ExactRun) -> None:
-        """Schedule the end of an attempt whose work is known, or the failure planned for this attempt."""
+        """Schedule the end of an attempt whose work is known, which is earlier if the attempt must fail."""
         plan, counters, work_s = run.plan, run.counters, run.work_s
         if counters is not None and work_s:
             run.cpu = counters.cpu_s / work_s

@@ -60,7 +60,7 @@ class Resource:
         self._unfixed = 0
 
     def given(self) -> float:
-        """Return the number of units per second that all flows together can get now."""
+        """Return the number of units per second that the resource can now move for all flows together."""
         if not self.seek or not self.flows:
             return self.capacity
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))

@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow of `total` bytes through the resources `way`; delays lower its rate."""
+        """Start and return a flow through the resources `way`, at up to `cap` minus the effect of delays."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -148,7 +148,7 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the maximum rate of a stream in this phase through the resources `way`, in bytes/s."""
+        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream that reads and writes local files. `back_bytes` are read but not in the counters."""
+        """Start a stream of local reads and writes. The attempt's counters do not include `back_bytes`."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -249,7 +249,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Return whether a flow needs free space on the disk of the node `host`."""
+        """Return whether a flow of this attempt writes to the disk of the node `host`."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
