@@ -38,7 +38,7 @@ class Kept:
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Return the nodes whose copy of a block is to be deleted to save space but still exists."""
+        """Return the nodes whose copy of a block was evicted but has not been deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:

@@ -9,7 +9,7 @@ class Board:
     """The announced map outputs of a job. `latest` maps the index of each map to its latest output.
 
     `lost` is the number of outputs in `latest` that were lost and will be replaced. `all_done` is True if no
-    more outputs are to be announced.
+    more outputs will be announced.
     """
 
     __slots__ = ("all_done", "latest", "lost")
