@@ -1,4 +1,4 @@
-"""Reports on the block store as JSON values: status of files and directories, totals, block health."""
+"""Reports on the block store as JSON values: file status, directory totals, and the health of blocks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from schedbed.tasks.specs import NodeId
 def status(entry: Entry) -> dict[str, Any]:
     """Return the status of a file or directory as a JSON value.
 
-    Keys: `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes), `replication`,
-    `block_bytes`, `modified_s`, `complete`, `children` (the number of children), and the fields of
+    The keys are `path`, `name` (last part of the path), `type` (file or directory), `length` (bytes),
+    `replication`, `block_bytes`, `modified_s`, `complete`, `children` (their number), and the fields of
     `Attributes`.
     """
     common = {"path": entry.path, "name": entry.name, "modified_s": entry.modified_s}
@@ -29,9 +29,10 @@ def status(entry: Entry) -> dict[str, Any]:
 
 
 def summary(names: Namespace, top: Entry) -> dict[str, int]:
-    """Return the totals of `top` and everything below: `length` (bytes), `files`, `directories`, and `space`.
+    """Return the total size and the numbers of files and directories in the subtree below `top`.
 
-    `space` is the number of bytes in all wanted replicas. The counts include `top`.
+    The dictionary contains `length` (the bytes of all files), `files`, `directories`, and `space` (the bytes
+    of all wanted replicas). The numbers include `top` itself. `names` is the tree that contains `top`.
     """
     files = list(names.files(top))
     return {
@@ -43,10 +44,11 @@ def summary(names: Namespace, top: Entry) -> dict[str, int]:
 
 
 def check_blocks(blocks: BlockMap) -> dict[str, Any]:
-    """Return the number of blocks of complete files, and a list of block ids for each kind of problem.
+    """Return a report on the replicas of the blocks that belong to complete files.
 
-    `under_replicated`: some good replicas, but fewer than wanted. `missing`: no good replica. `corrupt`: a
-    replica is marked as corrupt. `over_replicated`: more good replicas than wanted.
+    `blocks` is the number of these blocks. The other keys are lists of block ids: `under_replicated` (fewer
+    good replicas than wanted), `missing` (no good replica), `corrupt` (a replica is marked as corrupt) and
+    `over_replicated` (more good replicas than wanted).
     """
     wanted = {block: state for block, state in blocks.blocks.items() if state.target > 0}
     good = {block: len(state.good()) for block, state in wanted.items()}
@@ -67,11 +69,12 @@ def pick_replica(
     nodes: Sequence[NodeId],
     luck: float,
 ) -> tuple[str, NodeId] | None:
-    """Choose a good replica, e.g. for a fault. Return its block and node; None if no replica qualifies.
+    """Choose a replica into which a fault can be injected. Return the block and the node of the replica.
 
-    `target` is a block id, a file path, or empty for any complete block with good replicas on at least two
-    nodes in `up`. Only nodes in `up` qualify, and only nodes in `nodes` unless `nodes` is empty. `luck`, from
-    0 to 1, selects one of the replicas found.
+    `target` is a block id or a file path. If `target` is empty, all blocks of complete files qualify that
+    have good replicas on at least two of the nodes in `up`. The node must be in `up` and, unless `nodes` is
+    empty, in `nodes`. `luck`, from 0 to 1, selects one of the replicas that qualify. Return None if no
+    replica qualifies.
     """
     entry = names.find(target) if target.startswith("/") else None
     chosen = entry.blocks if isinstance(entry, File) else [target] if target else blocks.blocks

@@ -1,7 +1,7 @@
-"""The NameNode's records of live nodes and their replicas, and the commands that heartbeats return to nodes.
+"""The part of the NameNode that tracks live nodes and replicas, and sends commands in heartbeat replies.
 
 Replicas are known only from block reports and block events. The journal records the creation and removal of
-each replica for blocks.parquet. This module reads the namespace but never changes it.
+each replica for the table blocks.parquet. This module reads the namespace but never changes it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Json = dict[str, Any]
 
 
 class BlockManager:
-    """The live nodes and their replicas.
+    """The live nodes and the replicas that each of them stores.
 
-    `order` lists the declared nodes, followed by other nodes in the order of registration. If blocks exist at
-    the start (after a restart), no copies are ordered for `settle_s` seconds after the first registration,
-    because most replicas are only unreported, not missing.
+    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If `names`
+    contains blocks at the start, the NameNode has restarted, and most replicas are not reported yet.
+    Therefore no copies are made for `settle_s` seconds after the first node has registered.
     """
 
     def __init__(
@@ -57,7 +57,10 @@ class BlockManager:
         self._copies_from_s = None if names.owners else 0.0
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node that holds exactly `blocks` ({"block", "length"}), replacing earlier records."""
+        """Register a node, with the replicas that it stores, and replace all earlier records of the node.
+
+        `blocks` lists the replicas as {"block", "length"}.
+        """
         if self._copies_from_s is None:
             self._copies_from_s = now_s + self._settle_s
         if node not in self._declared:
@@ -76,7 +79,7 @@ class BlockManager:
                 self._replica_came(now_s, block, node, length, DARE if block in kept else "report")
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Remove a node with all its replicas. Unknown nodes are ignored."""
+        """Remove a node with all its replicas. Do nothing if the node is unknown."""
         lives = [block for block, _ in self._journal.living(node)]
         held = self.map.remove_node(node)
         self._replication.node_went(node)
@@ -86,9 +89,10 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def heartbeat(self, now_s: float, node: NodeId) -> list[Json]:
-        """Return the commands for a node: `replicate` {block, to} and `delete_block` {block}.
+        """Return the commands for a node that has sent a heartbeat.
 
-        An unknown node gets only `report_blocks` {}.
+        The commands are `replicate` {block, to}, which copies a block to other nodes, and `delete_block`
+        {block}. An unknown node receives only the command `report_blocks`.
         """
         if node not in self.map.nodes:
             return [{"type": "report_blocks"}]
@@ -112,7 +116,11 @@ class BlockManager:
         return self._copies_from_s is None or now_s < self._copies_from_s
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
+        """Process a node's report that the state of one replica on the node has changed.
+
+        `event` is `added`, `kept` (a map's fetched block was stored as a replica), `removed` or `corrupt`.
+        `length` is the size of the replica in bytes.
+        """
         if node not in self.map.nodes:
             return  # The node reports all its blocks when it registers.
         if event in ("added", "kept"):
@@ -125,19 +133,20 @@ class BlockManager:
             self._mark(block, node)
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Mark a replica as corrupt because a reader found the replica bad or missing.
+        """Mark a replica as corrupt because a reader found the replica corrupt or missing.
 
-        The last good replica of a block is not marked, since the reader may be at fault. Reports by the node
-        itself (`block_event`) are always believed.
+        The last good replica of a block is not marked, since the reader may be wrong. Reports from the node
+        that stores the replica (`block_event`) are always accepted.
         """
         state = self.map.blocks.get(block)
         if state is not None and any(other != node for other in state.good()):
             self._mark(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
-        """Return whether a node should keep a fetched block as an additional replica (DARE, see `Kept`).
+        """Return whether a node should store a block that it has fetched as an additional replica.
 
-        `budget` is the share of the size of all inputs that additional replicas may use.
+        This is the replication scheme DARE (see `Kept`). `budget` is the size of all additional replicas, as
+        a share of the size of all inputs.
         """
         state = self.map.blocks.get(block)
         if (
@@ -158,10 +167,11 @@ class BlockManager:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record a sample of current reads; at the end of an epoch, set the number of replicas of each input.
+        """Record which inputs are being read. At the end of an epoch, set each input's number of replicas.
 
-        `reading`: the number of reading jobs by path. `serving`: the requests and slots of each node.
-        `scheme`: Scarlett or CDRM with its parameters.
+        `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
+        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters,
+        such as the length of an epoch.
         """
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
@@ -200,7 +210,11 @@ class BlockManager:
     def _replica_came(
         self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
     ) -> None:
-        """Record a replica that has arrived. `cause` applies to replicas that no write or copy announced."""
+        """Record a replica that a node has stored.
+
+        `cause` is written to blocks.parquet if neither a write nor a planned copy was expected to create the
+        replica.
+        """
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
             return
@@ -238,9 +252,10 @@ class BlockManager:
     # -- files ----------------------------------------------------------------------------------------------
 
     def stored(self, now_s: float, file: File, holders: Mapping[str, Iterable[NodeId]]) -> None:
-        """Record the replicas of a complete file as reported by its writer.
+        """Record the replicas of a complete file as reported by the client that wrote the file.
 
-        `holders` maps each block to its nodes. The nodes' own reports may arrive before or after this call.
+        `holders` maps each block to the nodes that stored it. The nodes' own reports may arrive before or
+        after this call.
         """
         with self._journal.together():
             for block, length in file.blocks.items():
@@ -255,10 +270,10 @@ class BlockManager:
                 self._replicas_changed(block)
 
     def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
-        """Record all replicas of a new file: a faster form of `stored` for the start of a simulation.
+        """Record all replicas of a new input file at the start of a simulation. Faster than `stored`.
 
-        `places` lists the nodes of each block. The loads in `map.field` must already include the file's
-        replicas.
+        `places` contains the nodes of each block. The caller must have added the replicas to the node loads
+        in `map.field`.
         """
         begin_life, count = self._journal.begin_life, file.replication
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
@@ -281,7 +296,7 @@ class BlockManager:
             self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Record the replicas of a block without known replicas: a faster form of `stored` for one block."""
+        """Record the first replicas of a block, for which no replica is known yet. Faster than `stored`."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -306,9 +321,9 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def retarget(self, file: File) -> None:
-        """Reset the wanted number of replicas of each block to the file's replication.
+        """Set the wanted number of replicas of a file's blocks to the replication of the file.
 
-        Increases by a replication scheme are canceled.
+        Increases made by a replication scheme are undone.
         """
         for block in file.blocks:
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
@@ -318,9 +333,9 @@ class BlockManager:
             self._replicas_changed(block)
 
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
-        """Remove blocks that no longer belong to a file, and order the deletion of their replicas.
+        """Remove blocks whose file was deleted or replaced, and have their replicas deleted by the nodes.
 
-        `released` maps each block to its former path.
+        `released` maps each block to the path of the file to which the block belonged.
         """
         for block, path in released.items():
             holders = self.map.forget(block)
@@ -334,12 +349,15 @@ class BlockManager:
     # -- questions -------------------------------------------------------------------------------------------
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
-        """Return input blocks whose replicas changed since the last call, with nodes of good replicas."""
+        """Return the blocks of input files whose replicas have changed since the last call of this method.
+
+        Each block comes with the nodes that store a good replica.
+        """
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return a node's good replicas in the format of a block report: {"block", "length"}."""
+        """Return the good replicas on a node in the format of a block report: {"block", "length"}."""
         state = self.map.nodes.get(node)
         held = [(block, self.map.blocks[block]) for block in state.blocks] if state is not None else []
         return [
@@ -349,15 +367,18 @@ class BlockManager:
         ]
 
     def has_orders(self) -> bool:
-        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
+        """Return whether a heartbeat of some node could be answered with a command, now or later.
+
+        Later commands are possible while copies are in progress or a replica is marked as corrupt.
+        """
         return self._replication.busy or next(self.map.corrupt(), None) is not None
 
     def has_replica_changes(self) -> bool:
-        """Return whether `take_replica_changes` would return any block."""
+        """Return whether replicas of input blocks have changed since the last `take_replica_changes`."""
         return bool(self._changed_inputs)
 
     def close(self) -> None:
-        """Write the rows of blocks.parquet for all replicas that still exist."""
+        """Write a row of blocks.parquet for each replica that still exists."""
         with self._journal.together():
             paths: dict[str, str] = {}  # By block; blocks of a file share one string.
             for file in self._names.files():

@@ -1,4 +1,4 @@
-"""The current replicas of each block: nodes, corrupt marks, and replicas expected from writes in progress."""
+"""The replicas of each block: their nodes, marks of corrupt replicas, and replicas that are being written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(slots=True)
 class BlockState:
-    """The replicas of a block. `target` is the wanted number of replicas.
+    """The replicas of one block. `target` is the wanted number of replicas.
 
     While the block is being written, `length` is None and `target` is 0.
     """
@@ -23,7 +23,7 @@ class BlockState:
     expected: dict[NodeId, tuple[str, int]] = field(default_factory=dict)  # node -> cause, bytes
 
     def good(self) -> list[NodeId]:
-        """Return the nodes whose replicas are not marked as corrupt, the oldest replica first."""
+        """Return the nodes whose replica is not marked as corrupt, in the order of the replicas' arrival."""
         if not self.corrupt:
             return list(self.replicas)
         return [node for node in self.replicas if node not in self.corrupt]
@@ -31,7 +31,7 @@ class BlockState:
 
 @dataclass(slots=True)
 class NodeState:
-    """A live node and its replicas. `reserved_bytes` is the size of replicas that writes will add."""
+    """A live node and its replicas. `reserved_bytes` is the size of the replicas that are being written."""
 
     rack: str
     url: str = ""
@@ -41,7 +41,11 @@ class NodeState:
 
 
 class BlockMap:
-    """A two-way map between blocks and live nodes. Nodes that are not in `nodes` count as empty."""
+    """The replicas of all blocks, by block and by node.
+
+    Only live nodes are included. `field` contains the same nodes with their loads, for the placement of
+    replicas.
+    """
 
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
@@ -54,12 +58,12 @@ class BlockMap:
         return self.nodes[node].rack
 
     def load_bytes(self, node: NodeId) -> int:
-        """Return the size in bytes of the replicas that a live node holds or expects."""
+        """Return the bytes of all replicas that a live node stores or that are being written to the node."""
         state = self.nodes[node]
         return state.used_bytes + state.reserved_bytes
 
     def add_node(self, node: NodeId, rack: str, url: str) -> None:
-        """Add a node, or update its rack and URL. `add_replica` adds the replicas of the node."""
+        """Add a node without replicas. For a known node, update the rack and the URL."""
         state = self.nodes.get(node)
         if state is None:
             state = self.nodes[node] = NodeState(rack)
@@ -70,7 +74,7 @@ class BlockMap:
         state.rack, state.url = rack, url
 
     def remove_node(self, node: NodeId) -> list[str]:
-        """Remove a node with all its replicas. Return the blocks that the node held."""
+        """Remove a node with all its replicas. Return the blocks of which the node stored a replica."""
         state = self.nodes.get(node)
         if state is None:
             return []
@@ -88,9 +92,10 @@ class BlockMap:
         self.blocks[block] = BlockState()
 
     def settle(self, block: str, length: int, target: int) -> None:
-        """Set the length and the wanted number of replicas of a block that has been written.
+        """Set the length (bytes) and the wanted number of replicas of a block that has been written.
 
-        Replicas of another length are marked as corrupt. Expected replicas that did not arrive are dropped.
+        Replicas of another length are marked as corrupt. Replicas that were expected but not reported are no
+        longer expected.
         """
         state = self.blocks[block]
         state.length, state.target = length, target
@@ -101,7 +106,7 @@ class BlockMap:
                 self.mark(block, node)
 
     def forget(self, block: str) -> list[NodeId]:
-        """Remove a block that no longer belongs to a file. Return the live nodes that hold a replica."""
+        """Remove a block that belongs to no file. Return the live nodes that still store a replica."""
         state = self.blocks[block]
         holders = list(state.replicas)
         for node in list(state.expected):
@@ -113,19 +118,20 @@ class BlockMap:
         return holders
 
     def expect(self, block: str, node: NodeId, cause: str, length: int) -> None:
-        """Record that a write will create a replica of about `length` bytes on a node.
+        """Record that a replica of about `length` bytes is being written to a node.
 
-        `cause` is reported in blocks.parquet.
+        `cause` is the reason why the replica exists, as recorded in blocks.parquet.
         """
         self.blocks[block].expected[node] = (cause, length)
         self.nodes[node].reserved_bytes += length
         self.field.charge(node, length)
 
     def promise(self, block: str, nodes: Sequence[NodeId], cause: str, length: int) -> None:
-        """Add a new block with expected replicas on `nodes`.
+        """Add a new block whose replicas, of `length` bytes, are being written to `nodes`.
 
-        Unlike `expect`, this method does not change the loads in `field`, which must already include the
-        replicas.
+        `cause` is the reason why the replicas exist, as recorded in blocks.parquet. Unlike `expect`, this
+        method leaves the node loads in `field` unchanged, because the caller has already added the replicas
+        there.
         """
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
@@ -134,7 +140,10 @@ class BlockMap:
             self.nodes[node].reserved_bytes += length
 
     def load(self, block: str, nodes: Sequence[NodeId], length: int, target: int) -> None:
-        """Add a new block with all its replicas. The loads in `field` must already include the replicas."""
+        """Add a new block of `length` bytes with replicas on `nodes`. `target` is the wanted number.
+
+        The caller must have added the replicas to the node loads in `field`.
+        """
         self.blocks[block] = BlockState(length, target, dict.fromkeys(nodes, length))
         for node in nodes:
             holder = self.nodes[node]
@@ -144,9 +153,11 @@ class BlockMap:
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:
-        """Record the first replicas of a block: a faster form of `arrived`, `add_replica` and `settle`.
+        """Record the first replicas of a block that has been written. `target` is the wanted number.
 
-        Return each live node among `nodes` with the cause of the replica expected there, or None without one.
+        The effect is the same as with `arrived`, `add_replica` and `settle`, in less time. Return the live
+        nodes among `nodes`, each with the cause of the replica that was expected on the node, or None if none
+        was expected.
         """
         state, charge = self.blocks[block], self.field.charge
         came: list[tuple[NodeId, str | None]] = []
@@ -170,7 +181,10 @@ class BlockMap:
         return came
 
     def arrived(self, block: str, node: NodeId) -> str | None:
-        """Remove an expected replica after its arrival. Return its cause; None if no replica was expected."""
+        """Stop expecting a replica on a node, because the replica has arrived or will not arrive.
+
+        Return the cause given to `expect`, or None if no replica was expected on the node.
+        """
         expected = self.blocks[block].expected.pop(node, None)
         if expected is None:
             return None
@@ -179,9 +193,9 @@ class BlockMap:
         return expected[0]
 
     def add_replica(self, block: str, node: NodeId, length: int) -> bool:
-        """Record a replica on a live node. Return whether the replica is new.
+        """Record a replica on a live node. Return False if the replica was known already.
 
-        A replica of the wrong length is marked as corrupt.
+        The replica is marked as corrupt if `length` is not the length of the block.
         """
         state, holder = self.blocks[block], self.nodes[node]
         if state.length is not None and length != state.length:
@@ -194,7 +208,10 @@ class BlockMap:
         return known is None
 
     def remove_replica(self, block: str, node: NodeId) -> bool:
-        """Remove a replica. Return whether the replica was known. A corrupt mark stays until `unmark`."""
+        """Remove a replica from a live node. Return whether the replica was known.
+
+        If the replica is marked as corrupt, the mark remains until `unmark` is called.
+        """
         state = self.blocks[block]
         if node not in state.replicas:
             return False
@@ -206,19 +223,19 @@ class BlockMap:
         return True
 
     def mark(self, block: str, node: NodeId) -> None:
-        """Mark the replica on the node as corrupt."""
+        """Mark a block's replica on a node as corrupt."""
         self.blocks[block].corrupt[node] = None
         self._marked[block] = None
 
     def unmark(self, block: str, node: NodeId) -> None:
-        """Remove the corrupt mark of a replica that was deleted or written again."""
+        """Remove the corrupt mark of a replica, which was deleted or written again."""
         marks = self.blocks[block].corrupt
         marks.pop(node, None)
         if not marks:
             self._marked.pop(block, None)
 
     def corrupt(self) -> Iterator[str]:
-        """Return the blocks with a corrupt mark on any replica."""
+        """Return the blocks of which at least one replica is marked as corrupt."""
         return iter(self._marked)
 
     def corrupt_on(self, node: NodeId) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Block transfers over HTTP between agents and clients that are not nodes of the cluster."""
+"""Block transfers over HTTP between the agents of nodes and clients outside the emulated cluster."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _FAILURES = (aiohttp.ClientError, OSError, asyncio.TimeoutError, json.JSONDecode
 
 
 class DataPlane:
-    """An HTTP client that reads and writes blocks on agents; an async context manager.
+    """An HTTP client that writes blocks to agents and reads blocks from agents.
 
-    `peers` maps nodes to the URLs of their agents and is read for each request. Transfers ignore the nodes'
-    declared rates, because loading input and reading output are not part of the emulated cluster.
+    Use the client as an async context manager. `peers` maps nodes to the URLs of their agents; later changes
+    of this mapping take effect. Transfers ignore the nodes' declared rates, because loading input and reading
+    output are not part of the emulated cluster.
     """
 
     def __init__(self, peers: Mapping[NodeId, str], token: str, tls: Tls | None = None) -> None:
@@ -50,9 +51,9 @@ class DataPlane:
     ) -> dict[str, Any]:
         """Send a block to the first of `nodes`, which forwards the block to the other nodes.
 
-        Return {"block", "length", "nodes"}, where `nodes` are the nodes that stored the block. `length` is
-        None if the number of bytes is not known in advance. Raises BlockUnavailable if the first node does
-        not store the block; errors of `body` are raised unchanged.
+        `length` is the number of bytes in `body`, or None if it is not known in advance. Return {"block",
+        "length", "nodes"}, where `nodes` are the nodes that stored the block. Raises BlockUnavailable if the
+        first node does not store the block. Exceptions of `body` are raised unchanged.
         """
         params = {"pipeline": ",".join(nodes[1:]), "unpaced": "1"}
         headers = {} if length is None else {"Content-Length": str(length)}
@@ -71,9 +72,9 @@ class DataPlane:
             raise BlockUnavailable(f"{nodes[0]} did not store block {block}: {_told(error)}") from error
 
     async def get(self, block: str, node: NodeId, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a block's replica on a node.
+        """Yield the bytes from `start` to `end` (exclusive) of the replica of a block on one node.
 
-        Raises BlockUnavailable if the request fails or the data end early; bytes received before the error
+        Raises BlockUnavailable if the request fails or the data end early. Bytes received before the error
         are yielded.
         """
         url = f"{self._url(node)}/blocks/{block}"
@@ -94,10 +95,10 @@ class DataPlane:
             raise BlockUnavailable(f"{node}: {end - at} bytes are missing")
 
     async def read(self, blocks: Sequence[Mapping[str, Any]], start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the bytes [start, end) of a file. If one node fails, the next node with a replica is read.
+        """Yield the bytes from `start` to `end` (exclusive) of a file.
 
-        `blocks` are rows of `NameNode.locate`. Raises BlockUnavailable, with each node's failure, if all
-        nodes of a block fail.
+        `blocks` are the file's blocks as returned by `NameNode.locate`. If a node fails, the next node with a
+        replica is read. Raises BlockUnavailable, with the failure of each node, if all nodes of a block fail.
         """
         for block in blocks:
             low, high = max(start, block["offset"]), min(end, block["offset"] + block["length"])
@@ -126,7 +127,7 @@ class DataPlane:
 
 
 class _Source:
-    """The data of an upload; `error` keeps an exception raised while reading the data.
+    """The data of an upload. An exception raised while the data are read is stored in `error`.
 
     The HTTP client would report the exception only as a broken connection.
     """

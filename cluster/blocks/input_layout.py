@@ -1,4 +1,4 @@
-"""Choice of nodes for the blocks of an input file before the upload, by the file's placement."""
+"""Choice of the nodes for the blocks of an input file, before the file is uploaded."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from schedbed.tasks.specs import NodeId
 def lay_out(
     file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
 ) -> Rows:
-    """Choose nodes for all blocks of an input file, and register the expected replicas.
+    """Choose nodes for all blocks of an input file, and register the replicas as expected there.
 
-    Return a row {"block", "offset", "length", "nodes"} for each block. `preferred` names nodes for each
-    block, which are chosen first.
+    The file's `placement` and `skew` decide the nodes, together with `seed`. If `preferred` is given, its
+    entry for a block lists nodes that are chosen first. Return a row {"block", "offset", "length", "nodes"}
+    for each block.
     """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)

@@ -1,8 +1,9 @@
-"""Additional replicas of blocks that maps had to fetch from other nodes: the DARE scheme (xu2015 3.2.2).
+"""The replication scheme DARE, which keeps blocks that maps had to fetch as additional replicas.
 
-A fetched block stays on the map's node, within a budget. When the budget is used up, the copies of the
-least-read blocks are deleted. Section 6.2 proposes the same scheme for DTSS. The budget is a share of the
-size of all inputs including their replicas, for the whole cluster.
+A block that a map fetched from another node stays on the map's node, within a budget. When the budget is used
+up, the copies of the blocks with the fewest fetches are deleted. The budget is a share of the size of all
+inputs including their replicas, for the whole cluster. See xu2015, section 3.2.2; section 6.2 proposes the
+same scheme for DTSS.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ CAUSE = "dare"
 
 
 class Kept:
-    """The additional replicas (copies) kept by DARE, and the number of fetches of each block.
+    """The copies of blocks that DARE keeps in addition to ordinary replicas, and each block's fetches.
 
     A copy that replaces a lost replica is adopted: from then on it counts as an ordinary replica.
     """
@@ -29,21 +30,21 @@ class Kept:
         self._used_bytes = 0
 
     def count(self, block: str) -> int:
-        """Return the number of copies of a block in addition to its wanted replicas."""
+        """Return the number of copies of a block that are kept in addition to its ordinary replicas."""
         return len(self._copies.get(block, ()))
 
     def is_copy(self, block: str, node: NodeId) -> bool:
-        """Return whether the replica of the block on the node is a kept copy."""
+        """Return whether the replica of a block on a node is a kept copy, not an ordinary replica."""
         return node in self._copies.get(block, ())
 
     def let_go(self, block: str) -> list[NodeId]:
-        """Return the nodes whose copy of the block was evicted but is not deleted yet."""
+        """Return the nodes whose copy of a block was evicted but has not been deleted yet."""
         return list(self._let_go.get(block, ()))
 
     def read(self, block: str, length: int) -> bool:
-        """Count a fetch of a block. Return whether the budget allows a copy of the block.
+        """Record that a block of `length` bytes was fetched. Return whether the budget allows a copy.
 
-        The copies of less-read blocks count as free space, since they can be evicted.
+        Copies of blocks with fewer fetches do not count as used budget, since they can be deleted.
         """
         self._reads[block] = reads = self._reads.get(block, 0) + 1
         if self._used_bytes + length <= self.budget_bytes:
@@ -58,7 +59,10 @@ class Kept:
         )
 
     def add(self, block: str, node: NodeId, length: int) -> list[str]:
-        """Add a copy on a node. Return the blocks whose copies are evicted to stay within the budget."""
+        """Record a copy of `length` bytes on a node, and evict other copies while the budget is exceeded.
+
+        Return the blocks of the evicted copies, which are those with the fewest fetches.
+        """
         self._copies.setdefault(block, {})[node] = length
         self._used_bytes += length
         evicted: list[str] = []
@@ -71,9 +75,10 @@ class Kept:
         return evicted
 
     def settle(self, block: str, good: list[NodeId], target: int) -> None:
-        """Update a block's copies after its good replicas changed: lost and adopted copies no longer count.
+        """Update the copies of a block after its replicas have changed.
 
-        `good` are the nodes with good replicas, `target` the wanted number of replicas.
+        `good` are the nodes with a good replica or copy, and `target` is the wanted number of replicas. Lost
+        copies, and copies that now replace lost replicas, are removed from the records.
         """
         copies = list(self._copies.get(block, ()))
         there = [node for node in copies if node in good]
@@ -87,7 +92,7 @@ class Kept:
                 self._forget_eviction(block, node)
 
     def drop(self, block: str, node: NodeId) -> None:
-        """Remove a copy from the table of copies, and its size from the used budget."""
+        """Remove a copy from the records, and subtract the size of the copy from the used budget."""
         copies = self._copies[block]
         self._used_bytes -= copies.pop(node)
         if not copies:

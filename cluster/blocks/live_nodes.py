@@ -1,4 +1,4 @@
-"""The live nodes, indexed so that a placement decision needs only a few random draws."""
+"""An index of the live nodes, with which nodes for replicas are chosen in a few random draws."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import NodeId
 
 @dataclass(frozen=True, slots=True)
 class CandidateNode:
-    """A live node that may receive a replica. `load_bytes`: size of the blocks that it holds or expects."""
+    """A live node that may receive a replica. `load_bytes` is the size of the replicas on the node."""
 
     node: NodeId
     rack: str
@@ -19,7 +19,11 @@ class CandidateNode:
 
 
 class Field:
-    """The live nodes with their racks and loads; names are sorted, both overall and in each rack."""
+    """An index of the live nodes, with the rack and the load of each node.
+
+    The load of a node is the bytes of its replicas. Node names are sorted, both in the whole list and in the
+    list of each rack.
+    """
 
     def __init__(self, candidates: Iterable[CandidateNode] = ()) -> None:
         self.names: list[NodeId] = []  # Sorted, so that the order of registration has no effect.
@@ -31,7 +35,7 @@ class Field:
             self.add(candidate.node, candidate.rack, candidate.load_bytes)
 
     def add(self, node: NodeId, rack: str, load_bytes: int = 0) -> None:
-        """Add a node that is not in the index yet."""
+        """Add a node that is not in the index yet. `load_bytes` is the size of the replicas on the node."""
         insort(self.names, node)
         insort(self.by_rack.setdefault(rack, []), node)
         self.racks[node] = rack
@@ -39,7 +43,7 @@ class Field:
         self.total_bytes += load_bytes
 
     def remove(self, node: NodeId) -> None:
-        """Remove a node and its load."""
+        """Remove a node from the index, with its load."""
         rack = self.racks.pop(node)
         for names in (self.names, self.by_rack[rack]):
             del names[bisect_left(names, node)]
@@ -62,7 +66,7 @@ class Field:
         ]
 
     def mean_bytes(self, without: Iterable[NodeId]) -> float:
-        """Return the mean load in bytes of the nodes that are not in `without`; 0 if there are none."""
+        """Return the mean load in bytes of the nodes not in `without`, or 0 if there are no such nodes."""
         left_out = [node for node in dict.fromkeys(without) if node in self.racks]
         count = len(self.names) - len(left_out)
         total_bytes = self.total_bytes - sum(self.load_bytes[node] for node in left_out)

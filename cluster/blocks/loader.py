@@ -1,6 +1,7 @@
-"""Upload of files into the block store before a run and download after the run, for the driver and WebHDFS.
+"""Upload of input files into the block store before a run, and reading and writing of other files.
 
-Memory is bounded: real files and filler are streamed; a generated block is in memory only while it is sent.
+The driver and the WebHDFS server use these functions. Files are streamed; only blocks of generated data are
+held in memory, each of them while it is sent.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _FILLER = bytes(range(256)) * (PIECE_BYTES // 256)
 async def upload(
     file: InputFile, name_node: NameNodeDoor, peers: Mapping[NodeId, str], token: str, settings: BlockSettings
 ) -> None:
-    """Upload one input file to its planned nodes. Errors are those of `upload_all`."""
+    """Upload one input file to the nodes that the NameNode chooses. Raises the errors of `upload_all`."""
     await upload_all([file], name_node, peers, token, settings)
 
 
@@ -42,10 +43,11 @@ async def upload_all(
     settings: BlockSettings,
     tls: Tls | None = None,
 ) -> None:
-    """Upload input files, several blocks at a time.
+    """Upload input files to the nodes that the NameNode chooses, several blocks at a time.
 
-    Raises BadInput if a real file cannot be read or is shorter than planned, BlockUnavailable if a block is not
-    stored on all planned nodes after three tries.
+    `peers` maps nodes to the URLs of their agents. Raises BadInput if a file of the host cannot be read or
+    has become shorter. Raises BlockUnavailable if, after three tries, some chosen node has not stored its
+    block.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
     streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
@@ -80,7 +82,10 @@ async def _send(
     group: asyncio.TaskGroup,
     room: asyncio.Semaphore,
 ) -> list[asyncio.Task[dict[str, Any]]]:
-    """Start a task that runs `_put` for each block of a file, limited by `room`. Return the tasks."""
+    """Start a task for each block of a file, which sends the block with `_put`. Return the tasks.
+
+    `plan` contains the nodes of each block. The semaphore `room` limits the number of unfinished tasks.
+    """
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     bodies = _bodies(file)
     for planned in plan:
@@ -94,9 +99,9 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block until all planned nodes store it. Return {"block", "length", "nodes"}.
+    """Send a block, repeatedly if necessary, until all nodes in `planned` have stored it.
 
-    Raises BlockUnavailable after `TRIES` attempts.
+    Return {"block", "length", "nodes"}. Raises BlockUnavailable after `TRIES` attempts.
     """
     block, nodes = planned["block"], planned["nodes"]
     trouble = ""
@@ -121,7 +126,7 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Return an iterator over the length and body of each block of a file.
+    """Yield the length (bytes) of each block of an input file, with a function that streams its content.
 
     Generated data may be slightly shorter than planned.
     """
@@ -192,9 +197,10 @@ def _held_body(pieces: Sequence[bytes]) -> Body:
 async def fetch_file(
     blocks: Sequence[Mapping[str, Any]], peers: Mapping[NodeId, str], token: str, tls: Tls | None = None
 ) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file. `blocks` is the NameNode's answer to `locate` for the whole file.
+    """Yield the bytes of a file. `blocks` is the result of `NameNode.locate` for the whole file.
 
-    If a replica is bad or missing, the next replica is read. Raises BlockUnavailable if no replica is left.
+    `peers` maps nodes to the URLs of their agents. If a replica is corrupt or missing, the next replica is
+    read. Raises BlockUnavailable if no replica of a block can be read.
     """
     end = max((block["offset"] + block["length"] for block in blocks), default=0)
     async with DataPlane(peers, token, tls) as plane:
@@ -205,7 +211,7 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length. After an error the incomplete file is deleted."""
+    """Write a new file from a stream of unknown length. After an error, the incomplete file is deleted."""
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -217,7 +223,7 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Append a stream to a file as new blocks. After an error the file has its old content."""
+    """Append a stream to a file as new blocks. After an error, the file has its old content again."""
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)
@@ -230,7 +236,7 @@ async def append_file(
 async def truncate_file(path: str, length: int, name_node: NameNodeDoor, plane: DataPlane) -> None:
     """Shorten a file to its first `length` bytes.
 
-    If the new end is inside a block, a new, shorter block replaces that block.
+    If the new end is inside a block, that block is replaced with a new, shorter block.
     """
     status = await name_node.stat(path)
     old = await name_node.locate(path)
@@ -261,7 +267,10 @@ async def _write_blocks(
 
 
 class _Cutter:
-    """A reader that divides a stream into blocks, with at most one piece of the stream in memory."""
+    """A reader that divides a stream of bytes into blocks of equal size.
+
+    At most one piece of the stream is held in memory.
+    """
 
     def __init__(self, data: AsyncIterator[bytes], block_bytes: int) -> None:
         self._data = data
@@ -269,7 +278,7 @@ class _Cutter:
         self._left = b""
 
     async def more(self) -> bool:
-        """Return whether the stream has another byte."""
+        """Return whether the stream contains another byte."""
         while not self._left:
             try:
                 self._left = await anext(self._data)
@@ -278,7 +287,7 @@ class _Cutter:
         return True
 
     async def block(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the next block."""
+        """Yield the bytes of the next block in pieces. The last block may be shorter than the others."""
         room = self._block_bytes
         while room and await self.more():
             piece, self._left = self._left[:room], self._left[room:]

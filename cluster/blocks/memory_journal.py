@@ -1,4 +1,4 @@
-"""A journal of the NameNode in memory, for simulations."""
+"""A journal that stores the NameNode's changes and replicas in memory, for simulations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Life = tuple[int, float, str]
 
 
 class MemoryJournal:
-    """A journal in memory with the methods of `namenode_journal.NamespaceJournal`.
+    """The twin of `namenode_journal.NamespaceJournal` in memory, with the same methods.
 
-    Differences: rows are dropped once later rows are requested; changes are not stored if `keeps_changes` is
-    False; an exception in `together` undoes nothing.
+    It differs in three ways. Rows of removed replicas are dropped once later rows are requested. Changes of
+    the namespace are not stored if `keeps_changes` is False. An exception inside `together` undoes nothing.
     """
 
     def __init__(self, *, keeps_changes: bool = True) -> None:
@@ -33,7 +33,7 @@ class MemoryJournal:
         self._forgotten = 0  # Number of rows dropped.
 
     def close(self) -> None:
-        """Do nothing: there is no file to close."""
+        """Do nothing, because there is no file to close."""
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -41,16 +41,19 @@ class MemoryJournal:
         yield
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace, unless `keeps_changes` is False."""
+        """Append changes of the namespace to the journal. Do nothing if `keeps_changes` is False."""
         if self._keeps:
             self._changes.extend(changes)
 
     def changes(self) -> Iterator[Change]:
-        """Return all changes, in order."""
+        """Return all changes of the namespace, in the order in which they were appended."""
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica that exists from `now_s` on. For a known replica, only the length is updated."""
+        """Record a replica of `length` bytes that a node stored at `now_s`, with the cause.
+
+        If the replica is known already, only its length is updated.
+        """
         lives = self._lives.get(node)
         if lives is None:
             lives = self._lives[node] = {}
@@ -61,9 +64,10 @@ class MemoryJournal:
         lives[block] = self._last
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Write the row of a replica that was deleted at `now_s`, or still exists if `now_s` is None.
+        """Remove a replica, and add its row to blocks.parquet with the path of the block's file.
 
-        Unknown replicas are ignored.
+        `now_s` is the time of the removal, or None if the replica still exists at the end of the run. Unknown
+        replicas are ignored.
         """
         gone = self._lives.get(node, {}).pop(block, None)
         if gone is not None:
@@ -71,16 +75,19 @@ class MemoryJournal:
             self._ended.append((block, file, node, length, added_s, now_s, cause))
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Return the block and node of each existing replica, on `node` or on all nodes."""
+        """Return the block and the node of each existing replica, on the given node or on all nodes."""
         nodes = list(self._lives) if node is None else [node]
         return [(block, each) for each in nodes for block in self._lives.get(each, ())]
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks of a node's existing replicas with the given cause."""
+        """Return the blocks that have a replica on a node with the given cause."""
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the next cursor and up to `limit` rows of ended replicas after `cursor` (at first 0)."""
+        """Return up to `limit` rows of removed replicas that follow the position `cursor`, and a new cursor.
+
+        The first call passes 0, and each later call passes the cursor returned by the previous call.
+        """
         while self._forgotten < cursor and self._ended:
             self._ended.popleft()
             self._forgotten += 1
@@ -88,18 +95,18 @@ class MemoryJournal:
         return cursor + len(rows), rows
 
     def take_ended(self, limit: int) -> list[tuple[Any, ...]]:
-        """Remove and return up to `limit` rows of ended replicas, as tuples in the order of `ROW_COLUMNS`.
+        """Remove and return up to `limit` rows of removed replicas, as tuples in the order of `ROW_COLUMNS`.
 
-        For a single reader, instead of `ended`.
+        A caller uses either this method or `ended`, not both.
         """
         count = min(limit, len(self._ended))
         self._forgotten += count
         return [self._ended.popleft() for _ in range(count)]
 
     def take_living(self) -> Iterator[tuple[NodeId, dict[str, Life]]]:
-        """Remove and yield the replicas that still exist, by node and block.
+        """Remove all existing replicas, and yield each node with a dictionary from block to replica.
 
-        For a single reader, as the last call on the journal.
+        No other method may be called afterwards.
         """
         while self._lives:
             node = next(iter(self._lives))

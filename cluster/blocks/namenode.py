@@ -1,8 +1,8 @@
 """The NameNode, the master of the block store, which manages files, blocks and replicas.
 
-Methods take the time as `now_s` (seconds since the run's start) and return JSON values; errors are
-BlockStoreErrors. Every change of the namespace is written to the journal before the method returns. Locations
-of replicas are not restored from the journal; nodes report them.
+Methods take the time as `now_s` (seconds since the run's start) and return JSON values. Errors are raised as
+BlockStoreError. Every change of the namespace is written to the journal before the method returns. The
+journal does not contain the nodes of replicas: after a restart, the nodes report their replicas.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ POLL_LIMIT = 10_000
 
 
 class NameNode:
-    """The master of files, blocks and replicas.
+    """The master of the block store, which manages files, blocks and replicas.
 
-    `order` lists the declared nodes; the first nodes hold the inputs under the placement `skewed`. A NameNode
-    that finds files in its journal orders no copies for `settle_s` seconds after the first registration,
-    because most replicas are only unreported, not missing.
+    `order` lists the declared nodes. Under the placement `skewed`, the first of them store the inputs. If the
+    journal contains files, the NameNode has restarted, and most replicas are not reported yet. Therefore no
+    copies are made for `settle_s` seconds after the first node has registered.
     """
 
     def __init__(
@@ -60,19 +60,19 @@ class NameNode:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     def register(self, now_s: float, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node that holds exactly `blocks` ({"block", "length"}), replacing earlier records."""
+        """Register a node whose replicas are exactly `blocks` ({"block", "length"}); forget older records."""
         self._blocks.register(now_s, node, rack, url, blocks)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Remove a node with all its replicas. Unknown nodes are ignored."""
+        """Remove a node with all its replicas. Do nothing if the node is unknown."""
         self._blocks.node_lost(now_s, node)
 
     def heartbeat(self, now_s: float, node: NodeId) -> Rows:
-        """Return the commands for a node: `replicate` and `delete_block`, or `report_blocks` if unknown."""
+        """Return the commands for a node that has sent a heartbeat; see `BlockManager.heartbeat`."""
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report of a replica: `added`, `kept` (after a fetch), `removed` or `corrupt`."""
+        """Process a node's report of a changed replica; see `BlockManager.block_event`."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
@@ -80,11 +80,11 @@ class NameNode:
         return self._blocks.settling(now_s)
 
     def report_bad(self, now_s: float, block: str, node: NodeId) -> None:
-        """Mark a replica that a reader found bad or missing as corrupt, unless it is the last good one."""
+        """Mark a replica as corrupt, because a reader could not use it; see `BlockManager.report_bad`."""
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should keep a fetched block; see `BlockManager.keeps`."""
+        """Return {"keep": bool}: whether a node should store a block it fetched; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -94,17 +94,17 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record a sample of current reads for replication schemes; see `BlockManager.note_reads`."""
+        """Record which inputs are being read, for replication schemes; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty, incomplete file. Raises PathExists."""
+        """Create an empty file to which blocks can be added. Raises PathExists if the path exists."""
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
-        """Make a complete file incomplete to add blocks. `complete` must follow, with old and new blocks."""
+        """Make a complete file incomplete, so that blocks can be added. `complete` must be called again."""
         self._change({"op": "reopen", "path": path, "now_s": now_s})
 
     def allocate(
@@ -116,10 +116,11 @@ class NameNode:
         length_hint: int = 0,
         exclude: Sequence[NodeId] = (),
     ) -> Json:
-        """Allocate the next block of a file, creating the file if necessary. Return {"block", "nodes"}.
+        """Allocate the next block of a file, and return the block's id and nodes as {"block", "nodes"}.
 
-        The writer's node comes first if it can store the block. Raises NoNodes if all nodes are excluded;
-        fewer nodes than `replication` are no error.
+        The file is created if it does not exist. `length_hint` is the expected block size in bytes. The node
+        `writer` comes first if it can store the block. The number of nodes may be less than `replication`.
+        Raises NoNodes if all nodes are in `exclude`.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
@@ -146,10 +147,10 @@ class NameNode:
         replication: int,
         placed_as: str,
     ) -> None:
-        """Create a complete output file in one step, for simulations. Raises NoNodes.
+        """Create a complete output file in one step, for simulations. Raises NoNodes if there are no nodes.
 
-        Blocks are placed as `allocate` would place them for `placed_as`, the file's path before its rename to
-        `path`. The journal is not written.
+        `lengths` are the block sizes in bytes. Blocks are placed as `allocate` would place them for the path
+        `placed_as`, from which the file would be renamed to `path`. The journal is not written.
         """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field
@@ -162,10 +163,10 @@ class NameNode:
             self._blocks.wrote(now_s, file, block, nodes)
 
     def complete(self, now_s: float, path: str, blocks: Sequence[Json]) -> None:
-        """Complete a file, given all its blocks in order as {"block", "length", "nodes"}.
+        """Mark a file as complete. `blocks` lists all its blocks as {"block", "length", "nodes"}.
 
-        `nodes` are the nodes that stored the block. Allocated blocks that are not listed are discarded.
-        Repeating the call has no effect.
+        `nodes` are the nodes that stored the block. Allocated blocks that are not listed are discarded. A
+        repeated call has no effect.
         """
         lengths = [[raw["block"], raw["length"]] for raw in blocks]
         if not blocks and self._names.find(path) is None:
@@ -190,12 +191,12 @@ class NameNode:
         preferred: Sequence[Sequence[NodeId]] | None = None,
         skew: float | None = None,
     ) -> Rows:
-        """Create an input file and choose nodes: return rows {"block", "offset", "length", "nodes"}.
+        """Create an input file and choose nodes for its blocks.
 
-        `lengths` are the block sizes in bytes. `placement` is hdfs, even or skewed (with `skew`, the share of
-        nodes that hold all blocks; the replication is limited to the number of these nodes). `preferred`
-        names nodes for each block, which are chosen first. An incomplete upload of the same path is started
-        again.
+        Return a row {"block", "offset", "length", "nodes"} for each block. `lengths` are the block sizes in
+        bytes. `placement` is hdfs, even or skewed; skewed stores all blocks on a share `skew` of the nodes.
+        The entry of `preferred` for a block lists nodes that are chosen first. An incomplete file at the path
+        is replaced.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
@@ -224,9 +225,9 @@ class NameNode:
     def load_input(
         self, now_s: float, path: str, lengths: Sequence[int], replication: int
     ) -> dict[str, list[NodeId]]:
-        """Create a complete input file, placed by HDFS's rule, and return the nodes of each block.
+        """Create a complete input file for a simulation, and return a dictionary from block to nodes.
 
-        For simulations, which transfer no data. Unlike `plan_input`, this method does not write the journal.
+        `lengths` are the block sizes in bytes. Nodes are chosen by HDFS's rule. The journal is not written.
         """
         creation = self._creation(now_s, path, replication, max(lengths, default=0)) | {"is_input": True}
         self._names.check(creation)
@@ -238,7 +239,7 @@ class NameNode:
         return dict(zip(file.blocks, places, strict=True))
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Complete an uploaded input with `blocks` (see `complete`), or with the planned blocks if None."""
+        """Mark an uploaded input as complete, with the planned blocks or with `blocks` (see `complete`)."""
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()
@@ -248,7 +249,7 @@ class NameNode:
     # -- the tree --------------------------------------------------------------------------------------------
 
     def rename(self, now_s: float, src: str, dst: str) -> None:
-        """Move a file or directory to `dst`, or into `dst` if it is a directory. Repeating has no effect.
+        """Move `src` to the path `dst`, or into `dst` if `dst` is a directory. A repeated call has no effect.
 
         Raises PathNotFound if `src` does not exist, PathExists if `dst` is another file.
         """
@@ -259,8 +260,8 @@ class NameNode:
     def delete(self, now_s: float, path: str, recursive: bool = False, for_good: bool = False) -> bool:
         """Delete a file or directory. Return False if the path does not exist.
 
-        Raises NotEmpty for a directory with entries unless `recursive`. With `for_good`, later writes to the
-        path are refused, such as writes of an abandoned attempt.
+        Raises NotEmpty for a directory with entries unless `recursive`. With `for_good`, nothing can be
+        created at the path afterwards, for example by an attempt that was given up.
         """
         found, more = self._names.find(path) is not None, {"for_good": True} if for_good else {}
         if found or for_good:
@@ -272,7 +273,7 @@ class NameNode:
         self._change({"op": "mkdirs", "path": path, "now_s": now_s})
 
     def concat(self, now_s: float, path: str, sources: Sequence[str]) -> None:
-        """Move the blocks of the files `sources` to the end of a file, and remove the source files."""
+        """Move all blocks of the files `sources` to the end of the file at `path`, and remove `sources`."""
         self._change({"op": "concat", "path": path, "sources": list(sources), "now_s": now_s})
         self._blocks.retarget(self._names.file(path))
 
@@ -281,14 +282,14 @@ class NameNode:
         self._change({"op": "set_attributes", "path": path, "attributes": attributes, "now_s": now_s})
 
     def set_replication(self, now_s: float, path: str, replication: int) -> None:
-        """Set the wanted number of replicas of a file's blocks. Heartbeats then order copies or deletions."""
+        """Set the wanted number of replicas of a file. Nodes are then told to create or delete replicas."""
         self._change({"op": "set_replication", "path": path, "replication": replication, "now_s": now_s})
         file = self._names.file(path)
         if file.complete:  # Blocks of incomplete files have no target yet.
             self._blocks.retarget(file)
 
     def _change(self, change: Change) -> None:
-        """Check a change, write it to the journal, apply it, and delete blocks released by the change."""
+        """Check a change, write it to the journal, apply it, and delete blocks that belong to no file now."""
         self._names.check(change)
         self._journal.append([change])
         self._blocks.forget(change["now_s"], self._names.apply(change))
@@ -300,10 +301,10 @@ class NameNode:
     # -- questions -------------------------------------------------------------------------------------------
 
     def locate(self, path: str, offset: int = 0, length: int | None = None) -> Rows:
-        """Return the blocks that overlap a byte range, as rows {"block", "offset", "length", "nodes"}.
+        """Return the blocks of a file in a byte range, as rows {"block", "offset", "length", "nodes"}.
 
-        `nodes` are the live nodes with good replicas. Empty blocks are included. For an incomplete file, only
-        blocks of known length are returned.
+        `nodes` are the live nodes with good replicas. Empty blocks are included. Blocks that are still being
+        written are omitted.
         """
         end = math.inf if length is None else offset + length
         found: Rows = []
@@ -322,53 +323,53 @@ class NameNode:
         return status(self._names.get(path))
 
     def list(self, path: str) -> Rows:
-        """Return the status of each child, sorted by name, or of the file itself. Raises PathNotFound."""
+        """Return the status of each child of a directory, or of a file itself. Raises PathNotFound."""
         entry = self._names.get(path)
         if isinstance(entry, Directory):
             return [status(entry.children[name]) for name in sorted(entry.children)]
         return [status(entry)]
 
     def content_summary(self, path: str) -> Json:
-        """Return {"length", "files", "directories", "space"} of a path; see `block_status.summary`."""
+        """Return the total size and number of files and directories at a path; see `block_status.summary`."""
         return summary(self._names, self._names.get(path))
 
     def holders(self, block: str) -> list[NodeId]:
-        """Return the live nodes with a good replica of a block; none for an unknown block."""
+        """Return the live nodes with a good replica of a block. The list is empty for an unknown block."""
         state = self._blocks.map.blocks.get(block)
         return state.good() if state is not None else []
 
     def files(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Return an iterator over the path and block ids of each file."""
+        """Return an iterator over all files, each as the path and the block ids."""
         return ((file.path, file.blocks) for file in self._names.files())
 
     def block_length(self, block: str) -> int | None:
-        """Return the length of a block in bytes; None while it is being written, and for an unknown block."""
+        """Return the length of a block in bytes, or None if it is being written or unknown."""
         state = self._blocks.map.blocks.get(block)
         return state.length if state is not None else None
 
     def blocks_on(self, node: NodeId) -> Rows:
-        """Return a node's good replicas in the format of a block report: [{"block", "length"}]."""
+        """Return the good replicas on a node in the format of a block report: [{"block", "length"}]."""
         return self._blocks.blocks_on(node)
 
     def has_orders(self) -> bool:
-        """Return whether the reply to any heartbeat could contain a command, now or after pending copies."""
+        """Return whether a heartbeat of some node could be answered with a command, now or later."""
         return self._blocks.has_orders()
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose a replica for a fault. Return its block and node; see `block_status.pick_replica`."""
+        """Choose a replica into which a fault can be injected; see `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
-        """Return {"rack", "url", "used_bytes", "blocks" (a number)} of each live node."""
+        """Return a dictionary from live node to {"rack", "url", "used_bytes", "blocks" (their number)}."""
         return {
             node: {"rack": n.rack, "url": n.url, "used_bytes": n.used_bytes, "blocks": len(n.blocks)}
             for node, n in self._blocks.map.nodes.items()
         }
 
     def fsck(self) -> Json:
-        """Return the number of blocks of complete files, and block ids by problem; see `check_blocks`."""
+        """Return the ids of blocks with missing or corrupt replicas; see `block_status.check_blocks`."""
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
@@ -377,17 +378,17 @@ class NameNode:
         return {"cursor": cursor, "rows": rows}
 
     def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
-        """Return input blocks whose replicas changed since the last call, with nodes of good replicas."""
+        """Return blocks of inputs whose replicas changed since the last call, each with its good nodes."""
         return self._blocks.take_replica_changes()
 
     def has_replica_changes(self) -> bool:
-        """Return whether `take_replica_changes` would return any block."""
+        """Return whether replicas of input blocks have changed since the last `take_replica_changes`."""
         return self._blocks.has_replica_changes()
 
     def close(self, now_s: float) -> None:
-        """Write the rows of all replicas that still exist at the end of the run (`removed` None)."""
+        """Write a row of blocks.parquet, without a removal time, for each replica that still exists."""
         self._blocks.close()
 
     def shutdown(self) -> None:
-        """Close the journal. No method may be called afterwards."""
+        """Close the journal. No method of the NameNode may be called afterwards."""
         self._journal.close()

@@ -1,4 +1,4 @@
-"""The NameNode's persistent state in one SQLite file: changes of the namespace, and the history of replicas.
+"""The NameNode's persistent state in an SQLite file: changes of the namespace, and histories of replicas.
 
 When a method has returned, its effect survives a crash of the process, but not of the host.
 """
@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS ended (
 class NamespaceJournal:
     """The journal of a NameNode in an SQLite file, or in memory if `path` is None.
 
-    `memory_journal.MemoryJournal` is the faster twin for simulations.
+    `memory_journal.MemoryJournal` is a faster twin, used by simulations.
     """
 
     def __init__(self, path: Path | str | None) -> None:
@@ -49,7 +49,7 @@ class NamespaceJournal:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Run the `with` block as one transaction, which an exception rolls back."""
+        """Run the `with` block as one transaction, which an exception undoes."""
         self._db.execute("BEGIN")
         try:
             yield
@@ -61,7 +61,7 @@ class NamespaceJournal:
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace in one transaction."""
+        """Append changes of the namespace to the journal, in one transaction."""
         rows = [(json.dumps(change),) for change in changes]
         if len(rows) == 1:
             self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
@@ -70,23 +70,27 @@ class NamespaceJournal:
             self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
 
     def changes(self) -> Iterator[Change]:
-        """Yield all changes, in order."""
+        """Yield all changes of the namespace, in the order in which they were appended."""
         for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
             yield json.loads(text)
 
     # -- replicas --------------------------------------------------------------------------------------------
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica that exists from `now_s` on. For a known replica, only the length is updated."""
+        """Record a replica of `length` bytes that a node stored at `now_s`, with the cause.
+
+        If the replica is known already, only its length is updated.
+        """
         self._db.execute(
             "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
             (block, node, length, now_s, cause),
         )
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Write the row of a replica that was deleted at `now_s`, or still exists if `now_s` is None.
+        """Remove a replica, and add its row to blocks.parquet with the path of the block's file.
 
-        Unknown replicas are ignored.
+        `now_s` is the time of the removal, or None if the replica still exists at the end of the run. Unknown
+        replicas are ignored.
         """
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
@@ -99,17 +103,20 @@ class NamespaceJournal:
             )
 
     def living(self, node: NodeId | None = None) -> list[tuple[str, NodeId]]:
-        """Return the block and node of each existing replica, on `node` or on all nodes."""
+        """Return the block and the node of each existing replica, on the given node or on all nodes."""
         where, arguments = ("", ()) if node is None else (" WHERE node = ?", (node,))
         return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks of a node's existing replicas with the given cause."""
+        """Return the blocks that have a replica on a node with the given cause."""
         found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
         return [block for (block,) in found]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:
-        """Return the next cursor and up to `limit` rows of ended replicas after `cursor` (at first 0)."""
+        """Return up to `limit` rows of removed replicas that follow the position `cursor`, and a new cursor.
+
+        The first call passes 0, and each later call passes the cursor returned by the previous call.
+        """
         columns = ", ".join(ROW_COLUMNS)
         found = self._db.execute(
             f"SELECT id, {columns} FROM ended WHERE id > ? ORDER BY id LIMIT ?", (cursor, limit)

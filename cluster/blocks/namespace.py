@@ -1,7 +1,7 @@
-"""The tree of directories and files with the blocks of each file. Nodes and replicas are not included.
+"""The tree of directories and files, with the blocks of each file but not their replicas.
 
-Every change is a JSON value that `check` validates and `apply` carries out. Applying the journal's changes in
-order restores the namespace.
+Every change is a JSON value that `check` validates and `apply` carries out. The tree can be restored by
+applying all changes in the journal in order.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Apply = Callable[[Change], dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attributes:
-    """Attributes of a file or directory that clients set and read; not enforced. None means never set.
+    """Attributes of a file or directory that clients can set and read. They have no other effect.
 
-    `permission`: octal digits. `acl`: entries in HDFS's notation, without the entries of owner, group and
-    others.
+    None means that the attribute was never set. `permission` consists of octal digits. `acl` is the access
+    control list in HDFS's notation, without the entries of owner, group and others.
     """
 
     owner: str | None = None
@@ -47,7 +47,7 @@ PLAIN = Attributes()
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Entry:
-    """A file or directory in the tree. `origin` is the path before its last rename, if any."""
+    """A file or directory in the tree. `origin` is its path before the last rename, if there was one."""
 
     name: str
     parent: Directory | None
@@ -57,7 +57,7 @@ class Entry:
 
     @property
     def path(self) -> str:
-        """Return the absolute path."""
+        """Return the absolute path of the file or directory."""
         names: list[str] = []
         entry: Entry = self
         while entry.parent is not None:
@@ -68,17 +68,18 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Directory(Entry):
-    """A directory with its children by name."""
+    """A directory. `children` maps the names of its files and directories to their entries."""
 
     children: dict[str, Entry] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class File(Entry):
-    """A file. `blocks` maps block ids, in order, to lengths in bytes (0 while unknown).
+    """A file. `blocks` maps block ids to lengths in bytes, in the order of the file's content.
 
-    `replication` is the wanted number of replicas of each block. For an input, `placement` is the layout of
-    its blocks and `skew` the share of nodes that hold them. A file that is not `complete` is being written.
+    The length of a block is 0 while it is unknown. `replication` is the wanted number of replicas of each
+    block. `placement` and `skew` describe how an input's blocks were distributed over nodes. `complete` is
+    False while the file is being written.
     """
 
     replication: int
@@ -97,7 +98,10 @@ class File(Entry):
 
 @lru_cache(4096)
 def parts_of(path: str) -> tuple[str, ...]:
-    """Split an absolute path into names. Repeated and trailing slashes are ignored. Raises BadPath."""
+    """Split an absolute path into names, ignoring repeated and trailing slashes.
+
+    Raises BadPath if the path is not absolute or contains `.` or `..`.
+    """
     names = tuple(name for name in path.split("/") if name)
     if not path.startswith("/") or any(name in (".", "..") or "\0" in name for name in names):
         raise BadPath(f"{path!r}: expected an absolute path without . or ..")
@@ -105,17 +109,17 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def clean(path: str) -> str:
-    """Return an absolute path without repeated and trailing slashes. Raises BadPath."""
+    """Return an absolute path without repeated and trailing slashes. Raises the errors of `parts_of`."""
     return "/" + "/".join(parts_of(path))
 
 
 def block_id(number: int) -> str:
-    """Return the id of a block, such as `blk_0000000001`."""
+    """Return the id of the block with a number, for example `blk_0000000001`."""
     return f"blk_{number:010d}"
 
 
 class Namespace:
-    """The tree of all files and directories. `owners` maps each block to its file."""
+    """The tree of all files and directories. `owners` maps each block to the file that contains it."""
 
     def __init__(self) -> None:
         self.root = Directory(name="", parent=None, modified_s=0.0)
@@ -138,7 +142,7 @@ class Namespace:
     # -- questions -------------------------------------------------------------------------------------------
 
     def find(self, path: str) -> Entry | None:
-        """Return the file or directory at a path; None if the path does not exist."""
+        """Return the file or directory at a path, or None if the path does not exist."""
         entry: Entry = self.root
         for name in parts_of(path):
             child = entry.children.get(name) if isinstance(entry, Directory) else None
@@ -148,27 +152,30 @@ class Namespace:
         return entry
 
     def get(self, path: str) -> Entry:
-        """Return the file or directory at a path. Raises PathNotFound."""
+        """Return the file or directory at a path. Raises PathNotFound if the path does not exist."""
         entry = self.find(path)
         if entry is None:
             raise PathNotFound(f"{path}: no such file or directory")
         return entry
 
     def file(self, path: str) -> File:
-        """Return the file at a path. Raises PathNotFound, or IsDirectory for a directory."""
+        """Return the file at a path. Raises PathNotFound, or IsDirectory if the path is a directory."""
         entry = self.get(path)
         if not isinstance(entry, File):
             raise IsDirectory(f"{path}: is a directory")
         return entry
 
     def files(self, top: Entry | None = None) -> Iterator[File]:
-        """Yield all files at or below an entry, in the order of creation within each directory."""
+        """Yield all files below `top`, in the order of their creation within each directory.
+
+        If `top` is a file, only this file is yielded. None stands for the root directory.
+        """
         for entry in self.entries(top):
             if isinstance(entry, File):
                 yield entry
 
     def entries(self, top: Entry | None = None) -> Iterator[Entry]:
-        """Yield an entry (the root if None) and all entries below, parents first."""
+        """Yield `top` (the root directory if None) and all files and directories below, parents first."""
         pending: list[Entry] = [top or self.root]
         while pending:
             entry = pending.pop()
@@ -177,17 +184,17 @@ class Namespace:
                 pending.extend(reversed(entry.children.values()))
 
     def next_block_number(self) -> int:
-        """Return the number of the next block to allocate (see `block_id`). No number is used twice."""
+        """Return the number of the next block to be allocated. Numbers are never used again."""
         return self._last_block + 1
 
     def rename_target(self, src: str, dst: str) -> str:
-        """Return the final path of a rename: a path inside `dst` if `dst` is a directory, otherwise `dst`."""
+        """Return the new path of `src`: a path inside `dst` if `dst` is a directory, otherwise `dst`."""
         names = parts_of(src)
         inside = isinstance(self.find(dst), Directory) and names
         return clean(f"{dst}/{names[-1]}") if inside else clean(dst)
 
     def was_renamed(self, src: str, dst: str) -> bool:
-        """Return whether the rename has already been applied, so that a repeated request changes nothing."""
+        """Return whether `src` has already been renamed to `dst`, so that a repeated request is ignored."""
         source = clean(src)
         if self.find(source) is not None:
             return source == clean(dst)
@@ -197,13 +204,13 @@ class Namespace:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def check(self, change: Change) -> None:
-        """Raise a BlockStoreError if a change is not allowed. The namespace is not changed."""
+        """Raise a BlockStoreError if a change is not allowed. The tree is not changed."""
         self._changes[change["op"]][0](change)
 
     def apply(self, change: Change) -> dict[str, str]:
-        """Apply a change that passed `check`.
+        """Apply a change, which must have passed `check`.
 
-        Return the blocks that no longer belong to a file, each with the file's former path.
+        Return the blocks that belong to no file now, as a dictionary from block to the former file's path.
         """
         return self._changes[change["op"]][1](change)
 
@@ -257,7 +264,7 @@ class Namespace:
         return {}
 
     def fill(self, file: File, lengths: Sequence[int], now_s: float) -> None:
-        """Add blocks of the given lengths to a new file, and mark the file as complete."""
+        """Add blocks of the given lengths (bytes) to a new file, and mark the file as complete."""
         first = self._last_block + 1
         file.blocks = {block_id(first + index): length for index, length in enumerate(lengths)}
         file.complete, file.modified_s = True, now_s

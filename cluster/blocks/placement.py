@@ -1,4 +1,4 @@
-"""Placement of replicas: HDFS's rack rule, the layouts `even` and `skewed`, and nodes named by a trace.
+"""Choice of nodes for replicas: HDFS's rack rule, the placements even and skewed, and nodes given by a trace.
 
 Random choices depend only on the seed and the block.
 """
@@ -36,11 +36,11 @@ def place_hdfs(
 ) -> list[NodeId]:
     """Choose up to `count` nodes for further replicas of a block by HDFS's rack rule.
 
-    `existing` are nodes that already hold the block; they and the nodes in `exclude` are not chosen. The
-    first replica is on the writer's node, or on a random node if the writer is no candidate; the second on
-    another rack; the third on the rack of the second; further replicas on random nodes. Nodes with more than
-    twice the average load are chosen only if no other nodes are left. With too few candidates, fewer nodes
-    are returned.
+    `existing` are the nodes that already store the block. These nodes and those in `exclude` are not chosen.
+    The first replica of a block is on the writer's node, or on a random node if the writer is no candidate.
+    The second replica is on another rack, the third on the rack of the second, and further replicas are on
+    random nodes. Nodes with more than twice the average load are chosen only if no other nodes are left. With
+    too few candidates, fewer nodes are returned.
     """
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     taken = dict.fromkeys([*(held.node for held in existing), *exclude])
@@ -60,10 +60,11 @@ def place_hdfs(
 def place_file(
     field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
-    """Choose nodes for each block of a new file by HDFS's rack rule. Add the blocks to the loads in `field`.
+    """Choose `count` nodes for each block of a new file by HDFS's rack rule, and return one list per block.
 
-    Like `place_hdfs` without a writer, but one random generator, seeded by the first block, serves the whole
-    file.
+    The sizes `lengths` (bytes) of the blocks are added to the node loads in `field`. The rule is the same as
+    in `place_hdfs` without a writer, but all blocks use one random generator, seeded by `seed` and the first
+    block.
     """
     if not blocks:
         return []
@@ -82,9 +83,9 @@ def place_file(
 
 
 def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
-    """Draw up to three nodes by the rack rule. Stop before the first unsuitable node.
+    """Draw up to three nodes for a block by HDFS's rack rule. Stop before the first unsuitable node.
 
-    A node is unsuitable if it is on the wrong rack, drawn already, or loaded with more than `most_bytes`.
+    A node is unsuitable if its rack is wrong, if it was drawn before, or if its load exceeds `most_bytes`.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     first = names[int(random() * len(names))] if names else ""
@@ -106,7 +107,7 @@ def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> l
 
 
 def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
-    """Add nodes to `chosen` by the rack rule until there are `count`, if possible. Return `chosen`."""
+    """Add nodes to `chosen` by HDFS's rack rule until there are `count`, if possible. Return `chosen`."""
     taken: dict[NodeId, None] = {}
     choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
     taken.update(dict.fromkeys(chosen))
@@ -121,7 +122,10 @@ def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> l
 
 
 class _Choice:
-    """A random choice of nodes not in `taken`. Nodes with at most twice the average load come first."""
+    """A random choice of nodes that are not in `taken`, for the replicas of one block.
+
+    Nodes with more than twice the average load are chosen only if no other node is left.
+    """
 
     def __init__(self, field: Field, luck: Random, taken: Mapping[NodeId, None]) -> None:
         self._field = field
@@ -130,9 +134,9 @@ class _Choice:
         self._most_bytes = 2 * field.mean_bytes(taken)
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
-        """Return a node by the rack rule, or any free node if no node fits the rule; None if no node is free.
+        """Choose the node of the next replica by HDFS's rack rule. `racks` are the racks of all replicas.
 
-        `racks` are the racks of the replicas so far.
+        If no node satisfies the rule, choose any node that is not taken. Return None if all nodes are taken.
         """
         field, found = self._field, None
         if not racks:
@@ -146,7 +150,7 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """Return a random free node of `pool` outside the rack `but_rack`; None if there is none."""
+        """Return a random node in `pool` that is not taken and not on the rack `but_rack`, or None."""
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count = len(pool)
         for _ in range(DRAWS if count else 0):
@@ -168,11 +172,11 @@ def place_even(
     block: str,
     file_blocks: Mapping[NodeId, int],
 ) -> list[NodeId]:
-    """Choose the `count` nodes with the fewest blocks of the file (`file_blocks`), then with the least load.
+    """Choose `count` nodes for a block so that the blocks of its file are spread evenly over the nodes.
 
-    The numbers of the file's blocks on two nodes thus differ by at most one, and the least loaded nodes get
-    the remaining blocks. Among equal nodes, racks without a replica of the block are preferred; further ties
-    are broken at random.
+    `file_blocks` maps nodes to the number of blocks of the file. Nodes with the lowest numbers are chosen,
+    then nodes with the least load. Among equal nodes, racks without a replica of the block are preferred, and
+    further ties are broken at random.
     """
     rng = chance(seed, "place", block, "even")
     free = sorted(candidates, key=lambda c: c.node)
@@ -187,7 +191,10 @@ def place_even(
 
 
 def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
-    """Return the nodes that hold all inputs under `skewed`: ceil(share x N), at least one (xu2015)."""
+    """Return the nodes that store all inputs under the placement skewed: the first of the nodes in `order`.
+
+    Their number is `share` times the number of nodes, rounded up, and at least one (xu2015).
+    """
     exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
     return list(order[: max(1, math.ceil(exact))])
 
@@ -200,7 +207,7 @@ def place_preferred(
     block: str,
     preferred: Sequence[NodeId],
 ) -> list[NodeId]:
-    """Choose up to `count` nodes: live nodes in `preferred` (from a trace) in order, then by HDFS's rule."""
+    """Choose up to `count` nodes for a block, first live nodes in `preferred`, then by HDFS's rack rule."""
     field = candidates if isinstance(candidates, Field) else Field(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
     named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]
@@ -209,9 +216,10 @@ def place_preferred(
 
 
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
-    """Choose replicas to delete so that `target` remain. Return their nodes.
+    """Choose replicas to delete until `target` replicas remain. Return the nodes of the chosen replicas.
 
-    Each replica is on the rack with the most replicas, and there on the node with the highest load.
+    `holders` are the nodes of all replicas. Each choice is a replica on the rack with the most replicas, on
+    the node with the highest load there.
     """
     staying = list(holders)
     dropped: list[NodeId] = []

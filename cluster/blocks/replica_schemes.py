@@ -1,16 +1,18 @@
-"""The replication schemes Scarlett and CDRM: number of replicas, and nodes for additional replicas.
+"""The replication schemes Scarlett and CDRM: how many replicas a file gets, and on which nodes.
 
 Both follow xu2015, sections 3.2.1 and 3.2.3.
 
-Scarlett (Ananthanarayanan et al. 2011), eq. 8: max(c_f + delta, base), where c_f is the largest number of
-jobs that read the file f at the same time in the last epoch. The thesis (xu2015) has base 3; here the base is
-the scenario's `replication`. The size of all additional replicas is limited by a budget: in each round, each
-file gets one more replica while the budget lasts. The least loaded nodes come first.
+Scarlett (Ananthanarayanan et al. 2011), equation 8: a file f gets max(c_f + delta, base) replicas, where c_f
+is the largest number of jobs that read f at the same time in the last epoch. The thesis (xu2015) uses base 3;
+here, base is the `replication` of the scenario. The size of all additional replicas is limited by a budget:
+in each round, each file gets one more replica while the budget lasts. The least loaded nodes are chosen
+first.
 
-CDRM (Wei et al. 2010): the least r with (1 - failure^r)^blocks >= availability, since a file is available if
-each block has an available node; never below the base. Nodes with the lowest blocking probability come first,
-by eq. 9 with the factorial that is missing in the thesis (Erlang B). The mean number of requests at a node is
-its offered load (Little's law).
+CDRM (Wei et al. 2010): a file gets the smallest number r of replicas, but at least base, with (1 -
+failure^r)^blocks >= availability, since a file is available if each of its blocks is on an available node.
+Nodes with the lowest blocking probability are chosen first. This probability is equation 9 with the factorial
+that is missing in the thesis (Erlang B). The load offered to a node is its mean number of requests (Little's
+law).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class ReadFile(NamedTuple):
-    """An input file: the number of blocks, its size in bytes, and the scenario's number of replicas."""
+    """An input file. `length` is in bytes, and `base` is the number of replicas set by the scenario."""
 
     blocks: int
     length: int
@@ -34,9 +36,11 @@ class ReadFile(NamedTuple):
 def scarlett_replicas(
     files: Mapping[str, ReadFile], most_read: Mapping[str, int], *, delta: int, budget_bytes: float, most: int
 ) -> dict[str, int]:
-    """Return the number of replicas of each file by Scarlett, at most `most` (the number of live nodes).
+    """Return the number of replicas that Scarlett gives each file, as a dictionary from path to number.
 
-    `most_read` is the largest number of jobs that read a file at the same time, by path.
+    `most_read` maps paths to the largest number of jobs that read the file at the same time. `budget_bytes`
+    limits the size of all additional replicas. `most`, the number of live nodes, is the upper limit for each
+    file.
     """
     wanted = {
         path: min(most, max(most_read.get(path, 0) + delta, file.base)) if most_read.get(path) else file.base
@@ -58,10 +62,10 @@ def scarlett_replicas(
 
 
 def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: int) -> int:
-    """Return the least number of replicas that gives the file the wanted `availability`.
+    """Return the smallest number of replicas with which a file has at least the given `availability`.
 
-    The number is at least the file's base and, above the base, at most `most`. `failure` is the probability
-    that a node is unavailable.
+    `failure` is the probability that a node is unavailable. The number is at least the file's `base`, and
+    increases beyond it only up to `most`.
     """
     replicas = file.base
     while replicas < most and (1.0 - failure**replicas) ** file.blocks < availability:
@@ -70,7 +74,10 @@ def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: 
 
 
 def erlang_b(load: float, servers: int) -> float:
-    """Return the probability that all `servers` are busy under the offered `load` (Erlang's recursion)."""
+    """Return the probability that all `servers` are busy, by the formula Erlang B.
+
+    `load` is the offered load: the mean number of requests in progress.
+    """
     blocked = 1.0
     for number in range(1, servers + 1):
         blocked = load * blocked / (number + load * blocked)
@@ -79,7 +86,11 @@ def erlang_b(load: float, servers: int) -> float:
 
 @dataclass(slots=True)
 class Epoch:
-    """Statistics of reads since `begin_s`: most concurrent jobs by file, and requests and slots by node."""
+    """Statistics on the reads of input files since the time `begin_s`.
+
+    `most_read` maps paths to the largest number of jobs that read the file at the same time. `served` maps
+    nodes to the sum of the requests in all samples, and `slots` maps nodes to numbers of slots.
+    """
 
     begin_s: float = 0.0
     most_read: dict[str, int] = field(default_factory=dict)
@@ -88,7 +99,11 @@ class Epoch:
     samples: int = 0
 
     def note(self, reading: Mapping[str, int], serving: Mapping[NodeId, tuple[float, int]]) -> None:
-        """Add a sample: the number of jobs that read each file, and the requests and slots of each node."""
+        """Add a sample of current reads.
+
+        `reading` maps paths to the number of jobs that read the file. `serving` maps nodes to the number of
+        requests in progress and the number of slots.
+        """
         self.samples += 1
         for path, jobs in reading.items():
             self.most_read[path] = max(self.most_read.get(path, 0), jobs)
@@ -99,7 +114,11 @@ class Epoch:
     def replicas(
         self, scheme: DynamicReplicas, files: Mapping[str, ReadFile], most: int, inputs_bytes: int
     ) -> dict[str, int]:
-        """Return the number of replicas of each file by the given scheme."""
+        """Return the number of replicas that a scheme gives each file, as a dictionary from path to number.
+
+        `most` is the upper limit for each file. `inputs_bytes` is the size of all inputs with their replicas,
+        of which Scarlett's budget is a share.
+        """
         if scheme.scheme == "scarlett":
             return scarlett_replicas(
                 files,
@@ -116,18 +135,20 @@ class Epoch:
 
 @dataclass(slots=True)
 class NodeChoice:
-    """A ranking of nodes for additional replicas, by expected load (Scarlett) or blocking probability
-    (CDRM)."""
+    """A ranking of nodes for additional replicas of a replication scheme.
+
+    Scarlett ranks nodes by expected load, CDRM by the probability that all slots of the node are busy.
+    """
 
     scheme: str
     loads: dict[NodeId, float]
     slots: dict[NodeId, int]
 
     def rank(self, node: NodeId) -> float:
-        """Return the node's expected load or blocking probability. Nodes with lower values are preferred."""
+        """Return the value by which a node is ranked. Nodes with lower values are preferred."""
         load = self.loads.get(node, 0.0)
         return load if self.scheme == "scarlett" else erlang_b(load, self.slots.get(node, 1))
 
     def placed(self, node: NodeId, load: float) -> None:
-        """Add the expected load of a new replica to the load of its node."""
+        """Add the expected load of a new replica to the load of the node that will store the replica."""
         self.loads[node] = self.loads.get(node, 0.0) + load

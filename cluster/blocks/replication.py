@@ -1,7 +1,8 @@
-"""Decisions about copies and deletions that keep each block at its wanted number of replicas.
+"""Decisions about copying and deleting replicas so that each block has its wanted number of replicas.
 
-The decisions use neither the namespace nor a clock. A replica counts until the command to delete it is sent.
-Each command is checked again at that moment: the last good replica of a wanted block is never deleted.
+The decisions use neither the namespace nor a clock. A replica is counted until the command to delete it is
+sent. Each deletion is checked again when the command is sent: the last good replica of a block that belongs
+to a file is never deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ REFUSED_LIMIT = 200
 
 @dataclass(slots=True)
 class Copy:
-    """A copy in progress, canceled at `until_s`. `sent`: the command was sent to the source node."""
+    """A copy in progress, canceled at `until_s`. `sent` is True once the source node has the command."""
 
     source: NodeId
     until_s: float
@@ -32,10 +33,10 @@ class Copy:
 
 
 class Replication:
-    """A planner of copies and deletions. `reconsider` must be called for each block whose replicas changed.
+    """A planner that decides which replicas are copied and which are deleted.
 
-    `copies_per_node` limits the concurrent copies sent by a node, and also the copies received by a node. A
-    copy is canceled after `timeout_s` seconds.
+    `reconsider` must be called for each block whose replicas changed. `copies_per_node` limits the concurrent
+    copies that a node sends, and also those that it receives. A copy is canceled after `timeout_s` seconds.
     """
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
@@ -61,7 +62,7 @@ class Replication:
     # -- news ------------------------------------------------------------------------------------------------
 
     def reconsider(self, block: str) -> None:
-        """Update the lists of blocks with too few or too many replicas after a change of this block."""
+        """Check again whether a block has too few or too many replicas, because its replicas changed."""
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
@@ -80,9 +81,9 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Process a node's registration: drop commands for its earlier incarnation.
+        """Drop commands for the earlier incarnation of a node, because the node has registered.
 
-        Blocks that no node could take are planned again.
+        Blocks that no node could store until now are planned again.
         """
         self._unwanted.pop(node, None)
         for leaving in self._leaving.values():
@@ -91,7 +92,7 @@ class Replication:
             self.reconsider(block)
 
     def node_went(self, node: NodeId) -> None:
-        """Cancel copies from and to a lost node. The caller calls `reconsider` for the node's blocks."""
+        """Cancel copies from and to a lost node. The caller must then call `reconsider` for its blocks."""
         self._unwanted.pop(node, None)
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):
@@ -99,7 +100,7 @@ class Replication:
                     self._end_copy(block, target)
 
     def replica_came(self, block: str, node: NodeId) -> bool:
-        """Process the arrival of a replica on a node. Return whether it completes a planned copy."""
+        """Process the arrival of a replica on a node. Return whether this completes a planned copy."""
         self._leaving.get(block, {}).pop(node, None)
         ours = node in self._pending.get(block, {})
         if ours:
@@ -108,9 +109,10 @@ class Replication:
         return ours
 
     def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
-        """Set the wanted number of replicas of a block.
+        """Set the wanted number of replicas of a block, as decided by a replication scheme.
 
-        Replicas beyond `base` have the given cause in blocks.parquet, and each is expected to serve `load`.
+        Replicas in addition to `base` are recorded with `cause` in blocks.parquet. `load` is the load that
+        each of them is expected to serve, for the ranking of nodes.
         """
         state = self.map.blocks[block]
         if replicas > base:
@@ -122,9 +124,9 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return the cause of a block's next copy for blocks.parquet: `repair` or the name of a scheme.
+        """Return the cause of the next copy of a block for blocks.parquet: `repair` or the name of a scheme.
 
-        `coming` is the number of copies in progress.
+        `coming` is the number of copies of the block that are in progress.
         """
         state = self.map.blocks[block]
         good, scheme = len(state.good()) + coming, "repair" if self.choice is None else self.choice.scheme
@@ -134,12 +136,12 @@ class Replication:
         return scheme if good >= state.target else "repair"  # The copy was ordered before the target fell.
 
     def replica_went(self, block: str, node: NodeId) -> None:
-        """Cancel copies whose source replica was deleted or is corrupt."""
+        """Cancel copies from a replica that was deleted or is corrupt."""
         self._leaving.get(block, {}).pop(node, None)
         self._end_copies_from(block, node)
 
     def block_unwanted(self, block: str, holders: list[NodeId]) -> None:
-        """Order the nodes in `holders` to delete a block that no longer belongs to a file."""
+        """Order the nodes in `holders` to delete their replicas of a block that belongs to no file."""
         self._pending.pop(block, None)
         self._tries.pop(block, None)
         self._leaving.pop(block, None)
@@ -150,12 +152,15 @@ class Replication:
         self.reconsider(block)
 
     def keep(self, block: str, node: NodeId, length: int) -> None:
-        """Keep a new replica in addition to the block's target (DARE). Other kept copies may be evicted."""
+        """Keep a fetched block of `length` bytes on a node in addition to the wanted replicas (scheme DARE).
+
+        Other kept copies are deleted if the budget is exceeded.
+        """
         for evicted in self.kept.add(block, node, length):
             self.reconsider(evicted)
 
     def is_new(self, block: str) -> bool:
-        """Return whether nothing is planned for the block: no copy and no deletion, now or later."""
+        """Return whether neither copies nor deletions of a block are planned or in progress."""
         known = (self._pending, self._leaving, self._level, self._over, self._parked)
         return not any(block in blocks for blocks in known)
 
@@ -163,11 +168,17 @@ class Replication:
 
     @property
     def busy(self) -> bool:
-        """Return whether copies or deletions are pending. Blocks that no node can take do not count."""
+        """Return whether any copy or deletion is planned or in progress.
+
+        Blocks that no node can store at present do not matter.
+        """
         return bool(self._pending or self._level or self._over or self._unwanted)
 
     def deletions(self, now_s: float, node: NodeId) -> list[str]:
-        """Return the blocks that a live node must delete now. The caller removes the replicas from the map."""
+        """Return the blocks whose replicas a live node must delete now.
+
+        The caller must remove the replicas from the `BlockMap`.
+        """
         orders = list(self._unwanted.pop(node, {}))
         for block in self.map.corrupt_on(node):
             if self.map.blocks[block].good():
@@ -179,7 +190,10 @@ class Replication:
         return orders
 
     def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
-        """Return nodes whose good replicas may be deleted now: evicted copies first, never kept copies."""
+        """Return the nodes whose good replica of a block may be deleted now, because there are too many.
+
+        Copies evicted by DARE come first. Copies that DARE keeps are not returned.
+        """
         good, kept = state.good(), self.kept
         many = len(good) - state.target - kept.count(block)
         evicted = [node for node in kept.let_go(block) if node in good][:many]
@@ -188,7 +202,7 @@ class Replication:
         return surplus(self._candidates([n for n in good if not kept.is_copy(block, n)]), state.target)
 
     def copies(self, now_s: float, node: NodeId) -> list[Command]:
-        """Plan copies in the whole cluster. Return the `replicate` commands for the given live node."""
+        """Plan copies between all nodes. Return the `replicate` commands for one live node."""
         self._expire(now_s)
         self._plan(now_s)
         orders: list[Command] = []
@@ -226,7 +240,7 @@ class Replication:
         self.reconsider(block)
 
     def _plan(self, now_s: float) -> None:
-        """Plan copies. Blocks with the fewest good replicas come first, then blocks that waited longest."""
+        """Plan copies, first for blocks with the fewest good replicas, then for those that waited longest."""
         if not self._level:
             return
         sending, receiving = self._outstanding()
@@ -251,7 +265,11 @@ class Replication:
     def _plan_one(
         self, now_s: float, block: str, sending: dict[NodeId, int], receiving: dict[NodeId, int]
     ) -> bool:
-        """Plan another copy of a block if a source and a target are free. Return whether it was planned."""
+        """Plan a copy of a block if there are a source and a target node below their limit of copies.
+
+        `sending` and `receiving` are the numbers of copies in progress on each node. Return whether a copy
+        was planned.
+        """
         places = self._places(now_s, block)
         if not places and self._leaving.get(block):
             return False
@@ -272,7 +290,10 @@ class Replication:
         return True
 
     def _places(self, now_s: float, block: str) -> list[NodeId]:
-        """Return live nodes that may receive the block: no replica, no copy and no deletion in progress."""
+        """Return the live nodes that may receive a block.
+
+        They have no replica of the block, and no copy or deletion of the block is in progress there.
+        """
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
             del leaving[node]
@@ -280,7 +301,11 @@ class Replication:
         return [node for node in self.map.nodes if node not in taken]
 
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
-        """Choose the target node of a copy by the scheme's ranking or HDFS's rule. Each retry draws again."""
+        """Choose the node in `targets` that receives a copy of a block.
+
+        The ranking of the replication scheme decides, or otherwise HDFS's rack rule. A repeated attempt may
+        choose another node.
+        """
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]
         choice, coming = self.choice, len(self._pending.get(block, ()))

@@ -1,6 +1,6 @@
-"""The NameNode as a service, which adds the current time to each call.
+"""The NameNode as an asynchronous service, which adds the current time to each call.
 
-After a restart, calls that need replicas wait for block reports (HDFS calls this safe mode).
+After a restart, calls that need the nodes of replicas wait for block reports (HDFS calls this safe mode).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SETTLE_LIMIT_S = 20.0
 
 
 class ServedNameNode(NameNodeDoor):
-    """The asynchronous interface of a `NameNode`, with the clock of its run.
+    """An asynchronous interface of a `NameNode`, with the clock of the run.
 
     Each method calls the method of the same name with the current time, which is 0 until the run has begun.
     """
@@ -30,14 +30,14 @@ class ServedNameNode(NameNodeDoor):
         self._clock = clock
 
     async def stop(self) -> None:
-        """Close the journal."""
+        """Close the journal of the NameNode."""
         self._names.shutdown()
 
     def _now_s(self) -> float:
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait until the nodes have reported their blocks to a restarted NameNode, up to `SETTLE_LIMIT_S`."""
+        """Wait until all nodes have reported to a restarted NameNode, for at most `SETTLE_LIMIT_S`."""
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

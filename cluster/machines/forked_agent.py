@@ -1,6 +1,6 @@
-"""Agents of this host's nodes, forked from one template process (`agent.warm.template`).
+"""Fast start of the agents on this host: all agents are forked from one template process.
 
-The template process is started on first use.
+The template process (`agent.warm.template`) has imported the agent's modules. It is started on first use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class TemplateDied(OSError):
 
 
 class AgentTemplate:
-    """The template process that forks agents, shared by all threads. A dead process is replaced by `fork`."""
+    """A client of the template process that forks agents. All threads of this process can use the client.
+
+    If the template process has died, `fork` starts another.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +38,10 @@ class AgentTemplate:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self, log: Path) -> ForkedAgent:
-        """Fork a new agent, whose errors are written to the file `log`. Raises OSError."""
+        """Fork a new agent from the template process. Error messages of the agent go to the file `log`.
+
+        Raises OSError if the agent cannot be forked.
+        """
         with log.open("ab") as said, contextlib.ExitStack() as ends:
             stdin, theirs_in = _pipe()
             stdout, theirs_out = reversed(_pipe())
@@ -50,10 +56,10 @@ class AgentTemplate:
         return ForkedAgent(self, int(answer), os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
 
     def status(self, kind: bytes, pid: int) -> int | None:
-        """Return the exit code of an agent; None while the agent runs.
+        """Return the exit code of the agent with the given pid, or None while the agent runs.
 
-        `kind` is `template.POLL`, or `template.REAP` to free the pid as well. Returns `template.LOST` if the
-        template process has died.
+        If the template process has died, return `template.LOST`. `kind` is `template.POLL`, or
+        `template.REAP` to free the pid of an agent that has ended.
         """
         try:
             answer = self._ask(kind + b" %d" % pid)
@@ -62,7 +68,7 @@ class AgentTemplate:
         return None if answer == template.ALIVE else int(answer)
 
     def close(self) -> None:
-        """End the template process. Its agents continue to run."""
+        """End the template process. Agents that were forked from it continue to run."""
         with self._lock:
             line, process = self._line, self._process
             self._line = self._process = None
@@ -104,7 +110,7 @@ class AgentTemplate:
 
 
 class ForkedAgent:
-    """A forked agent process with its standard input, standard output and exit code."""
+    """An agent process forked from a template, with its pid, standard streams and exit code."""
 
     def __init__(
         self, of: AgentTemplate, pid: int, stdin: io.BufferedWriter, stdout: io.BufferedReader
@@ -116,20 +122,20 @@ class ForkedAgent:
         self.stdout = stdout
 
     def poll(self) -> int | None:
-        """Return the exit code; None while the agent runs. The pid stays reserved until `wait`."""
+        """Return the agent's exit code, or None while the agent runs. The pid stays reserved until `wait`."""
         if self._code is None:
             return self._template.status(template.POLL, self.pid)
         return self._code
 
     def has_ended_within(self, patience_s: float) -> bool:
-        """Wait up to `patience_s` seconds for the agent's end. Return whether it has ended."""
+        """Wait until the agent has ended, for at most `patience_s` seconds. Return whether it has ended."""
         give_up_s = time.monotonic() + patience_s
         while self.poll() is None and time.monotonic() < give_up_s:
             time.sleep(POLL_S)
         return self.poll() is not None
 
     def wait(self) -> int:
-        """Wait for the agent's end and free its pid. Return the exit code (negative for a signal)."""
+        """Wait until the agent has ended, and free the pid. Return the exit code (negative for a signal)."""
         while self.poll() is None:
             time.sleep(POLL_S)
         if self._code is None:
@@ -139,7 +145,7 @@ class ForkedAgent:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return the write end and the read end of a pipe, which child processes do not inherit."""
+    """Create a pipe that child processes do not inherit. Return its write end and its read end."""
     reads, writes = os.pipe2(os.O_CLOEXEC)
     return writes, reads
 

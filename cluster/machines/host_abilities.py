@@ -1,4 +1,4 @@
-"""Probes of this host's resources and features, for the command `doctor` and for checks of scenarios."""
+"""Probes of this host's resources and kernel features, for the command `doctor` and checks of scenarios."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ MEMORY_FILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProbe:
-    """The results of probing a host. A field `*_why` is empty if the feature works, else gives the reason."""
+    """The resources and features that were found on a host.
+
+    A field `*_why` contains the reason why a feature does not work, and is empty if the feature works.
+    """
 
     cores: float  # Usable by this process: CPU affinity, and CPU quota if any.
     memory_bytes: int
@@ -45,7 +48,11 @@ class HostProbe:
 
 
 def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
-    """Probe this host without leaving anything behind. `folder` is where nodes would store files."""
+    """Probe the resources and features of this host. `folder` is where nodes would store their files.
+
+    The rate of the disk is measured only if `measure_disk` is True. All files and control groups created by
+    the probe are removed.
+    """
     where, cgroup_why = _try_cgroup()
     memory_bytes, free_bytes = _memory()
     return HostProbe(
@@ -63,9 +70,10 @@ def probe_host(folder: Path, *, measure_disk: bool = True) -> HostProbe:
 
 
 def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
-    """Return the number of host cores that this process may use.
+    """Return the number of this host's cores that this process may use.
 
-    The number is a fraction if the process's control group has a CPU quota.
+    The number is a fraction if the process's control group has a CPU quota. `proc_self` is the folder of the
+    process in /proc.
     """
     cores = float(len(os.sched_getaffinity(0)))
     with contextlib.suppress(CgroupError, OSError, ValueError):
@@ -82,9 +90,9 @@ def usable_cores(proc_self: Path = Path("/proc/self")) -> float:
 
 
 def _try_cgroup() -> tuple[Hierarchies | None, str]:
-    """Create a control group with limits and remove it again, to test whether this user can.
+    """Try to create a control group with limits, and remove it again.
 
-    Return the hierarchies of control groups (None on failure), and the error (empty on success).
+    Return the hierarchies of control groups (None on failure), and an error message (empty on success).
     """
     try:
         where = find_hierarchies()
@@ -102,14 +110,17 @@ def _try_cgroup() -> tuple[Hierarchies | None, str]:
 
 
 def _memory() -> tuple[int, int]:
-    """Return total and available memory in bytes."""
+    """Return the host's total memory and available memory in bytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     found = {fields[0]: int(fields[1]) * 1024 for fields in lines}
     return found["MemTotal:"], found.get("MemAvailable:", found["MemFree:"])
 
 
 def _disk_write_bps(folder: Path) -> float | None:
-    """Measure the rate in bytes/s of flushed writes, up to 64 MiB or for 2 s; None if writing fails."""
+    """Return the measured rate (bytes/s) of flushed writes to a file in `folder`, or None if writing fails.
+
+    Up to 64 MiB are written in about 2 s.
+    """
     piece = os.urandom(2**20)
     try:
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -123,10 +134,10 @@ def _disk_write_bps(folder: Path) -> float | None:
 
 
 def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
-    """Return the memory in bytes that this process and its children can still allocate.
+    """Return the number of bytes of memory that this process and its children can still allocate.
 
-    This is the minimum of the host's available memory and of the memory left under the limits of the
-    process's control group and its ancestors.
+    This is the host's available memory, or less if a limit on the process's control group or one of its
+    ancestors leaves less. `proc_self` is the folder of the process in /proc.
     """
     left = _memory()[1]
     with contextlib.suppress(CgroupError):
@@ -145,7 +156,7 @@ def memory_left_bytes(proc_self: Path = Path("/proc/self")) -> int:
 
 
 def docker_why() -> str:
-    """Return the reason why no Docker engine answers this user; empty if an engine answers."""
+    """Return the reason why this user cannot use a Docker engine, or an empty string if an engine answers."""
     path = os.environ.get("DOCKER_HOST", f"unix://{DOCKER_SOCKET}").removeprefix("unix://")
     if "://" in path:
         return f"DOCKER_HOST is {path}, only a Unix socket is tried"

@@ -1,7 +1,7 @@
-"""The kernel's counters of a node: control groups, block device and network interface.
+"""The kernel's counters of a node's use of resources: of control groups, disk device and network interface.
 
-The counters include child processes, threads and shells, independent of an attempt's own report. A counter
-that cannot be read is None: the group, device or process is gone, or this kernel lacks the counter.
+The counters include child processes, threads and shells, unlike an attempt's own report. A counter is None if
+it cannot be read: the control group, device or process is gone, or this kernel lacks the counter.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ READ_BYTES = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCounters:
-    """The counters of a control group. `cpu` and `memory` are folders of the group; None if not used.
+    """The counters of a control group.
 
-    In version 1 of control groups, `cpu` is the folder of the controller cpuacct.
+    `version` is the version of control groups on this host. `cpu` and `memory` are the group's folders for
+    these controllers, or None if not in use. In version 1, `cpu` is the folder of the controller cpuacct.
     """
 
     version: int
@@ -30,7 +31,7 @@ class GroupCounters:
     memory: Path | None
 
     def cpu_s(self) -> float | None:
-        """Return the total CPU time used by the group so far, in core-seconds of the host."""
+        """Return the CPU time used by the control group so far, in core-seconds of the host."""
         if self.cpu is None:
             return None
         if self.version == 1:
@@ -40,7 +41,7 @@ class GroupCounters:
         return None if used_us is None else used_us / 1e6
 
     def memory_bytes(self) -> int | None:
-        """Return the memory in use by the group in bytes, including shared memory but not the file cache."""
+        """Return the bytes of memory in use by the control group, without the cache of file contents."""
         if self.memory is None:
             return None
         held = _number(self.memory / ("memory.usage_in_bytes" if self.version == 1 else "memory.current"))
@@ -50,7 +51,7 @@ class GroupCounters:
 
 
 def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[int, int] | None:
-    """Return the number of bytes read from and written to a block device (`major:minor`, such as `7:3`)."""
+    """Return the bytes read from and written to a block device, given as `major:minor`, such as `7:3`."""
     try:
         fields = (sys_dev / device / "stat").read_text().split()
         return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
@@ -59,7 +60,7 @@ def block_bytes(device: str, sys_dev: Path = Path("/sys/dev/block")) -> tuple[in
 
 
 def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) -> tuple[int, int] | None:
-    """Return the number of bytes sent and received by the network interface `name`, including headers.
+    """Return the bytes sent and received by the network interface `name`, including packet headers.
 
     The interface is in the network namespace of the process `pid`.
     """
@@ -76,9 +77,9 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
 
 
 def _read(path: Path) -> str:
-    """Return the text of a small file, in half of the CPU time of `read_text`.
+    """Return the text of a small file, in half of the CPU time of `Path.read_text`.
 
-    Each heartbeat reads three files.
+    Speed matters because three files are read for each heartbeat.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -95,7 +96,10 @@ def _number(path: Path) -> int | None:
 
 
 def _fields(path: Path, names: Collection[str]) -> dict[str, int]:
-    """Return the numbers called `names` in a file of lines `name number`; empty if there is no file."""
+    """Return the numbers in a file of lines `name number`, as a dictionary from name to number.
+
+    Only the given names are included. The dictionary is empty if the file does not exist.
+    """
     try:
         lines = [line.partition(" ") for line in _read(path).splitlines()]
     except OSError:

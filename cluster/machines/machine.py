@@ -1,4 +1,4 @@
-"""The interface of machines, which hold emulated nodes: a process group or a container."""
+"""The interface of machines. A machine is a process group or a container in which an emulated node runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ program."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The description of a started machine: the agent's URL and pid, and the enforcement of each limit.
+    """The description of a machine that has started: the agent's URL and pid, and how limits are enforced.
 
-    `limits` maps cpu, memory, disk and network to `cgroup v1`, `cgroup v2`, `loop device`, `tc`, `off`, or
-    `software (cooperating code only)` for limits that uncooperative code can evade.
+    `limits` maps cpu, memory, disk and network to the mechanism: `cgroup v1`, `cgroup v2`, `loop device`,
+    `tc`, `off`, or `software (cooperating code only)` for a limit that uncooperative code can exceed.
     """
 
     url: str
@@ -29,11 +29,11 @@ class Hello:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTotals:
-    """The kernel's counters of one incarnation of a node: its attempts with children, threads and shells.
+    """The kernel's counters of the resources used by the attempts of a node in one incarnation.
 
-    A counter is None if the kernel does not count the resource for this node; then only the agent's figures
-    exist. `cpu_s` is in core-seconds of the host; the other counters are in bytes. `memory_bytes` is the
-    current use; the other counters are running totals.
+    Child processes, threads and shells are included. A counter is None if the kernel does not measure the
+    resource for this node. `cpu_s` is in core-seconds of the host, and the other counters are in bytes.
+    `memory_bytes` is the current use; the other counters are totals since the node's start.
     """
 
     cpu_s: float | None = None
@@ -51,7 +51,7 @@ class MachineFailed(Exception):
 class Machine(Protocol):
     """The machine of an emulated node for one incarnation. Call `start`, then `stop` or `kill`.
 
-    The node's files remain until `dispose`.
+    The node's files remain until `dispose` is called.
     """
 
     async def start(self) -> Hello:
@@ -59,7 +59,7 @@ class Machine(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Shut the machine down. The node's files remain. May be called after `kill`, and more than once."""
+        """Shut the machine down. The node's files remain. May be called again, and also after `kill`."""
         ...
 
     async def kill(self) -> None:
@@ -71,43 +71,44 @@ class Machine(Protocol):
         ...
 
     async def thaw(self) -> None:
-        """Continue all processes of the machine after `freeze`."""
+        """Continue all processes of the machine, which `freeze` has stopped."""
         ...
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply the declared rates by these factors.
+        """Inject a fault: set the rates of CPU, disk and network to the declared rates times these factors.
 
-        The machine changes only rates that the agent cannot change. The agent gets the same request for the
-        other rates.
+        The machine sets only the rates that the agent cannot set. The agent receives the same request for the
+        others.
         """
         ...
 
     async def dispose(self) -> None:
-        """Remove the node's files, unless they are in the run's folder.
+        """Remove those files of the node that are outside the run's folder.
 
         Must be called after `stop`, when the node is no longer needed.
         """
         ...
 
     def totals(self) -> KernelTotals:
-        """Return the kernel's counters of this node. Takes well below a millisecond."""
+        """Return the kernel's counters of this node. The call takes well below a millisecond."""
         ...
 
     def is_alive(self) -> bool:
-        """Return whether the agent runs."""
+        """Return whether the node's agent is running."""
         ...
 
 
 def _nothing_to_check() -> None:
-    """Do nothing: machines of this kind work on every host."""
+    """Do nothing, because machines of this kind work on every host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """The base image of a kind of machines, with functions that copy the image to hosts that lack it.
+    """Functions that copy the base image of a kind of machines to a host without the image.
 
-    `is_missing` returns whether this host lacks the image. `pieces` yields the image in pieces of bounded
-    size; `load` loads such pieces on another host. All functions raise BadInput on failure.
+    `is_missing` returns whether this host lacks the image. `pieces` yields the image of this host in small
+    pieces, and `load` stores such pieces as the image of another host. All functions raise BadInput on
+    failure.
     """
 
     is_missing: Callable[[], bool]
@@ -117,13 +118,12 @@ class MachineImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineKind:
-    """A kind of machines for the option `--machines`, declared as `KIND` by the implementing module.
+    """A kind of machines for the option `--machines`, declared as `KIND` by the module that implements it.
 
-    `make(agent, owner)` returns a new machine for one incarnation of a node: `agent` is the agent's
-    configuration, with the node's folder on this host as `root`; `owner` identifies the process that the
-    machine belongs to. `check` raises BadInput, with advice, if such machines do not work on this host.
-    `ready` is a context manager for all runs of a command and leaves no machine behind. `image` is sent to
-    hosts that lack it.
+    `make(agent, owner)` returns a new machine for one incarnation of a node, where `agent` is the agent's
+    configuration and `owner` identifies the process to which the machine belongs. `check` raises BadInput,
+    with advice, if such machines do not work on this host. `ready` is a context manager for all runs of a
+    command, which removes all machines at the end. `image` describes an image that hosts need, if any.
     """
 
     about: str

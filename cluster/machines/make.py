@@ -1,7 +1,7 @@
-"""The kinds of machines by the values of the option `--machines`.
+"""The kinds of machines that the option `--machines` offers, and the creation of machines.
 
-A kind is a module with a `KIND`, and an entry in `KINDS`. The module is imported on first use, so that no
-kind needs the libraries of another kind.
+A kind is a module with a variable `KIND`, and an entry in `KINDS`. The module is imported on first use, so
+that no kind needs the libraries of another kind.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 
 
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
-    """Return a new machine for one incarnation of a node, with the node's files in the run's folder.
+    """Return a new machine for one incarnation of a node, of the kind that `config` selects.
 
-    `epoch_s` is the start of the run's clock. `runner` names the function that runs attempts.
+    The node's files are in the run's folder. `epoch_s` is the start of the run's clock. `runner` is the name
+    of the function that runs attempts.
     """
     stretch = config.cluster.stretch
     agent = AgentConfig(
@@ -63,16 +64,16 @@ def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str 
 
 
 def check_machines(machines: str) -> None:
-    """Raise BadInput, with advice, if machines of the given kind do not work on this host."""
+    """Raise BadInput, with advice, if machines of the kind `machines` do not work on this host."""
     KINDS[machines]().check()
 
 
 @contextmanager
 def machines_ready(machines: str) -> Iterator[None]:
-    """Prepare this host for machines of the given kind during all runs of a command.
+    """Prepare this host for machines of the kind `machines`, for all runs of a command.
 
-    Leftover machines are removed before the runs, the command's own machines after the runs, even if the
-    command is killed. Raises BadInput if machines of the kind do not work.
+    Machines left by earlier commands are removed before the runs. The command's machines are removed after
+    the runs, even if the command is killed. Raises BadInput if machines of this kind do not work.
     """
     with KINDS[machines]().ready():
         yield

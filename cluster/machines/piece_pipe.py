@@ -1,4 +1,4 @@
-"""A pipe that passes pieces of data to a reading function in another thread."""
+"""A pipe that passes pieces of data to a function that reads them in another thread."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOOK_S = 0.2
 
 
 class PiecePipe:
-    """A pipe to the function `read`, which runs in a thread and iterates over pieces added by `put`."""
+    """A pipe to the function `read`, which runs in a thread and iterates over the pieces added by `put`."""
 
     def __init__(self, read: Callable[[Iterator[bytes]], None]) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(WAITING)
@@ -21,11 +21,14 @@ class PiecePipe:
         self._thread.start()
 
     def put(self, piece: bytes) -> None:
-        """Add a piece. Wait while the pipe is full. Errors of the reading function are raised here."""
+        """Add a piece of data, after waiting while the pipe is full.
+
+        If the function `read` has failed, its exception is raised.
+        """
         self._offer(piece)
 
     def end(self) -> None:
-        """End the stream and wait for the reading function. Its errors are raised here."""
+        """End the data and wait until the function `read` returns. If it has failed, raise its exception."""
         self._offer(None)
         self._thread.join()
         if self._error is not None:

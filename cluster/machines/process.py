@@ -1,6 +1,6 @@
-"""A machine made of processes on this host: an agent in a separate session, its zygote and its attempts.
+"""A machine that consists of processes on this host, in a separate session.
 
-The zygote is the process that forks the attempts.
+The processes are the agent, the zygote (which forks attempts), and the attempts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ EXIT_BAD_INPUT = 2
 
 
 class ProcessMachine:
-    """One incarnation of a node, as processes on this host. After `stop` or `kill`, only `root` is left."""
+    """One incarnation of a node as processes on this host.
+
+    After `stop` or `kill`, only the files in the node's folder are left.
+    """
 
     def __init__(self, agent: AgentConfig) -> None:
         self._config = replace(agent, root=agent.root.resolve())
@@ -47,7 +50,11 @@ class ProcessMachine:
         return self._config.node
 
     async def start(self) -> Hello:
-        """Start the agent and wait until it serves. Raises BadInput (impossible limits) or MachineFailed."""
+        """Start the agent and wait until it accepts requests.
+
+        Raises BadInput if the requested limits are impossible on this host, MachineFailed if the agent does
+        not start.
+        """
         try:
             process = self._process = await asyncio.to_thread(self._spawn)
         except TemplateDied as error:
@@ -71,7 +78,10 @@ class ProcessMachine:
         return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
-        """Close the agent's standard input, which ends all processes. Kill processes left after `STOP_S`."""
+        """End the agent by closing its standard input, which ends all processes of the node.
+
+        Processes that still run after `STOP_S` seconds are killed.
+        """
         process = self._process
         if process is None:
             return
@@ -85,8 +95,8 @@ class ProcessMachine:
     async def kill(self) -> None:
         """Kill (SIGKILL) the agent, the zygote and all processes of attempts, of any session or user.
 
-        The processes are found in their control groups, which are then removed, or among the agent's
-        descendants.
+        If the node has control groups, the processes in them are killed and the groups removed. Otherwise the
+        agent's descendants are killed.
         """
         process, self._process = self._process, None
         if process is None:
@@ -100,28 +110,28 @@ class ProcessMachine:
         await asyncio.to_thread(self._bury, process)
 
     async def freeze(self) -> None:
-        """Send SIGSTOP to all processes of the machine."""
+        """Stop all processes of the machine with SIGSTOP."""
         self._signal_all(signal.SIGSTOP)
 
     async def thaw(self) -> None:
-        """Send SIGCONT to all processes of the machine."""
+        """Continue all processes of the machine with SIGCONT."""
         self._signal_all(signal.SIGCONT)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Do nothing: the agent applies all limits."""
+        """Do nothing, because the agent sets all rates."""
 
     async def dispose(self) -> None:
-        """Do nothing: the node's folder is removed with the run's folder."""
+        """Do nothing, because all files of the node are in the run's folder."""
 
     def totals(self) -> KernelTotals:
-        """Return the counters of the node's control groups: CPU and memory; None without control groups."""
+        """Return the CPU time and memory of the node's control groups. All values are None without groups."""
         counters = self._counters
         if counters is None:
             return KernelTotals()
         return KernelTotals(cpu_s=counters.cpu_s(), memory_bytes=counters.memory_bytes())
 
     def is_alive(self) -> bool:
-        """Return whether the agent runs."""
+        """Return whether the node's agent is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -129,7 +139,10 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the control groups that the agent created; None if there are no groups."""
+        """Return the counters of the control groups that the agent has created, or None without groups.
+
+        `limits` maps resources to the mechanism by which the agent limits them.
+        """
         if not limits["cpu"].startswith("cgroup"):
             return None
         try:
@@ -151,9 +164,9 @@ class ProcessMachine:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
     def _bury(self, process: ForkedAgent) -> None:
-        """Wait for the end of agent and zygote, then remove their control groups.
+        """Wait until the agent and the zygote have ended, then remove the node's control groups.
 
-        Both processes hold the pipe of standard output open.
+        Both processes have ended when the pipe of the standard output is closed.
         """
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
@@ -165,9 +178,9 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to all processes of the machine.
+        """Send a signal to all processes of the machine, first to the agent.
 
-        The agent gets the signal first, so that it does not see its children stopped.
+        Otherwise the agent could notice that its children are stopped.
         """
         if not self.is_alive() or self._process is None:
             return
@@ -179,14 +192,14 @@ class ProcessMachine:
 
 
 def _end_all_below(pid: int) -> None:
-    """Kill a process and all its descendants. They are stopped first, so that no new processes appear."""
+    """Kill a process and all its descendants. All are stopped first, so that none can start another."""
     tree = ProcessTree(pid)
     tree.signal(signal.SIGSTOP)
     tree.signal(signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:
-    """Return the last line of the log that is not empty. A Python error is described on that line."""
+    """Return the last non-empty line of the log, which describes the error if a Python program failed."""
     lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
     return next((line for line in reversed(lines) if line.strip()), "the agent said nothing")
 

@@ -1,4 +1,4 @@
-"""A queue of events in virtual time. The due times of events may change while the events are queued."""
+"""A queue of events in virtual time. The due time of an event may change while the event is queued."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol
 
 
 class Owner(Protocol):
-    """The interface of objects that handle due items."""
+    """The interface of objects that own items, and handle them when they are due."""
 
     def fire(self, item: Item) -> None:
-        """Handle an item that is due."""
+        """Handle an item of this owner that is due."""
         ...
 
 
 class Nobody:
-    """The owner of canceled items, which must never be due."""
+    """The owner of canceled items, which must never become due."""
 
     def fire(self, item: Item) -> None:
-        """Raise AssertionError, since a canceled item must never be due."""
+        """Raise AssertionError, since a canceled item must never become due."""
         raise AssertionError("a canceled item was due")
 
 
@@ -27,10 +27,10 @@ NOBODY = Nobody()
 
 
 class Item:
-    """An event that is due at `due_s` (infinite if not scheduled) and handled by `owner`.
+    """An event that is due at `due_s` (infinite if not scheduled) and is handled by `owner`.
 
-    `role` tells the owner the meaning of the event. `queued_s` is the time of the item's next entry in the
-    agenda.
+    `role` tells the owner what kind of event this is. `queued_s` is the time at which the item comes up next
+    in the agenda's heap.
     """
 
     __slots__ = ("due_s", "owner", "queued_s", "role")
@@ -42,10 +42,10 @@ class Item:
 
 
 class Agenda:
-    """A priority queue of items by due time, then by order of entry.
+    """A priority queue of items, sorted by due time. Items with the same due time keep their order.
 
-    A postponed item stays at its old position in the queue until that time is reached, and is then queued
-    again.
+    An item that is postponed stays at its old position in the queue. When that time is reached, the item is
+    queued again at its new due time.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Agenda:
         self._serial = 0
 
     def at(self, due_s: float, item: Item) -> None:
-        """Schedule the item at `due_s`, replacing its earlier due time. Infinity unschedules the item."""
+        """Schedule an item at `due_s`, replacing its earlier due time. Infinity unschedules the item."""
         item.due_s = due_s
         if due_s < item.queued_s:
             item.queued_s = due_s
@@ -66,7 +66,7 @@ class Agenda:
         item.due_s, item.owner = math.inf, NOBODY
 
     def next_s(self) -> float:
-        """Return the due time of the first item; infinity if no item is scheduled."""
+        """Return the earliest due time of all items, or infinity if no item is scheduled."""
         heap = self._heap
         while heap:
             at_s, _, item = heap[0]
@@ -80,9 +80,9 @@ class Agenda:
         return math.inf
 
     def pop(self) -> Item:
-        """Remove and return the first item, and set the current time to its due time.
+        """Remove and return the item that is due first, and set the current time to its due time.
 
-        `next_s` must have returned a finite time just before.
+        The caller must have called `next_s` just before, with a finite result.
         """
         self.now_s, _, item = heappop(self._heap)
         item.queued_s = item.due_s = math.inf

@@ -1,4 +1,4 @@
-"""The map outputs of a job that were announced to the reduces on a node."""
+"""The announced map outputs of a job, as known to the reduces on one node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
 class Board:
-    """The announced map outputs of one job: the latest output of each map, in order of announcement.
+    """The announced map outputs of a job. `latest` maps the index of each map to its latest output.
 
-    `lost` is the number of outputs in `latest` that were lost and will be replaced.
+    `lost` is the number of outputs in `latest` that were lost and will be replaced. `all_done` is True if no
+    more outputs will be announced.
     """
 
     __slots__ = ("all_done", "latest", "lost")
@@ -20,11 +21,11 @@ class Board:
 
     @property
     def complete(self) -> bool:
-        """Return whether the outputs of all maps are known and none is lost."""
+        """Return whether the outputs of all maps have been announced and none of them is lost."""
         return self.all_done and not self.lost
 
     def hear(self, news: MapOutputs) -> None:
-        """Add newly announced map outputs."""
+        """Add newly announced map outputs, which replace earlier outputs of the same maps."""
         latest = self.latest
         for output in news.outputs:
             before = latest.get(output.index)

@@ -1,4 +1,4 @@
-"""Latencies of a live attempt that are not use of CPU, disk and network: launch, end, fetches and blocks."""
+"""Times in which a live attempt uses neither CPU, disk nor network: launch, end, fetches, output blocks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """The latencies of a live attempt. Fields `*_cpu_s` are core-seconds of the host: slow cores take longer.
+    """The latencies of a live attempt, for simulations.
 
-    The default launch latency is from live runs of the shipped scenarios (30 ms at 0.08 of a core, including
-    the reply). The other defaults are round trips of HTTP between processes of one host.
+    Fields `*_cpu_s` are in core-seconds of the host, which take longer on slow emulated cores. The default
+    launch latency was measured in live runs of the shipped scenarios (30 ms at 0.08 of a core, including the
+    reply). The other defaults are round trips of HTTP between processes of one host.
     """
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork
@@ -25,19 +26,31 @@ class Latencies:
     launch_later_s: tuple[float, ...] = ()  # delays beyond `launch_s`; each attempt draws one
 
     def launch(self, core_speed: float) -> float:
-        """Return the seconds from a launch order to the first line of task code (a plan's `start_s`)."""
+        """Return the seconds from a launch command to the first line of task code (a plan's `start_s`).
+
+        `core_speed` is the speed of the node's cores, as a share of a host's core.
+        """
         return self.launch_s + self.launch_cpu_s / core_speed
 
     def end(self, core_speed: float) -> float:
-        """Return the seconds from the last line of task code to the report."""
+        """Return the seconds from the last line of task code to the TaskTracker's report.
+
+        `core_speed` is the speed of the node's cores, as a share of a host's core.
+        """
         return self.end_s + self.end_cpu_s / core_speed
 
     def fetch(self, core_speed: float) -> float:
-        """Return the duration in seconds of a fetch of zero bytes."""
+        """Return the seconds that a reduce needs to fetch a map output of zero bytes.
+
+        `core_speed` is the speed of the node's cores, as a share of a host's core.
+        """
         return self.fetch_s + self.fetch_cpu_s / core_speed
 
     def block(self, core_speed: float) -> float:
-        """Return the duration in seconds of writing an output block of zero bytes."""
+        """Return the seconds that an attempt needs to write an output block of zero bytes.
+
+        `core_speed` is the speed of the node's cores, as a share of a host's core.
+        """
         return self.block_s + self.block_cpu_s / core_speed
 
 

@@ -1,7 +1,7 @@
 """The interface of simulated nodes, which run attempts in virtual time.
 
-The driver (`scheduler.simulate`) calls this interface for the actions in heartbeat answers, and passes the
-reports on to the JobTracker's core.
+The simulation driver (`scheduler.simulate`) carries out the actions in heartbeat replies through this
+interface, and passes the reports of attempts on to the JobTracker's core.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class TaskCost:
     """The cost of one task, independent of its node. CPU times are in seconds on one emulated core.
 
-    A map reads, computes `cpu_s`, spills `output_bytes` with `sort_cpu_s` (or writes them as a file in a
-    map-only job). A reduce fetches its part of each map's output, merges with `sort_cpu_s`, computes `cpu_s`
-    and writes `output_bytes`; without `merges`, data written to disk during the fetch are not read again.
-    `partitions` are the sizes in bytes of each reduce's part of a map's output; None for equal parts.
+    A map reads its input, computes for `cpu_s`, and writes `output_bytes` to the local disk after sorting for
+    `sort_cpu_s` (or to a file in a map-only job). A reduce fetches a part of each map's output, merges the
+    parts for `sort_cpu_s`, computes for `cpu_s`, and writes `output_bytes` to a file. If `merges` is False,
+    data written to disk during the fetch are not read again. `partitions` are the bytes of a map's output for
+    each reduce, or None if all are equal.
 
-    `duration_s`, if given, is the duration of the attempt without contention on a node with its input (for a
-    reduce: from the moment that its last map output exists). The time for reading from other nodes is added,
-    and for a reduce `shuffle_s`, if given.
+    If `duration_s` is not None, it is the duration of the attempt without contention on a node that stores
+    its input. The duration of a reduce begins when the last map output exists. The time for reading from
+    other nodes is added, and for a reduce also `shuffle_s`.
 
-    With contention, a reduce computes `fetch_cpu_s` for each map output and `fetched_byte_cpu_s` for each
-    byte that it fetches.
+    With contention, a reduce also computes for `fetch_cpu_s` per map output and `fetched_byte_cpu_s` per
+    fetched byte.
 
-    `core_speed` is the speed of the emulated core for which the CPU times hold, as a share of a host's core:
-    work measured on the host takes longer on slower cores (`on_core`). None: the CPU times are the same on
-    every core.
+    The CPU times hold for an emulated core of speed `core_speed`, as a share of a host's core, and are longer
+    on slower cores (see `on_core`). If `core_speed` is None, the CPU times are the same on every core.
     """
 
     cpu_s: float = 0.0
@@ -53,7 +53,7 @@ class TaskCost:
     core_speed: float | None = None
 
     def on_core(self, core_speed: float) -> TaskCost:
-        """Return the cost on emulated cores with another speed, as a share of a host's core."""
+        """Return the cost on emulated cores of speed `core_speed`, as a share of a host's core."""
         if self.core_speed is None:
             return self
         factor = self.core_speed / core_speed
@@ -69,12 +69,13 @@ class TaskCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptPlan:
-    """The plan of an attempt for a simulated node.
+    """The work of an attempt on a simulated node, as planned by the driver.
 
-    `blocks` are the input's blocks with the number of bytes read from each block. `output` is the path
-    written before the commit; None if the output is shuffled. `start_s` is the latency from the launch order
-    to the first line of task code. An attempt with `fails_after` (a share of its work, from 0 to 1) fails at
-    that point with the reason `failure`.
+    `index` is the number of the task among the job's maps or reduces. `blocks` are the input blocks with the
+    number of bytes read from each. `output` is the path of the output file, or None if the output is fetched
+    by reduces. `start_s` is the latency from the launch command to the first line of task code. If
+    `fails_after` is not None, the attempt fails after this share of its work (0 to 1) with the reason
+    `failure`.
     """
 
     attempt: str
@@ -99,73 +100,82 @@ Happening = tuple[NodeId, AttemptReport | FetchFailure]
 
 
 class Store(Protocol):
-    """The operations of the block store that attempts need. The driver implements them with its NameNode."""
+    """The operations of the block store that simulated attempts need, implemented by the driver."""
 
     def holders(self, block: str) -> Sequence[NodeId]:
-        """Return the live nodes with a good replica of the block."""
+        """Return the live nodes that store a good replica of a block."""
         ...
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Return the nodes for the file's next block, the writer's node first; empty if none is available."""
+        """Add a block of `length` bytes to a file, and return the nodes for its replicas.
+
+        `node` is the writer's node and comes first. The list is empty if no node is available.
+        """
         ...
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Complete an attempt's file. `lengths` are the block sizes in the order of allocation."""
+        """Complete a file that an attempt on `node` has written.
+
+        `lengths` are the sizes in bytes of the file's blocks, in the order of allocation.
+        """
         ...
 
 
 class Emulation(Protocol):
-    """A simulation of the attempts of all nodes. `now_s` must never decrease from call to call."""
+    """A simulation of the attempts on all nodes. The current time `now_s` must never decrease."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, without attempts and map outputs."""
+        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:
-        """Remove a node. Its attempts end without a report; transfers from and to the node fail."""
+        """Remove a node, whose attempts end without a report. Transfers from and to the node fail."""
         ...
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the node's current rates as shares of its declared rates; 0 if the node is frozen."""
+        """Set a node's current rates, as shares of its declared rates. All are 0 if the node is frozen."""
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Limit connections to nodes of the same group; () ends the partition.
+        """Inject a fault: only nodes of the same group can connect. `()` removes the fault.
 
         Nodes in no group form another group.
         """
         ...
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Inject a fault: set connection delays (seconds) and shares of lost connections, by node."""
+        """Inject a fault: delay connections from and to nodes by `delays` (seconds) and lose some of them.
+
+        `losses` maps nodes to the share of connections that fail.
+        """
         ...
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Mark the node's disk as full, or as not full. Attempts that must write to a full disk fail."""
+        """Set whether a node's disk is full. Attempts that must write to a full disk fail."""
         ...
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """Start an attempt on the node."""
+        """Start an attempt on a node, as described by its plan."""
         ...
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Do nothing if it has already ended."""
         ...
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """Kill an attempt. Does nothing if it has ended."""
+        """Kill an attempt for the given reason. Do nothing if the attempt has already ended."""
         ...
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Pass newly announced map outputs to the job's reduces on the node."""
+        """Pass newly announced map outputs of a job to the reduces of the job on a node."""
         ...
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node."""
+        """Delete all map outputs of a job on a node."""
         ...
 
     def next_s(self) -> float:
-        """Return the time of the next event; infinity if there is none."""
+        """Return the time of the next event, or infinity if there is none."""
         ...
 
     def advance(self, now_s: float) -> list[Happening]:
@@ -173,9 +183,12 @@ class Emulation(Protocol):
         ...
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the status of each running attempt on the node."""
+        """Return the status of each running attempt on a node."""
         ...
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call, as shares of the declared rates."""
+        """Return a node's use of CPU, disk, network and memory since the last call of this method.
+
+        The use of memory is in bytes, and the other values are shares of the declared rates.
+        """
         ...

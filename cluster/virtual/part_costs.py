@@ -1,4 +1,4 @@
-"""The cost of a part of a split map, in proportion to the part's bytes."""
+"""The cost of a part of a map's input split, in proportion to the bytes of the part."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from schedbed.tasks.parts import Part
 
 
 def part_cost(whole: TaskCost, part: Part) -> TaskCost:
-    """Return the cost of a part of a map. The sizes of all parts add up to the sizes of the whole map.
+    """Return the cost of processing a part of a split, where `whole` is the cost for the whole split.
 
-    The memory of a part is the memory of the whole map.
+    The costs of all parts add up to the whole cost, except for memory: each part needs the whole memory.
     """
     share, partitions, duration_s = part.share, whole.partitions, whole.duration_s
     return replace(

@@ -1,4 +1,4 @@
-"""Network partitions between nodes."""
+"""Network partitions, which prevent connections between groups of nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class Partition:
-    """A partition of nodes into groups by a network fault. Without groups, all nodes reach each other."""
+    """A division of the nodes into groups by a network fault.
+
+    Nodes in no group form a group of their own. Without groups, all nodes reach each other.
+    """
 
     __slots__ = ("_group",)
 
@@ -16,6 +19,6 @@ class Partition:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
 
     def joins(self, one: NodeId, other: NodeId) -> bool:
-        """Return whether a new connection between the two nodes succeeds."""
+        """Return whether a new connection between two nodes is possible, because their group is the same."""
         group = self._group
         return not group or group.get(one, 0) == group.get(other, 0)

@@ -1,4 +1,4 @@
-"""Functions on plans for all simulated nodes: sizes of outputs, replicas by distance, reasons of failures."""
+"""Functions on attempt plans for all kinds of simulation: output sizes, nearest replicas, failure reasons."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from schedbed.tasks.specs import NodeId
 
 
 def equal_shares(total: int, parts: int) -> tuple[int, ...]:
-    """Return `total` divided into `parts` whole numbers, in the same way as the synthetic application."""
+    """Divide `total` into `parts` whole numbers that differ by at most one.
+
+    The synthetic application divides its output in the same way.
+    """
     cuts = [total * part // parts for part in range(parts + 1)]
     return tuple(high - low for low, high in pairwise(cuts))
 
 
 class PartitionSizes:
-    """The partition sizes of map outputs: the bytes of each reduce's part. Equal plans share one tuple."""
+    """A cache of the partition sizes of map outputs, so that plans with equal sizes share one tuple.
+
+    A partition is the part of a map's output for one reduce.
+    """
 
     def __init__(self) -> None:
         self._equal: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def of(self, plan: AttemptPlan) -> tuple[int, ...]:
-        """Return the partition sizes of a map's output in bytes; empty if the output is a file."""
+        """Return the bytes of a map's output for each reduce. The tuple is empty if the output is a file."""
         if plan.output is not None or not plan.reduces:
             return ()
         if plan.cost.partitions is not None:
@@ -38,9 +44,9 @@ class PartitionSizes:
 def nearest_first(
     holders: Sequence[NodeId], own: NodeSpec, racks: Mapping[NodeId, str], turn: int
 ) -> list[NodeId]:
-    """Return the holders by distance from the node `own`: the node itself, then its rack, then other racks.
+    """Return the nodes `holders` by distance from the node `own`: the same node, same rack, other racks.
 
-    `turn` rotates holders of equal distance.
+    `racks` maps nodes to racks. Nodes of equal distance are rotated by `turn` positions, to spread the load.
     """
     here = [node for node in holders if node == own.node]
     beside = [node for node in holders if node != own.node and racks.get(node) == own.rack]
@@ -56,13 +62,16 @@ def _turned(nodes: list[NodeId], turn: int) -> list[NodeId]:
 
 
 def spilled_bytes(plan: AttemptPlan) -> int:
-    """Return the number of bytes that a map writes to local disk: its output, and spills before merging."""
+    """Return the bytes that a map writes to the local disk, including spills that are merged later.
+
+    The result is 0 if the output is a file in the block store.
+    """
     cost = plan.cost
     return max(cost.spill_bytes, cost.output_bytes) if plan.output is None and plan.reduces else 0
 
 
 def block_lengths(total: int, block_bytes: int) -> list[int]:
-    """Return the block sizes of a file of `total` bytes. The list is empty for an empty file.
+    """Return the sizes in bytes of the blocks of a file of `total` bytes. An empty file has no blocks.
 
     A `block_bytes` of 0 means one block for the whole file.
     """
@@ -71,7 +80,10 @@ def block_lengths(total: int, block_bytes: int) -> list[int]:
 
 
 def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> str:
-    """Write the attempt's output file in one step. Return the reason of a failure; empty on success."""
+    """Write an attempt's whole output file to the block store at `now_s`.
+
+    Return the reason if writing fails, or an empty string.
+    """
     assert plan.output is not None
     lengths = block_lengths(plan.cost.output_bytes, plan.block_bytes)
     for length in lengths:
@@ -82,22 +94,22 @@ def write_file(store: Store, now_s: float, node: NodeId, plan: AttemptPlan) -> s
 
 
 def over_memory(limit_bytes: int) -> str:
-    """Return the failure reason of an attempt over its memory limit, with the text of live attempts."""
+    """Return the failure reason of an attempt that exceeds its memory limit, as in live runs."""
     return f"over its memory limit of {limit_bytes / 2**20:.0f} MiB"
 
 
 def no_replica(block: str) -> str:
-    """Return the failure reason of a map whose input block cannot be read."""
+    """Return the failure reason of a map whose input block cannot be read from any node."""
     return f"OSError: no replica of {block} could be read (it has none)"
 
 
 def no_room(path: str) -> str:
-    """Return the failure reason of an attempt whose output block cannot be placed on any node."""
+    """Return the failure reason of an attempt if no node can store a block of its output file `path`."""
     return f"OSError: no node could take a block of {path}"
 
 
 def not_stored(path: str) -> str:
-    """Return the failure reason of an attempt whose output block was not stored by its first node."""
+    """Return the failure reason of an attempt if the first node did not store a block of its file `path`."""
     return f"OSError: a block of {path} was not stored"
 
 
@@ -106,14 +118,15 @@ CRASHED = "killed by signal 9 (SIGKILL)"
 
 
 def gave_up(tries: int, map_attempt: str, node: NodeId) -> str:
-    """Return the failure reason of a reduce that could not fetch a map's output."""
+    """Return the failure reason of a reduce that tried too often to fetch a map's output from a node."""
     return f"OSError: gave up after {tries} tries to fetch {map_attempt} from {node}"
 
 
 def fails_at(plan: AttemptPlan) -> tuple[float, str] | None:
-    """Return the share of its work after which the attempt fails, and the reason; None if it does not fail.
+    """Return when and why an attempt will fail: the share of work done by then, and the reason.
 
-    Memory is assumed to grow with the work done, so an attempt fails when its memory reaches its limit.
+    Memory is assumed to grow with the work done, so that an attempt fails when its memory reaches the limit.
+    Return None if the attempt will not fail.
     """
     share, reason = plan.fails_after, plan.failure
     peak_bytes = plan.cost.memory_peak_bytes

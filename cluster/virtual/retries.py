@@ -1,4 +1,4 @@
-"""The retry times and retry limits of simulated attempts, equal to the values of live attempts."""
+"""Pauses and limits for repeated fetches by simulated attempts, equal to those of live attempts."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause in seconds before the next fetch of a map's output, after a number of failures."""
+    """Return the pause in seconds before a map output is fetched again, after a number of failures."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

@@ -1,6 +1,6 @@
-"""Access control lists in HDFS's notation: stored and returned, not enforced.
+"""Access control lists in HDFS's notation. They are stored and returned but not enforced.
 
-The digits of the permission are the entries of owner, group and others; the list contains all other entries.
+The entries of owner, group and others are the digits of the permission. The list contains all other entries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Acl = tuple[str, ...]
 
 
 def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
-    """Return the permission and the access control list after adding or replacing the entries of `spec`.
+    """Return a permission and an access control list with the entries in `spec` added or replaced.
 
     Raises BadPath if `spec` is invalid.
     """
@@ -36,9 +36,10 @@ def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, A
 
 
 def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
-    """Return the permission and the access control list described by `spec` alone.
+    """Return a permission and an access control list with exactly the entries in `spec`.
 
-    Raises BadPath if `spec` is invalid or lacks the entries of owner, group or others.
+    Raises BadPath if `spec` is invalid or lacks the entry of owner, group or others. A leading digit of
+    `permission` (the sticky bit) is preserved.
     """
     if not set(BASE) <= set(_parsed(spec)):
         raise BadPath("Invalid ACL: the user, group and other entries are required.")
@@ -46,20 +47,20 @@ def from_entries(permission: str, spec: str) -> tuple[str, Acl]:
 
 
 def without_entries(acl: Iterable[str], spec: str) -> Acl:
-    """Return the access control list without the entries of `spec`. Raises BadPath if `spec` is invalid."""
+    """Return an access control list without the entries in `spec`. Raises BadPath if `spec` is invalid."""
     gone = set(_parsed(spec))
     return tuple(each for each in acl if _split(each)[0] not in gone)
 
 
 def without_defaults(acl: Iterable[str]) -> Acl:
-    """Return the access control list without the default entries of a directory (for new files)."""
+    """Return an access control list without its default entries (a directory's, for new files in it)."""
     return tuple(each for each in acl if not each.startswith("default:"))
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
-    """Return the entries for the answer to GETACLSTATUS.
+    """Return the access control list for the answer to GETACLSTATUS.
 
-    The group's entry is added if the list has any entry that is not a default.
+    The group's entry, from `permission`, is added if `acl` has any entry that is not a default.
     """
     if not without_defaults(acl):
         return list(acl)

@@ -1,7 +1,7 @@
 """WebHDFS operations on attributes (owner, permission, times, replication, access control lists) and tokens.
 
-Only the replication has an effect. The other attributes are stored and returned, but not enforced: the token
-permits everything.
+Only the replication has an effect. The other attributes are stored and returned but not enforced, because
+every client with the run's token may do everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def permission_digits(call: RestCall, default: None) -> str | None: ...
 @overload
 def permission_digits(call: RestCall, default: str) -> str: ...
 def permission_digits(call: RestCall, default: str | None) -> str | None:
-    """Return the request's `permission` as octal digits without leading zeros. Raises BadPath if invalid."""
+    """Return the request's `permission` as octal digits without leading zeros, or `default` if missing.
+
+    Raises BadPath if the permission is invalid.
+    """
     text = call.text("permission")
     if text is None:
         return default
@@ -42,7 +45,7 @@ async def set_permission(call: RestCall) -> web.StreamResponse:
 
 
 async def set_owner(call: RestCall) -> web.StreamResponse:
-    """Answer SETOWNER: set the owner, the group or both."""
+    """Answer SETOWNER: set the owner or the group of a file or directory, or both."""
     given = {name: value for name in ("owner", "group") if (value := call.text(name)) is not None}
     if not given:
         raise BadPath("Both owner and group are empty.")
@@ -50,9 +53,9 @@ async def set_owner(call: RestCall) -> web.StreamResponse:
 
 
 async def set_times(call: RestCall) -> web.StreamResponse:
-    """Answer SETTIMES: set the modification and access times, in milliseconds since 1970.
+    """Answer SETTIMES: set the modification and access times of a path, in milliseconds since 1970.
 
-    A time of -1 is not changed.
+    A time of -1 leaves the stored time unchanged.
     """
     given: dict[str, float] = {}
     for name, field in (("modificationtime", "modified_s"), ("accesstime", "accessed_s")):
@@ -67,9 +70,10 @@ async def _set(call: RestCall, **attributes: Any) -> web.StreamResponse:
 
 
 async def set_replication(call: RestCall) -> web.StreamResponse:
-    """Answer SETREPLICATION: set the number of replicas of a file. The result is false for other paths.
+    """Answer SETREPLICATION: set the wanted number of replicas of a file.
 
-    The next heartbeats order the copies or deletions.
+    The result is false if the path is not a file. Nodes create or delete replicas after their next
+    heartbeats.
     """
     replication = call.number("replication", call.store.settings.replication, least=1)
     if replication > REPLICATION_MAX:
@@ -82,7 +86,7 @@ async def set_replication(call: RestCall) -> web.StreamResponse:
 
 
 async def check_access(call: RestCall) -> web.StreamResponse:
-    """Answer CHECKACCESS: report an error only if the path does not exist."""
+    """Answer CHECKACCESS. Access is granted to every path that exists; otherwise the answer is an error."""
     await call.names.stat(call.path)
     return web.Response()
 
@@ -102,31 +106,31 @@ async def get_acl_status(call: RestCall) -> web.StreamResponse:
 
 
 async def set_acl(call: RestCall) -> web.StreamResponse:
-    """Answer SETACL: replace the whole access control list."""
+    """Answer SETACL: replace the access control list of a path."""
     permission, _ = await _acl_of(call)
     return await _set_acl(call, *acl_entries.from_entries(permission, _spec(call)))
 
 
 async def modify_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer MODIFYACLENTRIES: add or replace entries of the access control list."""
+    """Answer MODIFYACLENTRIES: add or replace entries of the access control list of a path."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, *acl_entries.with_entries(permission, acl, _spec(call)))
 
 
 async def remove_acl_entries(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACLENTRIES: remove entries from the access control list."""
+    """Answer REMOVEACLENTRIES: remove entries from the access control list of a path."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_entries(acl, _spec(call)))
 
 
 async def remove_default_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEDEFAULTACL: remove the default entries from the access control list."""
+    """Answer REMOVEDEFAULTACL: remove the default entries from the access control list of a directory."""
     permission, acl = await _acl_of(call)
     return await _set_acl(call, permission, acl_entries.without_defaults(acl))
 
 
 async def remove_acl(call: RestCall) -> web.StreamResponse:
-    """Answer REMOVEACL: remove all entries from the access control list."""
+    """Answer REMOVEACL: remove all entries from the access control list of a path."""
     return await _set(call, acl=())
 
 
@@ -144,7 +148,7 @@ async def _set_acl(call: RestCall, permission: str, acl: Acl) -> web.StreamRespo
 
 
 async def get_delegation_token(call: RestCall) -> web.StreamResponse:
-    """Answer GETDELEGATIONTOKEN: return the run's token in Hadoop's encoding."""
+    """Answer GETDELEGATIONTOKEN: return the run's token, encoded as a delegation token of Hadoop."""
     assert call.request.transport is not None
     host, port = call.request.transport.get_extra_info("sockname")[:2]
     text = hadoop_token.encoded(call.store.token, call.user, f"{host}:{port}")
@@ -154,7 +158,7 @@ async def get_delegation_token(call: RestCall) -> web.StreamResponse:
 async def renew_delegation_token(call: RestCall) -> web.StreamResponse:
     """Answer RENEWDELEGATIONTOKEN: return an expiry time one day from now.
 
-    The token remains valid until the run ends.
+    The actual token does not expire before the run ends.
     """
     clock = call.store.clock
     return web.json_response({"long": round(clock.time_of_day_s(clock.now_s()) * 1000) + RENEWED_MS})

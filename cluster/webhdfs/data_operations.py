@@ -1,4 +1,4 @@
-"""WebHDFS operations on the content of files."""
+"""WebHDFS operations that read and write the content of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schedbed.cluster.webhdfs.rest_call import PREFIX, USER, Operations, RestCal
 
 
 async def open_file(call: RestCall) -> web.StreamResponse:
-    """Answer OPEN: return the file's content from `offset` on, at most `length` bytes."""
+    """Answer OPEN: return at most `length` bytes of a file, starting at `offset`."""
     if call.flag("noredirect"):
         return _second_step(call)
     size = (await call.names.stat(call.path))["length"]
@@ -42,7 +42,8 @@ async def open_file(call: RestCall) -> web.StreamResponse:
 async def create(call: RestCall) -> web.StreamResponse:
     """Answer CREATE: store the request's data as a new file.
 
-    A request without data is redirected, or answered with `Location`, for the protocol's second step.
+    A request without data is redirected to the URL that accepts the data, as the protocol demands. With
+    `noredirect`, the answer contains this URL as `Location`.
     """
     settings = BlockSettings(
         size_bytes=call.number("blocksize", call.store.settings.size_bytes, least=1),
@@ -66,9 +67,9 @@ async def create(call: RestCall) -> web.StreamResponse:
 
 
 async def append(call: RestCall) -> web.StreamResponse:
-    """Answer APPEND: add the request's data to a file, in new blocks.
+    """Answer APPEND: add the request's data to the end of a file, as new blocks.
 
-    A request without data is redirected as for CREATE.
+    A request without data is redirected to the URL that accepts the data, as the protocol demands.
     """
     if _brings_no_data(call):
         return _second_step(call)
@@ -81,7 +82,7 @@ async def append(call: RestCall) -> web.StreamResponse:
 
 
 async def truncate(call: RestCall) -> web.StreamResponse:
-    """Answer TRUNCATE: shorten a file to `newlength` bytes before the answer is sent."""
+    """Answer TRUNCATE: shorten a file to `newlength` bytes. The file is shortened when the answer is sent."""
     call.needed("newlength", "a number of bytes")
     length, size = call.number("newlength", 0), (await call.names.stat(call.path))["length"]
     if length > size:
@@ -93,7 +94,10 @@ async def truncate(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_checksum(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILECHECKSUM: files with equal content and equal block sizes have equal checksums."""
+    """Answer GETFILECHECKSUM: return the checksum of a file, computed as in HDFS.
+
+    Files with equal content and equal block sizes have equal checksums.
+    """
     if call.flag("noredirect"):
         return _second_step(call)
     blocks = await call.names.locate(call.path)
@@ -102,7 +106,7 @@ async def get_file_checksum(call: RestCall) -> web.StreamResponse:
 
 
 async def get_file_block_locations(call: RestCall) -> web.StreamResponse:
-    """Answer GETFILEBLOCKLOCATIONS: return the blocks in a byte range with their nodes and racks."""
+    """Answer GETFILEBLOCKLOCATIONS: return the blocks in a byte range of a file, with nodes and racks."""
     offset, length = call.number("offset", 0), call.number("length", None)
     nodes = await call.names.nodes()
     blocks = await call.names.locate(call.path, offset=offset, length=length)

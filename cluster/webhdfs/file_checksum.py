@@ -1,4 +1,7 @@
-"""The file checksum of HDFS: the MD5 of the blocks' MD5s, which are over the CRCs of 512-byte chunks."""
+"""The checksum of a file as defined by HDFS, computed from the CRCs of chunks of 512 bytes.
+
+The checksum of a block is the MD5 of its CRCs, and the checksum of the file is the MD5 of the blocks' MD5s.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ EMPTY_BYTES = 32
 
 
 async def file_checksum(blocks: Sequence[Mapping[str, Any]], plane: DataPlane) -> dict[str, Any]:
-    """Compute the checksum of a file by reading all its blocks.
+    """Compute the checksum of a file by reading all its blocks through `plane`.
 
-    `blocks` are rows of `NameNode.locate`. Return {"algorithm", "bytes", "length"} in WebHDFS's format.
+    `blocks` are the file's blocks as returned by `NameNode.locate`. Return {"algorithm", "bytes", "length"},
+    the format of WebHDFS.
     """
     blocks = [block for block in blocks if block["length"]]
     if not blocks:

@@ -14,9 +14,10 @@ SLACK_MS = 1e-3
 
 
 def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
-    """Return the FileStatus of WebHDFS for a file or directory (`entry` as from `NameNode.stat`).
+    """Return the FileStatus of WebHDFS for a file or directory, from its status `entry` (`NameNode.stat`).
 
-    `suffix` is the name within the listed directory.
+    `clock` converts run times to times of day. `suffix` is the name of the file in a listed directory, or
+    empty.
     """
     is_file = entry["type"] == "file"
     modified_ms = _milliseconds(clock, entry["modified_s"])
@@ -40,7 +41,7 @@ def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> 
 
 
 def permission_of(entry: Mapping[str, Any]) -> str:
-    """Return the permission of a file or directory in octal digits; by default 644 or 755."""
+    """Return the permission in the status `entry` as octal digits: by default 644, for directories 755."""
     return entry["permission"] or ("644" if entry["type"] == "file" else "755")
 
 
@@ -49,7 +50,10 @@ def _milliseconds(clock: RunClock, emulated_s: float) -> int:
 
 
 def block_location(block: Mapping[str, Any], nodes: Mapping[str, Any]) -> Json:
-    """Return the BlockLocation of WebHDFS for a block. `nodes` are the live nodes by name."""
+    """Return the BlockLocation of WebHDFS for a block, which is a row of `NameNode.locate`.
+
+    `nodes` maps live nodes to their descriptions, as returned by `NameNode.nodes`.
+    """
     holders = [node for node in block["nodes"] if node in nodes]
     names = [nodes[node]["url"].rpartition("/")[2] for node in holders]
     racks = [nodes[node]["rack"] for node in holders]

@@ -1,4 +1,4 @@
-"""Conversion of block store errors to the errors of Hadoop's clients: status, Java class and message."""
+"""Translation of the block store's errors for Hadoop's clients: HTTP status, Java class and message."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _ROWS: tuple[tuple[type[BlockStoreError], int, str, str, str], ...] = (
 
 
 def error_response(error: BlockStoreError) -> web.Response:
-    """Return the response for an error of the block store: a RemoteException in JSON."""
+    """Return the HTTP response for an error of the block store: a RemoteException of Hadoop in JSON."""
     said = str(error)
     status, java_class, ours, theirs = next(row[1:] for row in _ROWS if isinstance(error, row[0]))
     if theirs and said.endswith(ours):
@@ -69,14 +69,17 @@ def error_response(error: BlockStoreError) -> web.Response:
 
 
 def unknown_operation(operation: str) -> web.Response:
-    """Return the response for an unknown `op`, with the message by which clients recognize HttpFS."""
+    """Return the HTTP response for an unknown `op` parameter, with the same message as HttpFS.
+
+    Clients recognize an HttpFS server by this message.
+    """
     constant = f"org.apache.hadoop.fs.http.client.HttpFSFileSystem.Operation.{operation}"
     said = f'Invalid value for webhdfs parameter "op": {_ILLEGAL}: No enum constant {constant}'
     return web.json_response(_remote_exception(_ILLEGAL, said), status=400)
 
 
 def refusal() -> Refusal:
-    """Return the response to requests without a valid token."""
+    """Return the HTTP response to requests without a valid token."""
     java_class = "org.apache.hadoop.security.token.SecretManager$InvalidToken"
     return Refusal("application/json", json.dumps(_remote_exception(java_class, "no valid token")).encode())
 

@@ -1,6 +1,6 @@
-"""The run's token in the two encodings that Hadoop's clients read: a delegation token and a credentials file.
+"""The run's token in two encodings that Hadoop's clients read: a delegation token, and a credentials file.
 
-The password in both encodings is the run's token. It cannot be canceled and is valid until the run ends.
+The password in both encodings is the run's token, which cannot be canceled and is valid until the run ends.
 """
 
 from __future__ import annotations
@@ -17,17 +17,23 @@ TWO_BYTES = 0x8F
 
 
 def encoded(token: str, owner: str, service: str) -> str:
-    """Return a delegation token as text, as in the answer to GETDELEGATIONTOKEN."""
+    """Return the run's token as a delegation token in text form, as in the answer to GETDELEGATIONTOKEN.
+
+    `owner` is a user name, and `service` is HOST:PORT of the WebHDFS server.
+    """
     return base64.urlsafe_b64encode(_written(token, owner, service)).rstrip(b"=").decode()
 
 
 def credentials(token: str, owner: str, service: str) -> bytes:
-    """Return the content of a file for HADOOP_TOKEN_FILE_LOCATION, with a token for `service` (HOST:PORT)."""
+    """Return the content of a credentials file, whose path can be given in HADOOP_TOKEN_FILE_LOCATION.
+
+    The file contains the run's token for the user `owner` and the server `service` (HOST:PORT).
+    """
     return MAGIC + b"\x01" + _text(service) + _written(token, owner, service) + b"\x00"
 
 
 def secret_of(shown: bytes) -> bytes:
-    """Return the password of an encoded delegation token, or b"" if `shown` is no such token."""
+    """Return the password in an encoded delegation token, or b"" if `shown` is no delegation token."""
     try:
         data = base64.urlsafe_b64decode(shown + b"=" * (-len(shown) % 4))
     except (binascii.Error, ValueError):

@@ -24,9 +24,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BlockStore:
-    """The block store behind WebHDFS: the NameNode, and the token and TLS keys for the agents.
+    """The block store that a WebHDFS server offers: the NameNode, and what is needed to reach the agents.
 
-    `settings` has the default block size and replication of new files.
+    `token` and `tls` protect connections to agents. `settings` contains the default block size and
+    replication of new files.
     """
 
     name_node: NameNodeDoor
@@ -36,12 +37,12 @@ class BlockStore:
     tls: Tls | None = None
 
     async def plane(self) -> DataPlane:
-        """Return a client that transfers blocks to and from the agents of live nodes."""
+        """Return a client that transfers blocks to and from the agents of all live nodes."""
         peers = {node: about["url"] for node, about in (await self.name_node.nodes()).items()}
         return DataPlane(peers, self.token, self.tls)
 
     async def find(self, path: str) -> Json | None:
-        """Return the status of a file or directory; None if the path does not exist."""
+        """Return the status of a file or directory, or None if the path does not exist."""
         try:
             return await self.name_node.stat(path)
         except PathNotFound:
@@ -50,7 +51,7 @@ class BlockStore:
 
 @dataclass(frozen=True, slots=True)
 class RestCall:
-    """A WebHDFS request for the file or directory `path`."""
+    """A WebHDFS request for the file or directory `path` in the block store `store`."""
 
     request: web.Request
     path: str
@@ -63,25 +64,28 @@ class RestCall:
 
     @property
     def user(self) -> str:
-        """Return the user that the request names. The name is not verified: the token permits everything."""
+        """Return the user name in the request, or a default name. The name is not verified."""
         return self.text("doas") or self.text("user.name") or USER
 
     def text(self, name: str) -> str | None:
-        """Return a request parameter; None if the parameter is missing, empty or `null`."""
+        """Return a parameter of the request, or None if the parameter is missing, empty or `null`."""
         value = self.request.query.get(name)
         return None if value in (None, "", "null") else value
 
     def needed(self, name: str, what: str) -> str:
-        """Return a required request parameter. Raises BadPath if missing; `what` describes the parameter."""
+        """Return a required parameter of the request.
+
+        Raises BadPath if the parameter is missing. `what` describes the expected value for the error message.
+        """
         value = self.text(name)
         if value is None:
             raise bad_value(name, "nothing", what)
         return value
 
     def number(self, name: str, default: Any, least: int = 0) -> Any:
-        """Return a request parameter as an integer of at least `least`, or `default` if missing.
+        """Return a parameter of the request as an integer, or `default` if the parameter is missing.
 
-        Raises BadPath if the parameter is invalid.
+        Raises BadPath if the parameter is not an integer or is less than `least`.
         """
         text = self.text(name)
         if text is None:
@@ -91,7 +95,7 @@ class RestCall:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """Return whether a request parameter is `true`."""
+        """Return whether a parameter of the request is `true`."""
         return self.request.query.get(name, "false").lower() == "true"
 
 
@@ -101,10 +105,13 @@ Operations = Mapping[tuple[str, str], Operation]
 
 
 def bad_value(name: str, given: str, expected: str) -> BadPath:
-    """Return the error for an invalid request parameter, with HttpFS's message."""
+    """Return an exception for the parameter `name`, whose value is `given` instead of `expected`.
+
+    The message is worded as in HttpFS.
+    """
     return BadPath(f'Invalid value for webhdfs parameter "{name}": {given}, expected {expected}')
 
 
 def done(value: bool) -> web.Response:
-    """Return the response of an operation with a boolean result."""
+    """Return the HTTP response of an operation whose result is `value`."""
     return web.json_response({"boolean": value})

@@ -22,14 +22,14 @@ async def get_file_status(call: RestCall) -> web.StreamResponse:
 
 
 async def list_status(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS: return the status of each child of a directory, or of a file."""
+    """Answer LISTSTATUS: return the status of each child of a directory, or the status of a file."""
     return web.json_response(_listing(await _rows(call)))
 
 
 async def list_status_batch(call: RestCall) -> web.StreamResponse:
-    """Answer LISTSTATUS_BATCH: return up to `BATCH` children with names after `startAfter`.
+    """Answer LISTSTATUS_BATCH: return up to `BATCH` children whose names follow `startAfter`.
 
-    The answer also has the number of remaining children.
+    The answer also contains the number of remaining children.
     """
     after = call.text("startAfter") or ""
     rows = [row for row in await _rows(call) if not after or row["pathSuffix"] > after]
@@ -49,7 +49,7 @@ def _listing(rows: list[Json]) -> Json:
 
 
 async def get_content_summary(call: RestCall) -> web.StreamResponse:
-    """Answer GETCONTENTSUMMARY: return the number of files and directories at a path, and their size."""
+    """Answer GETCONTENTSUMMARY: return the total size and the number of files and directories at a path."""
     found = await call.names.content_summary(call.path)
     counts = {"directoryCount": found["directories"], "fileCount": found["files"]}
     space = {"length": found["length"], "spaceConsumed": found["space"]}
@@ -57,19 +57,20 @@ async def get_content_summary(call: RestCall) -> web.StreamResponse:
 
 
 async def get_home_directory(call: RestCall) -> web.StreamResponse:
-    """Answer GETHOMEDIRECTORY: return the path `/user/USER`."""
+    """Answer GETHOMEDIRECTORY: return `/user/USER`, where USER is the user name in the request."""
     return web.json_response({"Path": f"/user/{call.user}"})
 
 
 async def get_trash_root(call: RestCall) -> web.StreamResponse:
-    """Answer GETTRASHROOT: return the path `/user/USER/.Trash`."""
+    """Answer GETTRASHROOT: return `/user/USER/.Trash`, where USER is the user name in the request."""
     return web.json_response({"Path": f"/user/{call.user}/.Trash"})
 
 
 async def mkdirs(call: RestCall) -> web.StreamResponse:
     """Answer MKDIRS: create a directory and its missing parents.
 
-    New directories belong to the requesting user; the last directory gets `permission`.
+    The requesting user becomes the owner of all new directories. The request's `permission` applies to the
+    last directory only.
     """
     permission = permission_digits(call, None)
     made = await _missing(call)
@@ -83,7 +84,7 @@ async def mkdirs(call: RestCall) -> web.StreamResponse:
 
 
 async def _missing(call: RestCall) -> list[str]:
-    """Return the directories of the path that do not exist, the deepest first."""
+    """Return the directories on the request's path that do not exist yet, the deepest first."""
     path, found = PurePosixPath(call.path), []
     while str(path) != "/" and await call.store.find(str(path)) is None:
         found.append(str(path))
@@ -94,8 +95,9 @@ async def _missing(call: RestCall) -> list[str]:
 async def rename(call: RestCall) -> web.StreamResponse:
     """Answer RENAME: move a file or directory to `destination`.
 
-    As in HDFS, the result is false if the source is missing, or if the destination exists or has no parent.
-    With `renameoptions` these cases are errors, and OVERWRITE first deletes a file at the destination.
+    As in HDFS, the result is false if the source does not exist, the destination is an existing file, or the
+    parent of the destination does not exist. With `renameoptions`, the first two cases are errors, and a
+    missing parent is created. The option OVERWRITE deletes the destination first.
     """
     destination = call.needed("destination", "an absolute path")
     strict, there = (call.text("renameoptions") or "").upper(), await call.store.find(destination)
@@ -120,7 +122,10 @@ async def delete(call: RestCall) -> web.StreamResponse:
 
 
 async def concat(call: RestCall) -> web.StreamResponse:
-    """Answer CONCAT: move the blocks of `sources` (paths separated by commas) to the end of the file."""
+    """Answer CONCAT: move the blocks of the files `sources` to the end of a file.
+
+    `sources` is a list of paths separated by commas. These files are removed.
+    """
     await call.names.concat(call.path, call.needed("sources", "paths separated by commas").split(","))
     return web.Response()
 

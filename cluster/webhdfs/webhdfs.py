@@ -1,8 +1,8 @@
-"""An HTTP server for the block store: a subset of the WebHDFS REST protocol, on the loopback interface.
+"""An HTTP server for the block store on the loopback interface, with a subset of the WebHDFS REST protocol.
 
-Like HttpFS, one server has both roles of the protocol (NameNode and DataNode): reads are answered directly,
-and CREATE or APPEND without data is redirected to the same server with `data=true`. Errors have HttpFS's
-messages.
+Like HttpFS, one server has both roles of the protocol (NameNode and DataNode). Reads are answered directly.
+CREATE and APPEND requests without data are redirected to the same server with `data=true`. Errors have the
+messages of HttpFS.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ HADOOP = "Java/"
 class WebHdfs:
     """A WebHDFS server in front of a block store.
 
-    Requests carry the run's token as parameter `delegation`, plain or in Hadoop's encoding, or as
-    `Authorization: Bearer`.
+    Requests must contain the run's token, either in the header `Authorization: Bearer` or as the parameter
+    `delegation`, plain or encoded as a delegation token of Hadoop.
     """
 
     def __init__(self, store: BlockStore) -> None:
@@ -45,8 +45,9 @@ class WebHdfs:
         return app
 
     async def serve(self, port: int = 0, ports: PortRange | None = None) -> web.AppRunner:
-        """Start listening on 127.0.0.1 at `port`, or at any of `ports` if `port` is 0. Return the runner.
+        """Start to listen on 127.0.0.1, and return the runner of the server.
 
+        The port is `port` or, if that is 0, any free port in `ports`, or any free port if `ports` is None.
         The runner's `addresses` contain the port, and its `cleanup` ends the server.
         """
         return await self._gate.serve(self.application(), listen_at("127.0.0.1", port, ports))
@@ -63,9 +64,10 @@ class WebHdfs:
 
 
 async def _untype_for_hadoop(request: web.Request, response: web.StreamResponse) -> None:
-    """Remove Content-Type from JSON responses to Hadoop's client, which reads a response without a type as JSON.
+    """Remove the header Content-Type from JSON responses to Hadoop's client, which then assumes JSON.
 
-    Spark 4.3 ships Hadoop 3.5.0 without the class that parses a Content-Type, and fails on every response with one.
+    The client in Spark 4.3 lacks a class needed to parse Content-Type, and fails on every response with this
+    header.
     """
     if (
         request.headers.get("User-Agent", "").startswith(HADOOP)

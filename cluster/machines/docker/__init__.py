@@ -1,1 +1,1 @@
-"""Nodes in Docker containers: the engine, the node image, the network and the machine."""
+"""Nodes in Docker containers: the Docker engine, the node image, the network and the machine."""

@@ -1,8 +1,9 @@
-"""The control groups for the attempts of a container node, created on the host.
+"""Control groups for the attempts of a node in a container, created on the host.
 
-The container cannot create control groups itself. The agent stays in the container's group, so that the
-declared resources are for attempts alone. The agent moves each attempt into one of these groups and sets its
-limits, through open files that the host passes to the agent (`group_handover`).
+A container cannot create control groups itself. The host therefore creates one group for each slot, and
+passes open files of these groups to the agent (`group_handover`). With the files, the agent moves each
+attempt into a group and sets the limits of the attempt. The agent itself remains in the container's group, so
+that the declared resources are available to attempts alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PROCESSES = 512  # The limit for all attempts of a node.
 
 
 class AttemptGroups:
-    """The attempts' control groups in one incarnation of a node, from `make` to `remove`."""
+    """The control groups of a node's attempts during one incarnation, from `make` to `remove`."""
 
     def __init__(self, agent: AgentConfig) -> None:
         self._run_id = agent.run_id
@@ -39,7 +40,10 @@ class AttemptGroups:
         self._handover: GroupHandover | None = None
 
     def make(self) -> None:
-        """Create the groups, set their limits, and serve their files to the agent. Raises CgroupError."""
+        """Create the control groups, set their limits, and serve their files to the agent.
+
+        Raises CgroupError if this host or user cannot create them.
+        """
         if os.geteuid() != 0:
             raise CgroupError("control groups for a container's processes need root")
         slots = slot_groups(self._node.map_slots + self._node.reduce_slots)
@@ -56,7 +60,7 @@ class AttemptGroups:
             raise CgroupError(f"cgroup v{files.version}: {error}") from error
 
     def remove(self) -> None:
-        """Remove the groups. Processes that are still in the groups are killed."""
+        """Remove the control groups. Processes that are still in the groups are killed."""
         handover, self._handover = self._handover, None
         files, self._files = self._files, None
         self.counters = None
@@ -67,9 +71,9 @@ class AttemptGroups:
 
 
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
-    """Limit the memory (without swap) and the number of processes of all attempts of a node together.
+    """Set limits for all attempts of a node together: memory (without swap) and number of processes.
 
-    Raises OSError.
+    `slots` are the names of the slots' control groups. Raises OSError if a file cannot be written.
     """
     # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))

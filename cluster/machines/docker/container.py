@@ -1,16 +1,17 @@
-"""A machine that is a Docker container, with the agent as its main process and a volume for its files.
+"""A machine that is a Docker container. Its main process is the agent, and a volume holds the node's files.
 
-The agent reads its configuration from standard input and ends when standard input is closed. A container
-therefore ends with its owner process, and the engine removes the container.
+The agent reads its configuration from standard input and ends when standard input is closed. Therefore a
+container ends when the process that started it ends. The Docker engine then removes the container.
 
-Enforcement of limits: the container's CPU quota limits the node (with room for the agent's own work), and its
-memory limit the node or, if attempts have control groups, the agent. `host_limits` limits attempts by control
-groups, the disk by a loop device, and the NIC by tc. If the host's kernel cannot enforce one of these limits,
-the agent limits cooperating code in software (pacing and, for memory, RLIMIT_DATA).
+Limits of CPU and memory: the container has the node's CPU quota, with room for the agent's own work. Its
+memory limit is for the node or, if attempts have control groups, for the agent. The module `host_limits`
+limits attempts by control groups, the disk by a loop device, and the NIC by tc. If the host's kernel cannot
+enforce one of these limits, the agent limits cooperating code in software (pacing and, for memory,
+RLIMIT_DATA).
 
-If nodes are on several hosts, the engine publishes each agent's port on its host's address. Packets there do
-not have the nodes' addresses, so tc cannot distinguish data from heartbeats, and the NIC is limited in
-software as well.
+If nodes are on several hosts, the Docker engine publishes the port of each agent at the address of its host.
+Packets then do not have the nodes' addresses, so tc cannot distinguish data from heartbeats, and the NIC is
+limited in software as well.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ CGROUP_V2 = Path("/sys/fs/cgroup/cgroup.controllers")
 class DockerMachine:
     """One incarnation of a node in a container. The volume with the node's files remains until `dispose`.
 
-    The agent's `root` on this host holds the log and the disk image. The agent's `listen` is this host's
-    address for other hosts, or the loopback address if there are no other hosts. `owner` identifies the owner
-    process (`owner_mark`).
+    `agent.root` is a folder on this host for the log and the disk image. `agent.listen` is this host's
+    address for other hosts, or the loopback address if there are no other hosts. `owner` identifies the
+    process to which the machine belongs (see `owner_mark`).
     """
 
     def __init__(self, agent: AgentConfig, owner: str) -> None:
@@ -108,7 +109,11 @@ class DockerMachine:
         return self._config.node
 
     async def start(self) -> Hello:
-        """Create and start the container, and wait for its agent. Raises BadInput or MachineFailed."""
+        """Create and start the container, and wait until the agent accepts requests.
+
+        Raises BadInput if a requested limit is impossible, MachineFailed if the container or the agent does
+        not start.
+        """
         try:
             return await asyncio.to_thread(self._start)
         except BaseException as error:
@@ -118,7 +123,10 @@ class DockerMachine:
             raise
 
     async def stop(self) -> None:
-        """Close the agent's standard input, which ends the container. Kill the container after `STOP_S`."""
+        """End the container by closing the standard input of the agent, its main process.
+
+        If the container does not end within `STOP_S` seconds, it is killed.
+        """
         if self._streams is not None:
             await self.thaw()
             self._streams.close_input()
@@ -126,7 +134,7 @@ class DockerMachine:
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill (SIGKILL) all processes of the container and remove the container. Its disk remains."""
+        """Kill (SIGKILL) all processes of the container and remove the container. The node's disk remains."""
         self._dead = True
         streams, self._streams = self._streams, None
         client, self._client = self._client, None
@@ -138,24 +146,27 @@ class DockerMachine:
                 await asyncio.to_thread(streams.close)
 
     async def dispose(self) -> None:
-        """Remove the volume, and the run's network if no container uses it. Must be called after `stop`."""
+        """Remove the node's volume, and the run's network if no container uses it.
+
+        Must be called after `stop`.
+        """
         await asyncio.to_thread(self._dispose)
 
     async def freeze(self) -> None:
-        """Freeze all processes of the container with the kernel's freezer."""
+        """Stop all processes of the container with the kernel's freezer."""
         if self.is_alive() and not self._paused:
             self._paused = True
             await asyncio.to_thread(self._api.pause, self._name)
 
     async def thaw(self) -> None:
-        """Continue the container after `freeze`."""
+        """Continue all processes of the container, which `freeze` has stopped."""
         if self._paused:
             self._paused = False
             with contextlib.suppress(APIError):  # The container may have died.
                 await asyncio.to_thread(self._api.unpause, self._name)
 
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
-        """Inject a fault: multiply the rates of the container's disk and NIC.
+        """Inject a fault: set the rates of disk and NIC to the declared rates times these factors.
 
         `cpu` is ignored, because the agent applies this factor to its attempts.
         """
@@ -168,7 +179,7 @@ class DockerMachine:
         return self._limits.totals()
 
     def is_alive(self) -> bool:
-        """Return whether the agent runs."""
+        """Return whether the node's agent is running."""
         return self._streams is not None and not self._streams.ended.is_set()
 
     def _dispose(self) -> None:
@@ -223,18 +234,21 @@ class DockerMachine:
         return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
-        """Build the image and create the run's network, unless another node did. Return the image's tag."""
+        """Build the node image and create the run's network, unless another node has done this.
+
+        Return the tag of the image.
+        """
         with (self._root.parent / "docker.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             prepare_network(client, self._config.run_id, self._labels, internal=not self._published)
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host's address for the agent's port and, if ports are restricted, the allowed ports."""
+        """Return the host address, and the port range if restricted, at which the agent is published."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
-        """Return the URL of the agent for other hosts; empty if there are no other hosts."""
+        """Return the agent's URL for other hosts, or an empty string if there are no other hosts."""
         if not self._published:
             return ""
         port = api.port(self._name, PORT)[0]["HostPort"]
@@ -254,7 +268,10 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """Return the agent's mode of limits: `off`, `cgroup` (groups passed to the agent) or `software`."""
+        """Return how the agent limits attempts: `off`, `cgroup` or `software`.
+
+        With `cgroup`, the host passes control groups to the agent.
+        """
         if self._config.limits == "off":
             return "off"
         return "software" if self._limits.groups is None else "cgroup"
@@ -303,7 +320,7 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """Apply the host's limits and return the kernel mechanism of each limited resource.
+        """Apply the host's limits to the container. Return a dictionary from resource to kernel mechanism.
 
         Raises BadInput if a required limit is impossible.
         """
@@ -319,7 +336,7 @@ class DockerMachine:
 
 
 def _check_reachable(url: str) -> None:
-    """Raise BadInput if this host cannot connect to the agent's URL."""
+    """Raise BadInput if this host cannot connect to the URL of an agent."""
     host, _, port = urlsplit(url).netloc.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=REACH_S).close()
@@ -333,9 +350,9 @@ def _check_reachable(url: str) -> None:
 def prepare_network(
     client: docker.DockerClient, run_id: str, labels: Labels, *, internal: bool = True
 ) -> None:
-    """Create the run's bridge network, unless it exists. Raises BadInput if that is impossible.
+    """Create the bridge network of a run, unless it exists. Raises BadInput if that is impossible.
 
-    An `internal` network has no access to the outside.
+    From an `internal` network, no address outside the network can be reached.
     """
     try:
         client.api.inspect_network(run_name(run_id))

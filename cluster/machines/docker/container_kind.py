@@ -1,4 +1,4 @@
-"""The kind of machines `docker`. The client library of the engine is imported on first use."""
+"""The kind of machines `docker`. The client library of the Docker engine is imported on first use."""
 
 from __future__ import annotations
 

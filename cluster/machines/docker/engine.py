@@ -1,7 +1,8 @@
-"""The Docker engine: the connection, the labels of a run's objects, and the removal of objects.
+"""The Docker engine: how to connect to it, how a run's objects are labeled, and how they are removed.
 
-Objects (containers, networks and volumes) are labeled with the run, the user and the owner process
-(`owner_mark`), so that leftovers of a dead owner can be found and no other objects are touched.
+Objects are containers, networks and volumes. They are labeled with the run, the user, the host and the
+process to which they belong (`owner_mark`), so that objects of a dead process can be found and no other
+objects are touched.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ Labels = dict[str, str]
 
 
 def connect() -> docker.DockerClient:
-    """Return a client of the engine at DOCKER_HOST or the default socket. Raises BadInput with advice."""
+    """Return a client of the Docker engine at DOCKER_HOST or the default socket.
+
+    Raises BadInput, with advice, if no engine answers.
+    """
     if why := docker_why():
         raise BadInput(f"--machines docker: no engine to use: {why}; {_advice(why)}")
     try:
@@ -37,7 +41,7 @@ def connect() -> docker.DockerClient:
 
 
 def require_local(client: docker.DockerClient) -> None:
-    """Raise BadInput if the engine runs in a separate virtual machine (Docker Desktop)."""
+    """Raise BadInput if the Docker engine runs in a separate virtual machine (Docker Desktop)."""
     if client.info().get("OperatingSystem") == "Docker Desktop":
         raise BadInput(
             "--machines docker: Docker Desktop keeps containers in a virtual machine whose networks cannot be reached "
@@ -52,25 +56,26 @@ def _advice(why: str) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """Return the engine's error message in one line, without text added by the client library."""
+    """Return the message of an error of the Docker engine in one line, without the client library's text."""
     text = getattr(error, "explanation", None) or str(error)
     return " ".join(str(text).split())
 
 
 def labels(run_id: str, owner: str) -> Labels:
-    """Return the labels of all Docker objects of a run."""
+    """Return the labels for all Docker objects of a run that belong to the process `owner`."""
     return {RUN: run_id, OWNER: owner, HOST: socket.gethostname(), USER: str(os.getuid())}
 
 
 def run_name(run_id: str) -> str:
-    """Return the name of a run's bridge network, with which the names of its containers begin."""
+    """Return the name of a run's bridge network. Names of the run's containers begin with this name."""
     return run_id if run_id.startswith("schedbed-") else f"schedbed-{run_id}"
 
 
 def sweep_containers(all: bool = False) -> list[str]:
-    """Remove Docker objects of this user on this host whose owner process is dead. Return the names.
+    """Remove this user's Docker objects on this host that belong to a dead process. Return their names.
 
-    With `all`, objects of live owners are removed as well. If no engine answers, the list is empty.
+    With `all`, objects of live processes and other hosts are removed as well. If no Docker engine answers,
+    nothing is removed.
     """
     host, user = socket.gethostname(), str(os.getuid())
     return remove_labelled(
@@ -82,15 +87,15 @@ def sweep_containers(all: bool = False) -> list[str]:
 
 
 def remove_owned() -> list[str]:
-    """Remove all Docker objects that were created for this process. Return the names."""
+    """Remove all Docker objects that belong to this process. Return the names of the objects."""
     host, me = socket.gethostname(), owner_mark()
     return remove_labelled(lambda found: found.get(HOST) == host and found.get(OWNER) == me)
 
 
 def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove Docker objects with a run's label for which `doomed(labels)` is true. Return the names.
+    """Remove those Docker objects of schedbed for whose labels `doomed` returns True.
 
-    If no engine answers, the list is empty.
+    Return the names of the removed objects. If no Docker engine answers, nothing is removed.
     """
     if docker_why():
         return []
@@ -99,9 +104,9 @@ def remove_labelled(doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
-    """Remove the objects selected by `doomed`, and their loop devices. Return the names.
+    """Remove the Docker objects for whose labels `doomed` returns True, and their loop devices.
 
-    Containers come first, since networks and volumes in use cannot be removed.
+    Return the names of the objects. Containers are removed first, since they use networks and volumes.
     """
     removed = []
     for kind, name, mine in list(_labelled(api)):
@@ -115,7 +120,7 @@ def _remove(api: Any, doomed: Callable[[Mapping[str, str]], bool]) -> list[str]:
 
 
 def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yield the kind, name and labels of each Docker object with a run's label."""
+    """Yield the kind, name and labels of each Docker object that has a label of schedbed."""
     only = {"label": RUN}
     for found in api.containers(all=True, filters=only):
         yield "container", found["Names"][0].lstrip("/") if found["Names"] else found["Id"], found["Labels"]
@@ -126,7 +131,7 @@ def _labelled(api: Any) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 
 def remove_container(api: Any, name: str) -> None:
-    """Kill and remove a container, and wait until it is gone. Does nothing if it does not exist."""
+    """Kill and remove a container, and wait until it is gone. Do nothing if the container does not exist."""
     try:
         api.remove_container(name, force=True, v=True)
     except NotFound:

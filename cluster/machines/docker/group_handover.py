@@ -1,8 +1,8 @@
 """Transfer of open control group files from the host to a node's agent in a container, over a Unix socket.
 
-The host opens the files as root: the kernel checks who opened a file of a control group, not who writes to
-the file. Only the agent gets the descriptors, and the container has no file through which an attempt could
-reach its group.
+The host opens the files as root, and the agent may then write to them: the kernel checks who opened a file of
+a control group, not who writes to it. Attempts cannot change their own groups, because only the agent
+receives the open files, and the container contains no path to them.
 """
 
 from __future__ import annotations
@@ -54,15 +54,18 @@ Opened = list[tuple[str, str, int]]
 
 
 class GroupHandover:
-    """A server at the socket `path` that sends the files once, to an agent that presents the run's token."""
+    """A server that sends open control group files to an agent, over the Unix socket at `path`.
+
+    The files are sent once, to the first client that presents the run's token.
+    """
 
     def __init__(
         self, path: Path, token: str, version: int, folders: Mapping[str, Path], slots: Sequence[str]
     ) -> None:
-        """Open the files and start listening in a thread. Raises OSError.
+        """Open the control group files and start to listen in a thread. Raises OSError if that fails.
 
         `version` is the version of control groups. `folders` maps controllers to the folder of the node's
-        group. `slots` are the names of the groups inside, one for each slot.
+        group, and `slots` are the names of the slots' groups in that folder.
         """
         self._token = token
         self._about = {"version": version, "controllers": sorted(folders)}
@@ -71,7 +74,7 @@ class GroupHandover:
         threading.Thread(target=self._serve, daemon=True, name="group handover").start()
 
     def close(self) -> None:
-        """Stop listening and close the files. The agent keeps the descriptors already received."""
+        """Stop listening and close the files. The agent keeps the open files that it has received."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -98,9 +101,9 @@ class GroupHandover:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Return a socket that listens at `path`.
+    """Return a Unix socket that listens at `path`.
 
-    The socket is bound through a descriptor of the folder, since socket paths are limited to 107 bytes.
+    Socket paths are limited to 107 bytes, so the socket is bound through an open descriptor of the folder.
     """
     path.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -137,7 +140,10 @@ def _open_all(version: int, folders: Mapping[str, Path], slots: Sequence[str]) -
 def _open_some(
     opened: Opened, folders: Mapping[str, Path], group: str, names: Mapping[str, Iterable[str]], how: int
 ) -> None:
-    """Open the named files of a group and add them to `opened`. Files that this kernel lacks are skipped."""
+    """Open files of one control group and add them to `opened`. Files that this kernel lacks are skipped.
+
+    `names` maps controllers to file names, and `how` contains the flags for `os.open`.
+    """
     for controller, wanted in names.items():
         for name in wanted if controller in folders else ():
             with contextlib.suppress(FileNotFoundError):

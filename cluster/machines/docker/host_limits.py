@@ -1,7 +1,7 @@
-"""Limits that the host's kernel enforces on a container node: attempts' control groups, disk and NIC.
+"""Limits that the host's kernel enforces on a node in a container: control groups of attempts, disk and NIC.
 
-If this host or user cannot use one of these limits, a software budget replaces the limit, for cooperating
-code only.
+If this host or user cannot use one of these limits, the agent limits the resource in software, which works
+for cooperating code only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class HostLimits:
-    """The kernel's limits for one incarnation of a node.
+    """The limits that the host's kernel enforces on a node in a container, for one incarnation.
 
     Call `prepare` before the container is created, `hold` after its start, and `release` after its end.
     """
@@ -49,13 +49,17 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """Return the socket that serves the files of the attempts' control groups; None without groups."""
+        """Return the path of the socket that serves the files of the attempts' control groups.
+
+        Return None if there are no such groups.
+        """
         return None if self._groups.counters is None else self._groups.socket
 
     def prepare(self, api: Any) -> None:
-        """Create the attempts' control groups and the node's volume, if possible on a loop device.
+        """Create control groups for the attempts and a volume for the node's files.
 
-        Otherwise the volume is in the engine's folder. Raises BadInput if a required limit is impossible.
+        The volume is on a loop device with a limited rate if this host supports that, otherwise in a folder
+        of the Docker engine. Raises BadInput if a required limit is impossible.
         """
         if self._wanted:
             try:
@@ -75,9 +79,10 @@ class HostLimits:
         api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
 
     def hold(self, api: Any, image: str) -> dict[str, str]:
-        """Apply the limits to the started container. Return the kernel mechanism by resource.
+        """Apply the limits to the started container. Return a dictionary from resource to kernel mechanism.
 
-        Raises BadInput if a required limit is impossible.
+        `image` is used for a helper container, if one is needed to run tc. Raises BadInput if a required
+        limit is impossible.
         """
         held: dict[str, str] = {}
         self._pid = api.inspect_container(self._name)["State"]["Pid"]
@@ -102,18 +107,24 @@ class HostLimits:
 
     @property
     def pid(self) -> int:
-        """Return the pid of the container's first process on this host; 0 before `hold`."""
+        """Return the pid, on this host, of the container's first process. The result is 0 before `hold`."""
         return self._pid
 
     def set_rates(self, disk: float, network: float) -> None:
-        """Inject a fault: multiply disk and NIC rates by these factors. Raises OSError, MachineFailed."""
+        """Inject a fault: set the rates of disk and NIC to the declared rates times these factors.
+
+        Raises OSError or MachineFailed if a rate cannot be set.
+        """
         if self._disk.name:
             self._disk.set_factor(disk)
         if self._nic is not None:
             self._nic.change(self._node.network_bps * network)
 
     def totals(self) -> KernelTotals:
-        """Return the kernel's counters of the node; None for each resource that the kernel does not limit."""
+        """Return the kernel's counters of the node.
+
+        The counters of a resource are None if the kernel does not limit the resource for this node.
+        """
         groups = self._groups.counters
         disk = block_bytes(self._disk.number) if self._disk.number else None
         nic = interface_bytes(self._pid) if self._nic is not None else None
@@ -129,7 +140,10 @@ class HostLimits:
         )
 
     def release(self, api: Any) -> None:
-        """Remove the groups, volume and loop device after the container's end. The disk image remains."""
+        """Remove the control groups, the volume and the loop device. The disk image remains.
+
+        Must be called after the end of the container.
+        """
         self._groups.remove()
         if self._disk.name:
             with contextlib.suppress(APIError):  # Another cleanup removed the volume.

@@ -1,8 +1,8 @@
 """Preparation and cleanup of the Docker engine for a command.
 
-The node image is built first. Leftovers are removed before and after the runs, even if the command is killed:
-then the process `python -m schedbed.cluster.machines.docker.housekeeping` removes the leftovers of dead
-owners.
+The node image is built before the runs. Docker objects left by dead processes are removed before the runs,
+and the command's own objects after the runs. If the command is killed, the process `python -m
+schedbed.cluster.machines.docker.housekeeping` removes its objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SETTLE_S = 2.0
 
 
 def check_engine() -> None:
-    """Raise BadInput, with advice, if there is no usable engine or no base image."""
+    """Raise BadInput, with advice, if there is no usable Docker engine or no base image."""
     from schedbed.cluster.machines.docker.engine import connect, require_local
     from schedbed.cluster.machines.docker.image import base_image
 
@@ -29,7 +29,7 @@ def check_engine() -> None:
 
 
 def describe_engine() -> str:
-    """Return one line about the engine, or the reason why container nodes do not work."""
+    """Return one line that describes the Docker engine, or the reason why nodes in containers do not work."""
     from schedbed.cluster.machines.docker.engine import connect
 
     try:
@@ -44,9 +44,10 @@ def describe_engine() -> str:
 
 @contextmanager
 def engine_ready() -> Iterator[None]:
-    """Build the node image and remove leftovers; on exit, remove all Docker objects of this process.
+    """Build the node image and remove objects of dead processes; on exit, remove this process's objects.
 
-    Raises BadInput if the engine or the base image is missing.
+    Objects are Docker containers, networks and volumes. Raises BadInput if the Docker engine or the base
+    image is missing.
     """
     from schedbed.cluster.machines.docker.engine import connect, remove_owned, sweep_containers
     from schedbed.cluster.machines.docker.image import node_image
@@ -62,7 +63,7 @@ def engine_ready() -> Iterator[None]:
 
 
 def main() -> None:
-    """Wait for the end of the owner process, then remove its leftovers until none appear."""
+    """Wait until the owner process has ended, then remove its Docker objects until no more appear."""
     await_owner()
     from schedbed.cluster.machines.docker.engine import sweep_containers
 

@@ -1,6 +1,6 @@
-"""The image of container nodes: the packages `cluster` and `tasks` on top of the base image.
+"""The Docker image of nodes: the packages `cluster` and `tasks` on top of the base image.
 
-The image is rebuilt whenever the sources change.
+The image is built again when the sources of these packages have changed.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def base_image(client: docker.DockerClient) -> str:
 def node_image(client: docker.DockerClient) -> str:
     """Return the tag of the node image for the current sources. Build the image if it does not exist.
 
-    Images of older sources are removed. Raises BadInput, with advice, if there is no base image or the build
-    fails.
+    Images of older sources are removed. Raises BadInput, with advice, if there is no base image or the image
+    cannot be built.
     """
     sources, base = _sources(), base_image(client)
     tag = f"{NODE}:{_hash(sources, base)}"
@@ -63,7 +63,10 @@ def node_image(client: docker.DockerClient) -> str:
 
 
 def _sources() -> dict[str, bytes]:
-    """Return the source files that a node needs, by path in the image: the packages `cluster` and `tasks`."""
+    """Return the source files of the packages `cluster` and `tasks`, as a dictionary from path to content.
+
+    The paths are those of the files in the image.
+    """
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}
     for room in ("cluster", "tasks"):
@@ -82,7 +85,7 @@ def _hash(sources: dict[str, bytes], base: str) -> str:
 
 
 def _context(sources: dict[str, bytes]) -> io.BytesIO:
-    """Return the Docker build context as a compressed tar file."""
+    """Return a compressed tar file of the sources and the Dockerfile, from which Docker builds the image."""
     made = io.BytesIO()
     with gzip.open(made, "wb", compresslevel=1) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         for name, data in {"Dockerfile": DOCKERFILE.encode(), **sources}.items():
@@ -95,7 +98,7 @@ def _context(sources: dict[str, bytes]) -> io.BytesIO:
 
 
 def _remove_older(client: docker.DockerClient, tag: str) -> None:
-    """Remove node images with other tags, except images that a container uses."""
+    """Remove all node images except the one with the given tag and those that a container uses."""
     images: list[Any] = client.images.list(name=NODE)
     for image in images:
         for old in image.tags:

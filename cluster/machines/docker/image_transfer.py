@@ -1,4 +1,4 @@
-"""Transfer of the base image from one engine to another, in pieces of bounded size."""
+"""Transfer of the base image from the Docker engine of one host to that of another, in small pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ PIECE_BYTES = 4 * 2**20
 
 
 def base_is_missing() -> bool:
-    """Return whether this host's engine lacks the base image. Raises BadInput if there is no engine."""
+    """Return whether the Docker engine of this host lacks the base image.
+
+    Raises BadInput if no engine answers.
+    """
     with contextlib.closing(connect()) as client:
         try:
             client.images.get(BASE)
@@ -25,13 +28,16 @@ def base_is_missing() -> bool:
 
 
 def saved_base() -> Iterator[bytes]:
-    """Yield the base image in the format of `docker save`, in pieces of at most PIECE_BYTES."""
+    """Yield the base image in the format of `docker save`, in pieces of at most `PIECE_BYTES` bytes."""
     with contextlib.closing(connect()) as client:
         yield from client.api.get_image(f"{BASE}:latest", chunk_size=PIECE_BYTES)
 
 
 def load_base(pieces: Iterator[bytes]) -> None:
-    """Load the base image from pieces made by `saved_base`. Raises BadInput if the engine refuses them."""
+    """Load the base image into the Docker engine of this host, from pieces made by `saved_base`.
+
+    Raises BadInput if the engine rejects the pieces.
+    """
     with contextlib.closing(connect()) as client:
         try:
             for _ in client.api.load_image(pieces):

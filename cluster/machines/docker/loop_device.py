@@ -1,8 +1,8 @@
-"""Loop devices, which make an image file available as a block device.
+"""Loop devices of the Linux kernel, which make an image file available as a block device.
 
-Each image gets a new device. The kernel unbinds a device when no process has it open (`LO_FLAGS_AUTOCLEAR`),
-even if its creator was killed. Removing a device also removes its settings (throttles, dirty limits). Devices
-of other users are not touched.
+Each image is bound to a new device. The kernel releases a device when no process has it open
+(`LO_FLAGS_AUTOCLEAR`), even if the process that created it was killed. Removing a device also removes its
+settings (throttles, dirty limits). Devices of other users are not touched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ TRIES = 5  # Another process may bind a device that was just added.
 
 
 def attach(image: Path) -> tuple[str, int]:
-    """Bind a new loop device to a file. Return the device's name, such as `loop8`, and a descriptor.
+    """Bind a new loop device to an image file. Return its name, such as `loop8`, and an open descriptor.
 
-    The device is unbound once this descriptor is closed and the device is not mounted. Writes to the device
-    pass the file's page cache, so they proceed evenly even if the host's disk does not. Raises OSError.
+    The kernel releases the device when this descriptor is closed and the device is not mounted. Writes to the
+    device go through the page cache of the image file, so they proceed evenly even if the host's disk does
+    not. Raises OSError if no device can be created.
     """
     for attempt in range(1, TRIES + 1):
         name = f"loop{_control(ADD, ANY)}"
@@ -45,9 +46,9 @@ def attach(image: Path) -> tuple[str, int]:
 
 
 def discard(name: str, patience_s: float = 0.0) -> None:
-    """Remove a loop device, after waiting up to `patience_s` seconds while it is in use.
+    """Remove a loop device. If the device is in use, wait up to `patience_s` seconds.
 
-    A device that stays in use is not removed.
+    A device that is still in use then is not removed.
     """
     give_up = time.monotonic() + patience_s
     while True:
@@ -61,7 +62,7 @@ def discard(name: str, patience_s: float = 0.0) -> None:
 
 
 def device_number(name: str) -> str:
-    """Return a block device's `major:minor`. Raises OSError."""
+    """Return the number of a block device as `major:minor`. Raises OSError if the device does not exist."""
     return (Path("/sys/block") / name / "dev").read_text().strip()
 
 

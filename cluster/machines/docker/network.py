@@ -1,9 +1,10 @@
-"""Shell scripts with tc commands that limit the NIC of a container node to the declared rate.
+"""Shell scripts that limit the NIC of a node in a container to the declared rate, with the command tc.
 
-An HTB class on `eth0` limits sent packets. Received packets are redirected to an `ifb` device, where another
-HTB class limits them. Traffic with the bridge's own address (heartbeats, upload of the input) belongs to the
-emulation and is not limited. Acknowledgements are not limited either, since they would wait behind data that
-the node sends. tc counts whole frames, so headers are added to the declared rate of the payload.
+Sent packets are limited by an HTB class on `eth0`. Received packets are redirected to an `ifb` device and
+limited by an HTB class there. Traffic with the address of the bridge itself (heartbeats, upload of the input)
+is not limited, because it is not part of the emulated cluster. Acknowledgements are not limited either, since
+they would wait behind data that the node sends. tc counts whole frames, so headers are added to the declared
+rate of the payload.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ RECEIVE = "ifb0"
 
 
 def shape(rate_bps: float, gateway: str) -> str:
-    """Return a shell script that limits both directions of the NIC to a rate (bytes/s).
+    """Return a shell script that limits both directions of a node's NIC to `rate_bps` (bytes/s).
 
-    The script must run once, in the node's network namespace with NET_ADMIN. Traffic with `gateway` is not
-    limited.
+    The script must run once, in the node's network namespace and with the capability NET_ADMIN. Traffic with
+    the address `gateway` is not limited.
     """
     return "\n".join(
         [
@@ -45,7 +46,7 @@ def shape(rate_bps: float, gateway: str) -> str:
 
 
 def change(rate_bps: float) -> str:
-    """Return a shell script that changes the rate of a NIC that `shape` has set up."""
+    """Return a shell script that sets another rate (bytes/s) for a NIC limited by the script of `shape`."""
     return "\n".join(["set -e", *(_rate("change", device, rate_bps) for device in ("eth0", RECEIVE))])
 
 

@@ -1,10 +1,11 @@
-"""The disk of a container node: a file system on a loop device that the kernel limits to the node's rate.
+"""The disk of a node in a container: a file system on a loop device with a limited rate.
 
-All writes (by children, shells, O_DIRECT, or the page cache's flusher) pass the throttle of the block
-controller of cgroup version 1. A throttle applies to one group, and the flusher is in the root group.
-Therefore the node's processes are moved to the root group of the block controller as well, so that all share
-one rate. Reads and writes each get the full rate. Root is needed, as for the NIC's tc. The image is a sparse
-file in the node's folder on this host and survives the container, as a disk survives a power failure.
+The rate is enforced by the throttle of the block controller of cgroup version 1, which all writes pass,
+whether from child processes, shells, O_DIRECT, or the kernel thread that flushes the page cache. A throttle
+applies to one control group, and the flushing thread is in the root group. Therefore the node's processes are
+moved to the root group of this controller as well, so that all share one rate. Reads and writes each have the
+full rate. Only root can set up such a disk. The image of the disk is a sparse file in the node's folder on
+this host, which survives the container as a disk survives a power failure.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ BLKIO = "blkio"
 
 
 class DiskError(Exception):
-    """This host cannot limit a node's disk to its rate. The message is one line."""
+    """This host cannot limit the rate of a node's disk. The message is one line."""
 
 
 class NodeDisk:
-    """The disk of one incarnation of a node, stored in the file `image`, which is created if missing.
+    """The disk of a node for one incarnation. The data are in the file `image`, which is created if missing.
 
-    `owner` (UID:GID) owns the top folder of the file system.
+    `rate_bps` is the limit of reads and of writes in bytes/s. `owner` (UID:GID) owns the top folder.
     """
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
@@ -58,7 +59,7 @@ class NodeDisk:
         return {"type": "ext4", "device": f"/dev/{self.name}", "o": MOUNT}
 
     def attach(self) -> None:
-        """Bind a loop device to the image and limit its rate. Raises DiskError.
+        """Create a loop device for the image and limit its rate. Raises DiskError if that is impossible.
 
         `settle` must be called once the device is mounted.
         """
@@ -75,10 +76,10 @@ class NodeDisk:
             raise DiskError(f"{self._image}: {_said(error)}") from error
 
     def settle(self, pid: int) -> None:
-        """Close this process's descriptor of the mounted device, and apply the throttle to the container.
+        """Apply the rate limit to a container that has mounted the disk. `pid` is a process of the container.
 
-        `pid` is a process of the container. The device is unbound when the mount ends, even if this process
-        has died. Raises OSError.
+        This process also closes its descriptor of the loop device. The kernel then releases the device when
+        the container ends, even if this process has died. Raises OSError if the limit cannot be applied.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -89,7 +90,7 @@ class NodeDisk:
             move_all(self._throttle / within.lstrip("/"), self._throttle)
 
     def set_factor(self, factor: float) -> None:
-        """Limit reads and writes each to the declared rate times `factor`. Raises OSError."""
+        """Limit reads and writes each to the declared rate times `factor`. Raises OSError if that fails."""
         rate = max(1, round(self._rate_bps * factor))
         dirty = max(DIRTY_MIN_BYTES, round(rate * DIRTY_S))
         for way in ("read", "write"):
@@ -99,7 +100,7 @@ class NodeDisk:
         (dirty_limits / "max_bytes").write_text(str(dirty))
 
     def release(self) -> None:
-        """Remove the loop device, with its limits, once it is unmounted. The image file remains."""
+        """Remove the loop device once it is no longer mounted. The image file remains."""
         self._let_go()
         name, self.name, self.number = self.name, "", ""
         if name:
@@ -123,7 +124,7 @@ class NodeDisk:
 
 
 def disk_why_not() -> str:
-    """Return the reason why this host cannot limit a node's disk; empty if it can."""
+    """Return the reason why this host cannot limit the rate of a node's disk; empty if it can."""
     if os.geteuid() != 0:
         return "loop devices and the block controller need root"
     if not CONTROL.exists():
@@ -135,7 +136,10 @@ def disk_why_not() -> str:
 
 
 def blkio_root(mountinfo: Path = MOUNTS) -> Path:
-    """Return the root group of the block controller of cgroup version 1. Raises DiskError if not visible."""
+    """Return the folder of the root control group of the block controller (cgroup version 1).
+
+    Raises DiskError if this folder is not among the mounts in `mountinfo`.
+    """
     for line in mountinfo.read_text().splitlines():
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(maxsplit=2)
@@ -146,9 +150,9 @@ def blkio_root(mountinfo: Path = MOUNTS) -> Path:
 
 
 def move_all(of: Path, to: Path) -> None:
-    """Move all processes of a control group, including processes forked meanwhile, to another group.
+    """Move all processes of one control group to another, including processes that are forked meanwhile.
 
-    Raises OSError.
+    `of` and `to` are the folders of the groups. Raises OSError if a process cannot be moved.
     """
     while pids := (of / "cgroup.procs").read_text().split():
         for pid in pids:

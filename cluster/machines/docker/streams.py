@@ -1,4 +1,4 @@
-"""The standard streams of a container, kept open while it lives."""
+"""The standard input, output and error of a container, kept open while the container runs."""
 
 from __future__ import annotations
 
@@ -30,23 +30,29 @@ class Streams:
         threading.Thread(target=self._pump, daemon=True, name=f"{container} output").start()
 
     def send(self, text: str) -> None:
-        """Write text to standard input. Errors are ignored; the missing output shows a dead container."""
+        """Write text to the standard input of the container.
+
+        Errors are ignored, since the missing output of a dead container is noticed later.
+        """
         with contextlib.suppress(OSError):
             self._socket.sendall(text.encode())
 
     def first(self, patience_s: float) -> bytes:
-        """Return the first line of standard output; empty if it ends first, or after `patience_s` seconds."""
+        """Return the first line of the container's standard output, after waiting up to `patience_s` seconds.
+
+        Return an empty string if there is no line by then, or if the output has ended.
+        """
         with contextlib.suppress(queue.Empty):
             return self._lines.get(timeout=patience_s)
         return b""
 
     def close_input(self) -> None:
-        """Close standard input."""
+        """Close the standard input of the container."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close all streams."""
+        """Close all streams of the container."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(END_S)

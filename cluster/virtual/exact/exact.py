@@ -1,6 +1,7 @@
-"""Simulation of attempts without contention: each attempt has a known duration, or phases at full rates.
+"""Simulation of attempts without contention: each attempt runs as if it were alone on its node.
 
-This model is fast and serves traces and profiles. In the model `fluid`, attempts share the node's resources.
+An attempt has a known duration, or phases at the full rates of the node. This model is fast and is used for
+traces and profiles. In the model `fluid`, attempts share the node's resources.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 
 
 class ExactEmulation:
-    """An `Emulation` (see `node_model`) without contention for resources.
+    """An implementation of `Emulation` (see `node_model`) without contention for resources.
 
-    With `keeps_consumed`, the map attempts whose outputs a reduce has read are remembered until
-    `pop_consumed`.
+    If `keeps_consumed` is True, it records from which map attempts each reduce has read, until `pop_consumed`
+    is called.
     """
 
     def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
@@ -54,7 +55,7 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, without attempts and map outputs."""
+        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)
@@ -75,7 +76,7 @@ class ExactEmulation:
             run.due_s = math.nan  # Invalidates the entries in the heap.
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the node's speed to `cpu` times the declared speed. `disk` and `network` are ignored."""
+        """Set a node's speed to `cpu` times its declared speed. `disk` and `network` are ignored."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -90,17 +91,16 @@ class ExactEmulation:
                 self._schedule(run)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Limit connections to nodes of the same group; () ends the partition."""
+        """Inject a fault: only nodes of the same group can connect. `()` removes the fault."""
         self._catch_up(now_s)
         self._partition = self._costs.partition = Partition(groups)
         self._accidents = True
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Do nothing: in this model, delays and losses do not change the durations of attempts."""
+        """Do nothing, because delays and losses do not change the durations of attempts in this model."""
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Mark the node's disk as full, or as not full. On a full disk, attempts with output fail at their
-        end."""
+        """Set whether a node's disk is full. Attempts that write output to a full disk fail at their end."""
         self._catch_up(now_s)
         if (where := self._nodes.get(node)) is not None:
             where.full = full
@@ -108,7 +108,7 @@ class ExactEmulation:
     # ------------------------------------------------------------- attempts
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """Start an attempt. Does nothing on a node that is down."""
+        """Start an attempt on a node, as described by its plan. Do nothing if the node is down."""
         where = self._nodes.get(node)
         if where is None or plan.attempt in where.runs:
             return
@@ -126,11 +126,11 @@ class ExactEmulation:
         self._go(run)
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Do nothing if it has already ended."""
         self._stop(now_s, node, attempt, "failed", CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """Kill an attempt. Does nothing if it has ended."""
+        """Kill an attempt for the given reason. Do nothing if the attempt has already ended."""
         self._stop(now_s, node, attempt, "killed", reason)
 
     def _stop(self, now_s: float, node: NodeId, attempt: str, state: str, reason: str) -> None:
@@ -149,7 +149,7 @@ class ExactEmulation:
         self._told.append((node, report))
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Pass newly announced map outputs to the job's reduces on the node."""
+        """Pass newly announced map outputs of a job to the reduces of the job on a node."""
         self._catch_up(now_s)
         where = self._nodes.get(node)
         if where is None:
@@ -165,14 +165,17 @@ class ExactEmulation:
                     self._try_reduce(now_s, run)
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and the announcements of other nodes' map outputs."""
+        """Delete all map outputs of a job on a node, and all announcements of the job's map outputs there."""
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
             where.outputs.pop(job, None)
 
     def _try_reduce(self, now_s: float, run: ExactRun) -> None:
-        """Start a waiting reduce if all map outputs are known and can be fetched."""
+        """Start a reduce that waits for map outputs, if all of them are announced and can be fetched.
+
+        Otherwise the reduce keeps waiting, tries again after a pause, or fails after too many tries.
+        """
         board = run.node.boards.get(run.plan.job)
         if board is None or not board.complete:
             run.due_s = math.inf
@@ -189,7 +192,7 @@ class ExactEmulation:
         self._go(run)
 
     def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
-        """Return the map attempts whose outputs the node cannot fetch."""
+        """Return the map attempts of a job whose outputs cannot be fetched by a reduce on `node`."""
         missing: list[str] = []
         for output in board.latest.values():
             source = self._nodes.get(output.node)
@@ -216,7 +219,7 @@ class ExactEmulation:
     # ----------------------------------------------------------------- time
 
     def _go(self, run: ExactRun) -> None:
-        """Schedule the end of an attempt whose work is known, or its failure before that end."""
+        """Schedule the end of an attempt whose work is known, which is earlier if the attempt must fail."""
         plan, counters, work_s = run.plan, run.counters, run.work_s
         if counters is not None and work_s:
             run.cpu = counters.cpu_s / work_s
@@ -239,7 +242,7 @@ class ExactEmulation:
         heappush(self._heap, (run.due_s, self._serial, run))
 
     def next_s(self) -> float:
-        """Return the time of the next event; infinity if there is none."""
+        """Return the time of the next event, or infinity if there is none."""
         if self._told:
             return self._now_s
         heap = self._heap
@@ -298,14 +301,14 @@ class ExactEmulation:
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the status of each running attempt on the node."""
+        """Return the status of each running attempt on a node."""
         where = self._nodes.get(node)
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call.
+        """Return a node's use of CPU, disk and memory since the last call.
 
-        An attempt's CPU and disk rates are assumed constant during its work.
+        The CPU and disk rates of an attempt are assumed to be constant during its work.
         """
         self._catch_up(now_s)
         where = self._nodes.get(node)
@@ -327,9 +330,9 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the map attempts whose outputs a reduce has read, by map index.
+        """Remove and return the records of a reduce: a dictionary from map index to map attempt it has read.
 
-        The result is empty without `keeps_consumed`.
+        The dictionary is empty if `keeps_consumed` is False.
         """
         return self._consumed.pop(attempt, {})
 

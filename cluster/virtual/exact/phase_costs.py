@@ -1,4 +1,4 @@
-"""Computation of the durations and counters of attempts without contention, from their plans."""
+"""Computation of the durations and counters of attempts from their plans, without contention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import Counters, NodeId
 
 
 class NoReplica(Exception):
-    """No reachable node holds a replica of the block."""
+    """No node that can be reached stores a replica of the block."""
 
     def __init__(self, block: str) -> None:
         super().__init__(block)
@@ -19,7 +19,10 @@ class NoReplica(Exception):
 
 
 class ExactCosts:
-    """The durations and counters of attempts on an idle cluster. `specs` are the live nodes."""
+    """A calculator of the durations and counters of attempts that do not share resources.
+
+    `specs` maps live nodes to their specifications.
+    """
 
     def __init__(self, store: Store) -> None:
         self.specs: dict[NodeId, NodeSpec] = {}
@@ -28,7 +31,10 @@ class ExactCosts:
         self._last: tuple[TaskCost, float, int, int, int, Counters] | None = None  # shared by equal tasks
 
     def of_map(self, node: NodeSpec, plan: AttemptPlan) -> tuple[float, Counters]:
-        """Return the duration in seconds and the counters of a map. Raises NoReplica."""
+        """Return the duration in seconds and the counters of a map that runs on `node`.
+
+        Raises NoReplica if an input block cannot be read from any node.
+        """
         cost, local, remote, remote_s = plan.cost, 0, 0, 0.0
         for block, length in plan.blocks:
             source = self._source(node, plan.index, block)
@@ -55,9 +61,9 @@ class ExactCosts:
     def of_reduce(
         self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
     ) -> tuple[float, Counters]:
-        """Return the duration in seconds, from `begin_s` on, and the counters of a reduce.
+        """Return the duration in seconds and the counters of a reduce that starts to fetch at `begin_s`.
 
-        All map outputs must exist at `begin_s`.
+        `board` contains the outputs of all maps, which must exist at that time.
         """
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:
@@ -111,9 +117,9 @@ class ExactCosts:
         return counters
 
     def partly(self, node: NodeSpec, plan: AttemptPlan, whole: Counters | None, done: float) -> Counters:
-        """Return the counters of an attempt that has done the share `done` of its work.
+        """Return the counters of an attempt that has done a share `done` (0 to 1) of its work.
 
-        `whole` are the counters of the complete attempt; None if its work is not known yet.
+        `whole` are the counters of the complete attempt, or None if the attempt's work is not known yet.
         """
         if whole is None:
             return Counters()
@@ -128,12 +134,15 @@ class ExactCosts:
 
 
 def write_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's disk needs to write the output file; 0 without a file."""
+    """Return the seconds that the node's disk needs to write the attempt's output file; 0 without a file."""
     return 0.0 if plan.output is None else plan.cost.output_bytes / node.disk_bps
 
 
 def send_seconds(node: NodeSpec, plan: AttemptPlan) -> float:
-    """Return the seconds that the node's NIC needs to send the output file's other replicas."""
+    """Return the seconds that the node's NIC needs to send the output file to another replica's node.
+
+    The result is 0 if there is no output file or only one replica.
+    """
     if plan.output is None or plan.replication < 2:
         return 0.0
     return plan.cost.output_bytes / node.network_bps

@@ -11,10 +11,10 @@ from schedbed.tasks.specs import Counters
 
 
 class ExactRun:
-    """An attempt without contention, which ends at `due_s`.
+    """An attempt in the simulation without contention. The attempt ends at the time `due_s`.
 
-    At the time `since_s`, work of `left_s` seconds at full speed remained. An attempt that fails early leaves
-    work of `beyond_s` seconds undone.
+    At the time `since_s`, work for `left_s` seconds at the node's declared speed remained. If the attempt is
+    planned to fail early, work for `beyond_s` seconds is never done and not included in `left_s`.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class ExactRun:
         self.consumed: dict[int, str] | None = None
 
     def done(self, now_s: float) -> float:
-        """Return the completed share of the attempt's work, from 0 to 1."""
+        """Return the share of the attempt's work that is done at `now_s`, from 0 to 1."""
         if not self.work_s:
             return 0.0
         left_s = self.left_s - max(0.0, now_s - self.since_s) * self.node.speed
@@ -57,7 +57,7 @@ class ExactRun:
 
 
 class ExactNode:
-    """A node in one incarnation. `speed` is the current speed as a share of the declared speed."""
+    """A node in one incarnation. `speed` is its current speed, as a share of its declared speed."""
 
     __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 

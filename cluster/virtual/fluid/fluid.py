@@ -1,8 +1,8 @@
 """Simulation of attempts with contention: they share CPU, disk and network by max-min fairness.
 
-A transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the core switch
-and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min` for the
-rates. The compiled twin is `scheduler.simulate.compiled.contended`.
+The rate of a transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the
+core switch and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min`
+for the computation of rates. The compiled twin is `scheduler.simulate.compiled.contended`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class FluidEmulation:
-    """An `Emulation` (see `node_model`) with contention for resources.
+    """An implementation of `Emulation` (see `node_model`) with contention for resources.
 
-    `links` are the rates between racks. `fetch_bps` limits the rate at which one reduce fetches (0: no
-    limit). With `keeps_consumed`, the map attempts whose outputs a reduce has read are remembered until
-    `pop_consumed`.
+    `links` contains the rates between racks. `fetch_bps` limits the rate at which a reduce fetches (0: no
+    limit). If `keeps_consumed` is True, the emulation records from which map attempts each reduce has read,
+    until `pop_consumed` is called.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FluidEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node, without attempts and map outputs."""
+        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
         self.node_down(now_s, node.node)
         self._world.add(node, self)
 
@@ -60,7 +60,7 @@ class FluidEmulation:
         self._lose(host, (READ, FETCH, WRITE))
 
     def set_rates(self, now_s: float, node: NodeId, cpu: float, disk: float, network: float) -> None:
-        """Set the node's current rates as shares of its declared rates; 0 if the node is frozen."""
+        """Set a node's current rates, as shares of its declared rates. All are 0 if the node is frozen."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -77,7 +77,7 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Limit new connections to nodes of the same group; () ends the partition.
+        """Inject a fault: only nodes of the same group can open connections. `()` removes the fault.
 
         Transfers in progress continue, as in a live run.
         """
@@ -85,12 +85,15 @@ class FluidEmulation:
         self._world.partition = Partition(groups)
 
     def disturb(self, now_s: float, delays: Mapping[NodeId, float], losses: Mapping[NodeId, float]) -> None:
-        """Inject a fault: set delays (seconds) and shares of losses of new connections, by node."""
+        """Inject a fault: delay new connections from and to nodes by `delays` (seconds) and lose some.
+
+        `losses` maps nodes to the share of new connections that fail.
+        """
         self._world.sharing.advance(now_s)
         self._world.delays, self._world.losses = dict(delays), dict(losses)
 
     def fill_disk(self, now_s: float, node: NodeId, full: bool) -> None:
-        """Mark the node's disk as full, or as not full. Writes in progress to a full disk fail."""
+        """Set whether a node's disk is full. Writes in progress to a disk that becomes full fail."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -103,7 +106,10 @@ class FluidEmulation:
                 run.disk_filled(flow, host)
 
     def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
-        """Fail the flows of other nodes' attempts that pass a lost or frozen node and have one of `roles`."""
+        """Fail the transfers of attempts on other nodes from or to a lost or frozen node.
+
+        Only flows with one of the given roles fail, such as `READ`.
+        """
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
             assert isinstance(run, RunningAttempt)
@@ -115,7 +121,7 @@ class FluidEmulation:
                 run.source_lost(flow)
 
     def fire(self, item: Item) -> None:
-        """Handle the timeout after which readers give up a frozen node."""
+        """Process the timeout of a frozen node: attempts that read from the node stop waiting for it."""
         assert isinstance(item, Stall)
         if item.host.frozen and self._world.hosts.get(item.host.name) is item.host:
             self._lose(item.host, (READ, FETCH))
@@ -123,7 +129,7 @@ class FluidEmulation:
     # ------------------------------------------------------------- attempts
 
     def launch(self, now_s: float, node: NodeId, plan: AttemptPlan) -> None:
-        """Start an attempt. Does nothing on a node that is down."""
+        """Start an attempt on a node, as described by its plan. Do nothing if the node is down."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None and plan.attempt not in host.runs:
@@ -131,7 +137,7 @@ class FluidEmulation:
             self._world.enter(host, make(self._world, host, plan))
 
     def crash(self, now_s: float, node: NodeId, attempt: str) -> None:
-        """End an attempt as failed, as if its process had crashed. Does nothing if it has ended."""
+        """End an attempt as failed, as if its process had crashed. Do nothing if it has already ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         run = host.runs.get(attempt) if host is not None else None
@@ -139,14 +145,14 @@ class FluidEmulation:
             run.fail(CRASHED)
 
     def kill(self, now_s: float, node: NodeId, attempt: str, reason: str) -> None:
-        """Kill an attempt. Does nothing if it has ended."""
+        """Kill an attempt for the given reason. Do nothing if the attempt has already ended."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None and (run := host.runs.get(attempt)):
             run.kill(reason)
 
     def map_outputs(self, now_s: float, node: NodeId, news: MapOutputs) -> None:
-        """Pass newly announced map outputs to the job's reduces on the node."""
+        """Pass newly announced map outputs of a job to the reduces of the job on a node."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is None:
@@ -157,7 +163,7 @@ class FluidEmulation:
                 run.hear(list(news.outputs))
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete the job's map outputs on the node, and the announcements of other nodes' map outputs."""
+        """Delete all map outputs of a job on a node, and all announcements of the job's map outputs there."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None:
@@ -167,7 +173,7 @@ class FluidEmulation:
     # ----------------------------------------------------------------- time
 
     def next_s(self) -> float:
-        """Return the time of the next event; infinity if there is none."""
+        """Return the time of the next event, or infinity if there is none."""
         world = self._world
         if world.told:
             return world.agenda.now_s
@@ -184,19 +190,19 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return the number of computations of rates, and of computations limited by `REACH`."""
+        """Return how many times rates were computed, and how many of the computations `REACH` has limited."""
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
 
     def statuses(self, now_s: float, node: NodeId) -> Sequence[AttemptStatus]:
-        """Return the status of each running attempt on the node."""
+        """Return the status of each running attempt on a node."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return [run.status(now_s) for run in host.runs.values()] if host else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return the node's use of resources since the last call, as shares of the declared rates."""
+        """Return a node's use of CPU, disk, network and memory since the last call of this method."""
         self._settled_at(now_s)
         host = self._world.hosts.get(node)
         return host.usage(now_s) if host else Usage()
@@ -207,8 +213,8 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the map attempts whose outputs a reduce has read, by map index.
+        """Remove and return the records of a reduce: a dictionary from map index to map attempt it has read.
 
-        The result is empty without `keeps_consumed`.
+        The dictionary is empty if `keeps_consumed` is False.
         """
         return self._world.consumed.pop(attempt, {})

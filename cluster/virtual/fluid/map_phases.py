@@ -1,4 +1,4 @@
-"""A simulated map with contention: it reads and computes, then sorts and spills, or writes a file."""
+"""A simulated map with contention, which reads, computes, and writes its output to local disk or a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class MapRun(RunningAttempt):
-    """A running map. Without CPU time for a sort in the plan, it computes, reads and writes concurrently."""
+    """A running map, which reads and computes, then sorts and writes its output.
+
+    If the plan contains no CPU time for sorting, the map reads, computes and writes at the same time.
+    """
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
@@ -27,7 +30,7 @@ class MapRun(RunningAttempt):
         self.read_all = False  # True when only the known duration remains.
 
     def start(self) -> None:
-        """Start reading and computing."""
+        """Start to read the input and to compute."""
         plan, cost, spec, share = self.plan, self.plan.cost, self.host.spec, self.share
         blocks = plan.blocks
         self.input_bytes = sum(length for _, length in blocks) * share
@@ -61,13 +64,16 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return the number of bytes written as map output and spills, and the number of bytes read back."""
+        """Return the bytes written to the local disk, and the bytes of these read again for merging."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the next phase (a sort, or the rest of a known duration), or end the map."""
+        """Start the next phase after reading and computing, or end the map.
+
+        The next phase is the sort or, for a map whose duration is known, the passing of this duration.
+        """
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
             self.succeed()
@@ -99,7 +105,7 @@ class MapRun(RunningAttempt):
         return self.world.source(self.host, block, self.plan.index, self.tried)
 
     def _read_next(self) -> None:
-        """Start reading the current block."""
+        """Start to read the current input block (`self.block`)."""
         self.left = self.plan.blocks[self.block][1] * self.share
         self.tried, self.waits = [], 0
         self._read()
@@ -127,12 +133,12 @@ class MapRun(RunningAttempt):
         self.waits += 1
 
     def waited(self) -> None:
-        """Look again for replicas of the current block after a pause."""
+        """Look again for a replica of the current block, after a pause because there was none."""
         self.tried = []
         self._read()
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow. After the read of a block, start the next block."""
+        """Process the end of a flow of this map. When a block has been read, start to read the next block."""
         if flow.role == READ:
             self._block_over()
         else:
@@ -148,7 +154,7 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def source_lost(self, flow: Flow) -> None:
-        """Continue to read a block from another replica after the source node was lost."""
+        """Continue to read a block from another replica, because the node that sent `flow` was lost."""
         source = flow.detail
         assert isinstance(source, SharedNode)
         self.left = flow.left_at(self.world.agenda.now_s)
@@ -158,7 +164,7 @@ class MapRun(RunningAttempt):
         self._read()
 
     def _read_known(self) -> None:
-        """Start to read the input of a map with known duration, in which only remote blocks take time."""
+        """Start to read the input of a map whose duration is known. Blocks on its own node take no time."""
         self.streams = 1
         blocks = self.plan.blocks
         if not blocks:
@@ -175,7 +181,7 @@ class MapRun(RunningAttempt):
     # ------------------------------------------------------------- accounts
 
     def progress(self, now_s: float) -> float:
-        """Return the progress from 0 to 1. The work before a sort counts up to 0.95."""
+        """Return the progress from 0 to 1. Before a sort, the progress is at most 0.95."""
         if self.plan.cost.duration_s is not None:
             return self.done(now_s) if self.read_all else 0.0
         if self.phase == "sort":
@@ -183,7 +189,7 @@ class MapRun(RunningAttempt):
         return self.done(now_s) * (0.95 if self.plan.cost.sort_cpu_s else 1.0)
 
     def partitions(self) -> tuple[int, ...]:
-        """Publish the map's output on the node. Return the size in bytes of each partition."""
+        """Make the map's output available on the node. Return the bytes of the output for each reduce."""
         plan = self.plan
         sizes = self.world.sizes.of(plan)
         if sizes:

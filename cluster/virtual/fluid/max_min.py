@@ -1,10 +1,11 @@
-"""Max-min fair rates of flows, updated whenever flows start or end.
+"""Max-min fair rates of flows, such as transfers and computations, that share resources.
 
-A flow has a maximum rate (its cap) and passes resources, each with a capacity. Its rate is as high as
-possible without lowering the rate of a flow with a smaller rate. Only resources whose flows could together
-exceed the capacity connect flows, so a change spreads only along such resources. Connected changes of one
-instant are solved together. Rates beyond the `REACH` flows nearest to a change are kept until a change near
-them; capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
+A flow has a maximum rate (its cap) and uses several resources, each with a capacity. The rate of a flow is as
+high as possible without lowering the rate of a flow with a smaller rate. Rates are updated when flows start
+or end. A change affects another flow only if both use a resource that could be exceeded by the caps of its
+flows. Connected changes at the same time are computed together. To limit the computation, only about the
+`REACH` flows nearest to a change are updated; other flows keep their rates until a change near them.
+Capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _by_cap = attrgetter("cap")
 class Resource:
     """A shared resource with a current `capacity` (units per second) and a `declared` capacity.
 
-    `seek` is a loss by each additional flow: `n` flows together get 1 / (1 + seek x (n - 1)) of the capacity.
-    A flow that passes the resource several times (`Flow.repeated`) counts once for each pass.
+    `seek` is the loss of capacity by concurrent flows: `n` flows together get 1 / (1 + seek x (n - 1)) of the
+    capacity. A flow that uses the resource several times (`Flow.repeated`) is counted as several flows.
     """
 
     __slots__ = (
@@ -59,28 +60,28 @@ class Resource:
         self._unfixed = 0
 
     def given(self) -> float:
-        """Return the number of units per second that all flows together can get now."""
+        """Return the number of units per second that the resource can now move for all flows together."""
         if not self.seek or not self.flows:
             return self.capacity
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return the resource's flows, each as many times as it passes the resource."""
+        """Return the flows that use the resource. A flow that uses it several times is repeated."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
 
     def moved_until(self, now_s: float) -> float:
-        """Return the number of units that all flows have moved until `now_s`."""
+        """Return the number of units that all flows have moved through the resource until `now_s`."""
         return self.moved + sum(flow.total - flow.left_at(now_s) for flow in self.passes())
 
 
 class Flow(Item):
     """A flow of `total` units through all `resources` at the same time, with at most `cap` units per second.
 
-    When the flow is complete, the method `fire` of its owner is called. `detail` is data of the owner.
-    `repeated` lists resources that the flow passes more than once, such as one disk that stores several
-    replicas of a block.
+    When all units have been moved, the method `fire` of `owner` is called. `role` and `detail` are for the
+    owner's use. `repeated` lists the resources that the flow uses more than once, such as a disk that stores
+    several replicas of a block.
     """
 
     __slots__ = (
@@ -119,21 +120,21 @@ class Flow(Item):
         self._fair = 0.0
 
     def left_at(self, now_s: float) -> float:
-        """Return the number of units that remain to be moved at `now_s`."""
+        """Return the number of units that have not been moved yet at `now_s`."""
         return max(0.0, self.left - self.rate * (now_s - self.at_s))
 
 
 class Solved(NamedTuple):
-    """The number of computations of rates, and of computations that were limited by `REACH`."""
+    """The number of times that rates were computed, and of those, the number limited by `REACH`."""
 
     times: int = 0
     cut_short: int = 0
 
 
 class Sharing:
-    """The running flows and the computation of their rates.
+    """The running flows, and the computation of their rates.
 
-    The method `settle` processes all changes of one instant together.
+    All changes at the same time are first collected and then processed together by `settle`.
     """
 
     def __init__(self, agenda: Agenda, reach: int = REACH) -> None:
@@ -145,11 +146,11 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return the numbers of computations so far."""
+        """Return the number of times that rates have been computed so far."""
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
-        """Start a flow. A flow that no resource limits gets its cap as rate at once."""
+        """Start a flow. If no resource limits the flow, its rate is its cap immediately."""
         cap, now_s, alone = flow.cap, self._agenda.now_s, True
         flow.at_s = now_s
         for resource in flow.resources:
@@ -166,7 +167,7 @@ class Sharing:
             self._agenda.at(now_s + flow.left / cap, flow)
 
     def stop(self, flow: Flow) -> None:
-        """Stop a flow, complete or not. Then `flow.left` is the number of units that were not moved."""
+        """Stop a flow, complete or not. Afterwards, `flow.left` is the number of units not moved."""
         now_s, cap = self._agenda.now_s, flow.cap
         left = flow.left - flow.rate * (now_s - flow.at_s)
         flow.left = left = left if left > 0.0 else 0.0
@@ -186,13 +187,13 @@ class Sharing:
                 resource._over = demand > resource.given() * _ROUNDING
 
     def resize(self, resource: Resource, capacity: float) -> None:
-        """Change a resource's capacity."""
+        """Change the capacity of a resource to `capacity` units per second."""
         resource.capacity = capacity
         resource._over = resource.demand > resource.given() * _ROUNDING
         self._dirty.append(resource)
 
     def recap(self, flow: Flow, cap: float) -> None:
-        """Change the cap (maximum rate) of a flow."""
+        """Change the maximum rate of a flow to `cap` units per second."""
         for resource in flow.resources:
             resource.demand += cap - flow.cap
             resource._over = resource.demand > resource.given() * _ROUNDING
@@ -202,7 +203,10 @@ class Sharing:
             self._set(flow, cap)
 
     def advance(self, now_s: float) -> None:
-        """Process all items due until `now_s`, in order. Rates are recomputed before time advances."""
+        """Process all events that are due until `now_s`, in order.
+
+        After the events of one time, rates are computed again before the next event.
+        """
         agenda = self._agenda
         while True:
             at_s = agenda.next_s()
@@ -218,11 +222,11 @@ class Sharing:
 
     @property
     def settled(self) -> bool:
-        """Return whether all rates are up to date."""
+        """Return whether all changes have been processed, so that the rates of all flows are up to date."""
         return not self._dirty
 
     def settle(self) -> None:
-        """Recompute the rates after the changes of this instant."""
+        """Compute rates again after all changes at the current time."""
         dirty, self._dirty = self._dirty, []
         self._stamp += 1
         instant = self._stamp
@@ -244,7 +248,10 @@ class Sharing:
                 self._set(flow, fair)
 
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
-        """Return the flows affected by a change at `start`, and the resources that limit these flows."""
+        """Return the flows that a change at the resource `start` affects, and the resources that limit them.
+
+        `instant` identifies the changes that are processed together.
+        """
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
         flows: list[Flow] = []
@@ -286,24 +293,25 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the second and later occurrences of resources in the sequence."""
+    """Return the second and later occurrences of each resource in a sequence."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether each flow of an uncongested resource has its maximum rate.
+    """Return whether each flow of a resource that is not congested has its maximum rate.
 
-    Flows recomputed at this instant need no check.
+    Flows whose rate was computed after the changes of `instant` are not checked.
     """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
 
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
-    """Compute the rates on one resource: equal shares of its capacity, limited by the flows' caps.
+    """Compute the rates of flows that share one resource.
 
-    The capacity left by flows below their equal share is divided among the other flows.
+    All get equal shares of the capacity, except for flows whose cap is lower. The capacity that these flows
+    leave is divided among the others.
     """
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
@@ -313,9 +321,10 @@ def _fill_one(resource: Resource, flows: list[Flow]) -> None:
 
 
 def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
-    """Compute rates by progressive filling.
+    """Compute the rates of flows that share several resources `links`, by progressive filling.
 
-    All rates rise together; a flow's rate stops at its cap or when a resource is exhausted.
+    All rates rise together. The rate of a flow stops rising at its cap, or when one of its resources is
+    exhausted. `stamp` marks the flows to be computed.
     """
     order = sorted(flows, key=_by_cap)
     for flow in order:

@@ -1,4 +1,4 @@
-"""A simulated reduce with contention: it fetches map outputs, merges, computes and writes a file."""
+"""A simulated reduce with contention, which fetches map outputs, merges, computes, and writes a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUFFER_MIN_BYTES = 4 * 2**20
 def buffer_bytes(limit_bytes: int) -> int:
     """Return the number of bytes of fetched data that a reduce keeps in memory before it writes to disk.
 
-    `limit_bytes` is the attempt's memory limit (0: no limit).
+    `limit_bytes` is the memory limit of the attempt (0: no limit).
     """
     if not limit_bytes:
         return BUFFER_MAX_BYTES
@@ -29,7 +29,7 @@ def buffer_bytes(limit_bytes: int) -> int:
 
 
 class Batch:
-    """Map outputs of one node, which a reduce fetches one after another over one connection (one flow)."""
+    """Map outputs on one node that a reduce fetches together, as one flow of `total` bytes."""
 
     __slots__ = ("outputs", "source", "total")
 
@@ -40,10 +40,10 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """A running reduce. It fetches existing map outputs while maps run, in at most `PARALLEL_COPIES` batches.
+    """A running reduce. It fetches map outputs while maps still run, in up to `PARALLEL_COPIES` batches.
 
-    The batches share the resource `intake` if the framework limits the fetch rate of a reduce. The compiled
-    twin has no such limit.
+    All batches share the resource `intake` if the framework limits the rate at which a reduce fetches. The
+    compiled twin has no such limit.
     """
 
     __slots__ = (
@@ -82,11 +82,11 @@ class ReduceRun(RunningAttempt):
     # -------------------------------------------------------------- shuffle
 
     def start(self) -> None:
-        """Start fetching the map outputs that are already known."""
+        """Start to fetch the map outputs that have been announced already."""
         self.hear(list(self.host.board(self.plan.job).latest.values()))
 
     def hear(self, news: list[MapOutput]) -> None:
-        """Queue newly announced map outputs for fetching, and drop the outputs that they replace."""
+        """Queue newly announced map outputs for fetching, and drop earlier outputs of the same maps."""
         if self.started_s is None or self.copied or self.report is not None:
             return
         fetched, pending, known = self.fetched, self.pending, self.known
@@ -106,7 +106,7 @@ class ReduceRun(RunningAttempt):
         self._fetch()
 
     def _abandon(self, index: int) -> None:
-        """Cancel fetches and retries of the output of map `index`, which was replaced."""
+        """Cancel fetches and retries of the output of the map with number `index`, which was replaced."""
         self.retry.pop(index, None)
         for source, outputs in list(self.pending.items()):
             kept = [output for output in outputs if output.index != index]
@@ -120,7 +120,7 @@ class ReduceRun(RunningAttempt):
                 self._end_batch(item)
 
     def clear(self) -> None:
-        """Cancel all flows, and all fetches of zero bytes (for which there are no flows)."""
+        """Cancel all flows, and all fetches of zero bytes, which have no flows."""
         for item in list(self.fetching):
             self._end_batch(item)
         super().clear()
@@ -133,7 +133,7 @@ class ReduceRun(RunningAttempt):
             self.world.agenda.cancel(item)
 
     def _fetch(self) -> None:
-        """Start fetches until `PARALLEL_COPIES` are in progress, then check the end of the shuffle."""
+        """Start fetches until `PARALLEL_COPIES` are in progress. End the shuffle if nothing is left."""
         pending = self.pending
         while pending and len(self.fetching) < PARALLEL_COPIES:
             sources = list(pending)
@@ -174,7 +174,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """Add CPU time for processing fetched data, which is used concurrently with the fetches."""
+        """Add CPU time for processing fetched data. It is used while other data are fetched."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -185,7 +185,7 @@ class ReduceRun(RunningAttempt):
         self.handling = self.compute_at(owed_s, self.world.latencies.core_share)
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow. CPU time added meanwhile for fetched data starts another flow."""
+        """Process the end of a flow. If fetched data are still to be processed, start a flow for that."""
         if flow is self.handling and self.owed_s > 0.0:
             self._handle_owed()
             return
@@ -194,7 +194,7 @@ class ReduceRun(RunningAttempt):
         super().over(flow)
 
     def fire(self, item: Item) -> None:
-        """Process the end of a fetch. Other items are processed by `RunningAttempt.fire`."""
+        """Process the end of a fetch. Other items are passed to `RunningAttempt.fire`."""
         if item.role != FETCH:
             super().fire(item)
             return
@@ -205,7 +205,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record a batch as fetched, and start to copy data that do not fit in memory to disk."""
+        """Record that a batch has been fetched. Start to write data to disk that do not fit in memory."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -235,7 +235,7 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the source node of a fetch: all outputs of the batch failed."""
+        """Handle the loss of the node that sends the batch of `flow`: all map outputs in the batch failed."""
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:
@@ -245,9 +245,9 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _failed(self, output: MapOutput) -> None:
-        """Schedule another fetch of an output after a failure. Too many failures fail the reduce.
+        """Schedule another fetch of a map output after a failure. Too many failures fail the reduce.
 
-        Failures are reported from the second one on, as in a live run.
+        Failures are reported to the JobTracker from the second one on, as in a live run.
         """
         index, now_s = output.index, self.world.agenda.now_s
         count = self.failures[index] = self.failures.get(index, 0) + 1
@@ -276,7 +276,10 @@ class ReduceRun(RunningAttempt):
     # ----------------------------------------------------------- after that
 
     def phase_over(self) -> None:
-        """Start the next phase (sort after shuffle, reduce after sort), or end the reduce."""
+        """Start the next phase, because the current phase has ended, or end the reduce.
+
+        The phases are shuffle, sort and reduce.
+        """
         if self.phase == "shuffle":
             self._look()
         elif self.phase == "sort":
@@ -313,13 +316,16 @@ class ReduceRun(RunningAttempt):
             self.stream_over()
 
     def progress(self, now_s: float) -> float:
-        """Return the progress from 0 to 1. Shuffle, sort and reduce count one third each."""
+        """Return the progress from 0 to 1. The phases shuffle, sort and reduce are one third each."""
         if self.phase == "shuffle":
             return len(self.fetched) / max(1, self.plan.maps) / 3
         return 1 / 3 if self.phase == "sort" else (2 + self.done(now_s)) / 3
 
     def partitions(self) -> tuple[int, ...]:
-        """Return (). Record the map attempts whose outputs were read, if `World.remembers` is set."""
+        """Return an empty tuple, since a reduce writes a file.
+
+        If `World.remembers` is True, record the map attempts whose outputs the reduce has read.
+        """
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched
         return ()

@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
 A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps, so that no stream runs ahead of the slowest. Therefore a stream's rate is at most the rate that
-it needs without contention. See `tasks.pacing`.
+small steps, so that no stream runs ahead of the slowest. Therefore the rate of a stream is at most the rate
+that it needs without contention. See `tasks.pacing`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt between launch and report. An attempt that fails early does only `share` of its work."""
+    """An attempt from launch to report. If it is planned to fail, it does only `share` of its work."""
 
     __slots__ = (
         "began_s",
@@ -83,7 +83,7 @@ class RunningAttempt:
     # --------------------------------------------------------------- events
 
     def fire(self, item: Item) -> None:
-        """Process the end of a flow, or the attempt's timer."""
+        """Process the end of one of the attempt's flows, or of the attempt's timer."""
         role = item.role
         if isinstance(item, Flow):
             self.drop(item)
@@ -101,26 +101,26 @@ class RunningAttempt:
             self.waited()
 
     def start(self) -> None:
-        """Start the first phase."""
+        """Start the first phase of the attempt."""
         raise NotImplementedError
 
     def phase_over(self) -> None:
-        """Start the next phase after the end of all streams, or end the attempt."""
+        """Start the next phase, because all streams of the current phase have ended, or end the attempt."""
         raise NotImplementedError
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the source node of a read or fetch."""
+        """Handle the loss of the node that sends the data of `flow` (a read or a fetch)."""
         raise NotImplementedError
 
     def waited(self) -> None:
-        """Handle the end of a pause (the attempt's timer with role `WAIT`)."""
+        """Continue after a pause (the end of the attempt's timer with the role `WAIT`)."""
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow. By default each flow is one stream of the phase."""
+        """Process the end of a flow, which by default is one of the streams of the current phase."""
         self.stream_over()
 
     def stream_over(self) -> None:
-        """Process the end of one stream. The last stream ends the phase."""
+        """Process the end of a stream. When the last stream ends, the current phase ends."""
         self.streams -= 1
         if not self.streams:
             self.phase_over()
@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start a flow of this attempt and return it. A network delay by a fault lowers the rate."""
+        """Start and return a flow through the resources `way`, at up to `cap` minus the effect of delays."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -148,28 +148,28 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the highest rate of a stream of `stream_bytes` in this phase over the resources `way`."""
+        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
     def core_seconds(self, cpu_s: float) -> float:
-        """Return the seconds that one emulated core needs for a CPU time, without contention."""
+        """Return the seconds that one emulated core needs for `cpu_s` of CPU time, without contention."""
         return cpu_s / self.world.latencies.core_share
 
     def compute(self, cpu_s: float) -> None:
-        """Start a stream for the phase's CPU time on one emulated core. Does nothing for 0."""
+        """Start a stream that uses `cpu_s` of CPU time on one emulated core. Do nothing if it is 0."""
         if cpu_s > 0:
             self.streams += 1
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` at up to `rate` of the node's cores, without contention if `KNOWN`."""
+        """Start a flow of `cpu_s` CPU time at up to `rate` cores, without contention if `role` is `KNOWN`."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
 
     def take_known(self, seconds: float) -> None:
-        """Start a stream of known duration. Only the speed of the node's CPU changes its duration."""
+        """Start a stream that lasts `seconds`, or longer if a fault has slowed down the node's CPU."""
         self.streams += 1
         self.host.free_running[self.compute_at(max(seconds, 1e-9), 1.0, KNOWN)] = None
 
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream that reads and writes local files. Reads of `back_bytes` are not counted."""
+        """Start a stream of local reads and writes. The attempt's counters do not include `back_bytes`."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -192,12 +192,12 @@ class RunningAttempt:
     # --------------------------------------------------------------- output
 
     def write_seconds(self) -> float:
-        """Return the seconds that an idle disk needs to write the output file."""
+        """Return the seconds that the node's disk needs to write the output file, without contention."""
         written = self.plan.cost.output_bytes * self.share
         return 0.0 if self.plan.output is None else written / self.host.spec.disk_bps
 
     def send_seconds(self) -> float:
-        """Return the seconds that an idle NIC needs to send the output file's other replicas."""
+        """Return the seconds that the node's NIC needs to send the output file's other replicas."""
         alone = self.plan.output is None or self.plan.replication < 2
         return 0.0 if alone else self.plan.cost.output_bytes * self.share / self.host.spec.network_bps
 
@@ -237,7 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Handle the loss of a node in a write pipeline: the block is written to the nodes before it."""
+        """Write the rest of a block only to the nodes before `gone`, which was lost or has a full disk."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -249,7 +249,7 @@ class RunningAttempt:
             self._write(left, chain[: chain.index(gone)])
 
     def writes_on(self, flow: Flow, host: SharedNode) -> bool:
-        """Return whether the flow needs free space on the node's disk."""
+        """Return whether a flow of this attempt writes to the disk of the node `host`."""
         if flow.role == WRITE:
             return host in flow.detail  # pyright: ignore[reportOperatorIssue]
         if flow.role == OWN_DISK:
@@ -257,7 +257,7 @@ class RunningAttempt:
         return flow.role == COPY
 
     def disk_filled(self, flow: Flow, host: SharedNode) -> None:
-        """Handle a full disk on a node to which the flow writes."""
+        """Handle a full disk on the node `host`, to which a flow writes."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)
         else:
@@ -266,7 +266,7 @@ class RunningAttempt:
     # ------------------------------------------------------------- accounts
 
     def credit(self, flow: Flow, moved: float) -> None:
-        """Add `moved` units of a flow to the attempt's counters."""
+        """Add the `moved` units of a flow (bytes or CPU seconds) to the attempt's counters."""
         role = flow.role
         if role == CPU:
             self.cpu_s += moved
@@ -289,7 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the completed share of the phase's slowest stream, from 0 to 1."""
+        """Return the share of the current phase that its slowest stream has completed, from 0 to 1."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
@@ -303,7 +303,7 @@ class RunningAttempt:
         raise NotImplementedError
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return the status of the running attempt as reported by the node."""
+        """Return the status of the running attempt for the node's heartbeat."""
         progress = 0.0 if self.started_s is None else self.progress(now_s)
         return AttemptStatus(
             attempt=self.plan.attempt, progress=progress, phase=self.phase, started_s=self.started_s
@@ -318,12 +318,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """End the attempt as failed. The report follows after a latency."""
+        """End the attempt as failed for the given reason. The report follows later."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """End the attempt as succeeded, or as failed if it must fail. The report follows after a latency."""
+        """End the attempt as succeeded, or as failed if that is planned. The report follows later."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
@@ -341,7 +341,7 @@ class RunningAttempt:
         self._tell_later(now_s)
 
     def kill(self, reason: str) -> None:
-        """Kill the attempt and report the kill immediately. Does nothing if the attempt has ended."""
+        """Kill the attempt and report that immediately. Do nothing if the attempt has already ended."""
         if self.report is None:
             self._end("killed", reason)
             self._tell()
@@ -352,13 +352,13 @@ class RunningAttempt:
         self.clear()
 
     def clear(self) -> None:
-        """Stop all flows, and add the units that they have moved to the counters."""
+        """Stop all flows, and add the units that they have moved to the attempt's counters."""
         for flow in list(self.flows):
             self.drop(flow)
             self.credit(flow, flow.total - flow.left)
 
     def partitions(self) -> tuple[int, ...]:
-        """Return the size in bytes of each reduce's part of a map's output; by default ()."""
+        """Return the bytes of the output for each reduce; empty unless the attempt is a map."""
         return ()
 
     def _end(self, state: str, reason: str) -> None:

@@ -22,25 +22,25 @@ STALL_S = 20.0  # A reader gives up a node that sends no byte for this time.
 
 
 class Hosted(Protocol):
-    """The interface of an attempt for its node, implemented by `running.RunningAttempt`."""
+    """The interface of a simulated attempt for its node, implemented by `running.RunningAttempt`."""
 
     plan: AttemptPlan
     report: AttemptReport | None
 
     def memory_bytes(self, now_s: float) -> int:
-        """Return the attempt's current memory in bytes."""
+        """Return the number of bytes of memory that the attempt uses at `now_s`."""
         ...
 
     def status(self, now_s: float) -> AttemptStatus:
-        """Return the status of the running attempt as reported by the node."""
+        """Return the status of the running attempt for the node's heartbeat."""
         ...
 
     def fail(self, reason: str) -> None:
-        """End the attempt as failed."""
+        """End the attempt as failed for the given reason."""
         ...
 
     def kill(self, reason: str) -> None:
-        """End the attempt as killed."""
+        """End the attempt as killed for the given reason."""
         ...
 
     def vanish(self) -> None:
@@ -49,7 +49,7 @@ class Hosted(Protocol):
 
 
 class Stall(Item):
-    """The timeout after which readers give up a frozen node."""
+    """The timeout after which attempts stop waiting for data from a frozen node."""
 
     __slots__ = ("host",)
 
@@ -59,9 +59,9 @@ class Stall(Item):
 
 
 class RackLinks(NamedTuple):
-    """The links that limit a rack's traffic with other racks; None without a limit.
+    """The links that limit the traffic between a rack and other racks, or None where there is no limit.
 
-    `up`: out of the rack. `core`: between racks. `down`: into the rack.
+    `up` leads out of the rack and `down` into the rack. `core` is the switch between all racks.
     """
 
     up: Resource | None
@@ -72,9 +72,9 @@ class RackLinks(NamedTuple):
 class SharedNode:
     """A node in one incarnation, with the resources that its attempts share.
 
-    CPU is in seconds of one emulated core, other resources in bytes. Disk traffic passes the resources
-    `drive`: the node's own disk rate, which faults and paging lower, and the disk that the node shares with
-    other nodes, if any.
+    The unit of CPU is a second of one emulated core, and the unit of other resources is a byte. Disk traffic
+    uses the resources in `drive`: the node's own disk, whose rate is lowered by faults and paging, and the
+    disk that the node shares with other nodes, if any.
     """
 
     __slots__ = (
@@ -124,7 +124,7 @@ class SharedNode:
         self.seen = 0.0, 0.0, 0.0, 0.0, 0.0  # Time and units moved at the last call of `usage`.
 
     def disk_bps(self) -> float:
-        """Return the disk's current rate in bytes/s, lowered by faults and by paging."""
+        """Return the current rate of the node's disk in bytes/s, which faults and paging may lower."""
         bps = self.disk.declared * self.disk_factor
         if not self.spec.paging:
             return bps
@@ -132,34 +132,38 @@ class SharedNode:
 
     @property
     def frozen(self) -> bool:
-        """Return whether the node is frozen: its disk or NIC has rate 0."""
+        """Return whether the node is frozen, which means that its disk or NIC has rate 0."""
         return not (self.disk.capacity and self.tx.capacity)
 
     def board(self, job: str) -> Board:
-        """Return the map outputs of the job that are known on this node."""
+        """Return the map outputs of a job that have been announced to this node."""
         board = self.boards.get(job)
         if board is None:
             board = self.boards[job] = Board()
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
-        """Return the resources that a transfer to another node passes.
+        """Return the resources that a transfer from this node to another node uses.
 
-        Between racks these include the uplink of the first rack, the core switch, and the downlink of the
-        second rack, as in a live run.
+        Between racks, these include the uplink of this node's rack, the core switch, and the downlink of the
+        other node's rack, as in a live run.
         """
         if self.links.up is not None and self.spec.rack != other.spec.rack:
             return [self.tx, self.links.up, *other.way_in(self)]
         return [self.tx, *other.way_in(self)]
 
     def way_in(self, other: SharedNode) -> list[Resource]:
-        """Return the resources that a transfer from another node passes after the other node's rack."""
+        """Return the resources on the receiving side that a transfer from another node to this node uses.
+
+        These are this node's NIC and, if the other node is on another rack, the core switch and this rack's
+        downlink.
+        """
         if self.spec.rack == other.spec.rack:
             return [self.rx]
         return [*(link for link in (self.links.core, self.links.down) if link is not None), self.rx]
 
     def usage(self, now_s: float) -> Usage:
-        """Return the node's use of resources since the last call, as shares of the declared rates."""
+        """Return the node's use of CPU, disk, network and memory since the last call of this method."""
         resources = self.cpu, self.disk, self.tx, self.rx
         cpu, disk, tx, rx = (resource.moved_until(now_s) for resource in resources)
         before_s, cpu_before, disk_before, tx_before, rx_before = self.seen
@@ -176,7 +180,11 @@ class SharedNode:
 
 
 class World:
-    """All simulated nodes, with the state shared by attempts: links, faults, time and block store."""
+    """All simulated nodes, and what their attempts share: links between racks, faults, time, block store.
+
+    `fetch_bps` limits the rate at which a reduce fetches (0: no limit). If `remembers` is True, `consumed`
+    records from which map attempts each reduce has read.
+    """
 
     def __init__(
         self,
@@ -207,7 +215,7 @@ class World:
         self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node at the start of an incarnation. `watcher` handles the node's `Stall` timeout."""
+        """Add a node at the start of an incarnation. `watcher` processes the node's `Stall` timeout."""
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
@@ -222,22 +230,22 @@ class World:
         self.racks[spec.node] = spec.rack
 
     def enter(self, host: SharedNode, run: Hosted) -> None:
-        """Add an attempt to the node."""
+        """Add the attempt `run` to the node `host`."""
         host.runs[run.plan.attempt] = run
         self._page(host)
 
     def leave(self, host: SharedNode, run: Hosted) -> None:
-        """Remove an attempt from the node."""
+        """Remove the attempt `run` from the node `host`."""
         del host.runs[run.plan.attempt]
         self._page(host)
 
     def _page(self, host: SharedNode) -> None:
-        """Update the rate of the node's disk (paging) after a change of its attempts."""
+        """Update the disk rate of a node after a change of its attempts, whose memory may cause paging."""
         if host.spec.paging and (bps := host.disk_bps()) != host.disk.capacity:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """Return the node `other` if it is live and a connection from `host` succeeds; else None."""
+        """Return the node named `other` if the node `host` can connect to it, or None."""
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -253,9 +261,9 @@ class World:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """Return the delay in seconds, by faults, of a flow between a node and one or more other nodes.
+        """Return the delay in seconds, caused by faults, of a transfer between a node and other nodes.
 
-        `detail` is the flow's `detail`: a node, a list of nodes, or other data (no delay).
+        `detail` is the `detail` of the flow: another node or a list of nodes. Otherwise there is no delay.
         """
         if not self.delays:
             return 0.0
@@ -265,14 +273,15 @@ class World:
         return sum(self.delays.get(end.name, 0.0) for end in ends)
 
     def watch(self, host: SharedNode) -> None:
-        """Schedule the timeout after which readers give up a frozen node."""
+        """Schedule the timeout after which attempts stop waiting for data from the frozen node `host`."""
         if host.stall.due_s == math.inf:
             self.agenda.at(self.agenda.now_s + STALL_S, host.stall)
 
     def source(self, host: SharedNode, block: str, turn: int, tried: Sequence[NodeId]) -> SharedNode | None:
-        """Return the nearest reachable node with a replica of the block that is not in `tried`, or None.
+        """Return the nearest node that stores a replica of a block and to which `host` can connect, or None.
 
-        `turn` rotates nodes of equal distance.
+        Nodes in `tried` are omitted. Nodes of equal distance are rotated by `turn` positions, to spread the
+        load.
         """
         holders = self.store.holders(block)
         if host.name in holders and host.name not in tried:
@@ -283,7 +292,10 @@ class World:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return the reachable nodes of a write pipeline; empty if the first node is unreachable."""
+        """Return those nodes in `names` that can receive a block, each of which forwards it to the next.
+
+        The list is empty if the writer cannot connect to the first node.
+        """
         first = self.reached_from(writer, names[0])
         if first is None:
             return []
@@ -299,10 +311,11 @@ def _link(rate_bps: float | None) -> Resource | None:
 
 
 def pipeline_way(writer: SharedNode, chain: Sequence[SharedNode]) -> list[Resource]:
-    """Return the resources that a block passes in a write pipeline: disks, and the network between the nodes.
+    """Return the resources used for writing a block to the nodes in `chain`, each of which forwards it.
 
-    As in a live run, sending from the writer's node uses no resource of that node or its rack. A disk shared
-    by several nodes occurs once for each of these nodes.
+    These are the disks of the nodes and the network between them. As in a live run, sending from the writer's
+    node uses no resource of that node or its rack. A disk shared by several nodes occurs once for each of
+    these nodes.
     """
     way: list[Resource] = []
     if chain[0] is not writer:
