@@ -12,7 +12,7 @@ ANSWERED = "answered"
 
 
 class EventLog(Protocol):
-    """A journal: events in the order in which they are applied, and the last two snapshots of the state."""
+    """The protocol of a journal: events in the order of application, and the last two state snapshots."""
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
         """Append one event, given by its time, kind and arguments.

@@ -142,7 +142,7 @@ class Hooks(Protocol):
     def submitted(self, view: View, job: JobView) -> None:
         """Handle the submission of a job.
 
-        Its tasks exist already; the first `changed` call for the job comes later.
+        The job's tasks exist already. The core calls the hook `changed` for this job later.
         """
         ...
 
@@ -166,12 +166,12 @@ class Hooks(Protocol):
     def beat(self, view: View, node: NodeView) -> None:
         """Handle a heartbeat of a node, with or without free slots.
 
-        Called before `decide` for the same node.
+        The core calls this hook before it calls `decide` for the node.
         """
         ...
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Handle a change of the counters or the state of the job's stage of this kind.
+        """Handle a change of the counters or the state of the job's maps or reduces (`kind`).
 
         The core calls this hook before the next call of `decide`. One call reports all changes since the last
         call.
@@ -186,9 +186,9 @@ class Hooks(Protocol):
         ...
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Return attempts to stop now.
+        """Return the attempts to stop now, each as a `Kill`.
 
-        Called on every tick. Raises PolicyError for an attempt that is not live.
+        The core calls this hook on every tick. It raises PolicyError for an attempt that is not live.
         """
         ...
 
@@ -196,7 +196,7 @@ class Hooks(Protocol):
 class Speculation(Protocol):
     """An object that proposes copies of slow tasks for the slots that the policy leaves free.
 
-    The methods `ended`, `finished` and `tick` are the hooks of `Hooks`.
+    The core calls the methods `ended`, `finished` and `tick` as it calls those of `Hooks`.
     """
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -234,7 +234,7 @@ class Order(Protocol):
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the jobs with a ready stage of this kind, first the job that is offered the slot first."""
+        """Return the jobs with a ready stage of this kind, in the order in which to offer them the slot."""
         ...
 
 
@@ -263,19 +263,19 @@ class Admission(Protocol):
     limits: Limits
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Return whether any task of this kind could start on the node.
+        """Return whether the node has room for any task of this kind.
 
-        Called once per offer, so it must be cheap.
+        The core calls this method once per offer, so it must be cheap.
         """
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Return why the node has no room for a task of this kind of the job, or None if it has room."""
+        """Return why the node has no room for a map or reduce (`kind`) of the job, or None if it has room."""
         ...
 
 
 def says(part: object, name: str) -> Any:
-    """Return the attribute `name`, such as `elidable`, of an axis or of the axis' own class; None if absent.
+    """Return the attribute `name`, such as `elidable`, of the object `part` or its class, or None if absent.
 
     Attributes inherited from parent classes are ignored, because a promise of the parent may not hold for a
     subclass.
@@ -326,14 +326,14 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes are elidable: heartbeats that report no change may be skipped."""
+        """Return whether heartbeats that report no change may be skipped, which all three axes must allow."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
     def acts_on_ticks(self) -> bool:
         """Return whether the policy or an axis has the hook `tick` or `preempt`.
 
-        The hook `preempt` of an axis does not count if the attribute `preempts` of the axis is false.
+        A hook `preempt` is ignored if the attribute `preempts` of the axis is false.
         """
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
@@ -343,9 +343,9 @@ class Composed:
         )
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return the proposal of the first job, in order, that accepts the node; None if no job does.
+        """Return the proposal of the first job, in order, that accepts the node, or None if no job does.
 
-        Jobs that gave a reason not to start a task are recorded as skipped.
+        A job that gives a reason to decline the node is recorded as skipped.
         """
         if not self._room(node, kind):
             return None
@@ -372,9 +372,9 @@ class Composed:
 
 
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
-    """Return a function that calls all hooks in order.
+    """Return a function that calls all the given functions in order, with the same arguments.
 
-    With `answers`, it returns the hooks' results in one list.
+    With `answers`, it concatenates the lists that they return.
     """
     if len(hooks) == 1:
         return hooks[0]

@@ -7,7 +7,7 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 
 
 class ByChance:
-    """A random choice of job and task: a baseline that any other policy should outperform."""
+    """A policy that chooses a random job and task, as a baseline that any other policy should outperform."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Return a random unstarted task of a random ready job; None if no job is ready."""

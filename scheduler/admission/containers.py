@@ -44,7 +44,7 @@ class Containers:
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether memory is free, and CPU is free or the node is idle."""
+        """Implement `Admission.room`: return whether the node has free memory and is idle or has free CPU."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 

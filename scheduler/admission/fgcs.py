@@ -165,7 +165,10 @@ class Fgcs(Containers):
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Implement `Containers.free_cpu`: subtract the learned demands of the node's attempts."""
+        """Return the node's free CPU in percent of one core, based on the learned demands of its attempts.
+
+        This overrides `Containers.free_cpu`, which uses the declared vcores.
+        """
         used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
         return CORE * (node.spec.cores - self.reserved_cores) - used
 

@@ -207,7 +207,7 @@ class Books:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Report all pending changes of stages to the policy: one call of the hook `changed` per stage."""
+        """Call the policy's hook `changed` once for each stage that changed since the last `settle`."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:

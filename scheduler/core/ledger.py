@@ -125,7 +125,7 @@ class Ledger(JobBooks):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """Remove the failures of a task, which has started again, from the reasons to avoid nodes."""
+        """Update the job's reasons to avoid nodes, after a task that had failed there started again."""
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)

@@ -47,14 +47,14 @@ class Faces(dict[Any, Any]):
         return face
 
     def withhold(self, job: Job) -> None:
-        """Withhold the job: its faces show no task to start, until `offer_all` is called."""
+        """Withhold the job: show none of its tasks to the policy until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobFace)
         for stage in (job.maps, job.reduces):
             put(self[stage], "__class__", _WithheldStageFace)
 
     def offer_all(self) -> None:
-        """Make the tasks of all withheld jobs visible again."""
+        """Show the tasks of all withheld jobs to the policy again."""
         for job in self.withheld:
             put(self[job], "__class__", JobFace)
             for stage in (job.maps, job.reduces):
@@ -62,18 +62,18 @@ class Faces(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
-        """Return the core's object of type `kind` behind a face; None if the face is foreign or outdated."""
+        """Return the object of type `kind` behind a face, or None if this run has no such face."""
         if not isinstance(face, Face):
             return None
         raw = raw_of(face)
         return raw if type(raw) is kind and self.get(raw) is face else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return the job's specification with the costs that policies may read and read-only parameters."""
+        """Return a copy of the job's specification with read-only parameters and possibly hidden costs."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the faces of an ended job, except those that attempts still being killed refer to."""
+        """Drop the faces of an ended job, except those that attempts still being killed need."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -84,7 +84,7 @@ class Faces(dict[Any, Any]):
 
 
 class JobsFace(MapFace):
-    """A read-only proxy of the jobs by id. Iteration skips withheld jobs; lookup by id finds them."""
+    """A read-only dictionary from job id to job. Iteration skips withheld jobs; lookup finds them."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -103,7 +103,7 @@ class JobsFace(MapFace):
         return len(self.__raw) - len(self.__faces.withheld)
 
     def values(self) -> Any:
-        """Return the faces of the jobs, in the order of submission."""
+        """Return the faces of the jobs that are not withheld, in the order of submission."""
         faces = self.__faces
         withheld = faces.withheld
         if not withheld:
@@ -111,12 +111,12 @@ class JobsFace(MapFace):
         return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return the ids with the faces of the jobs, in the order of submission."""
+        """Return (id, face) of each job that is not withheld, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
 class TallyFace(Face):
-    """A read-only proxy of the sums of a user or queue. Implements `TallyView`."""
+    """A read-only proxy of the counters of a user or queue. Implements `TallyView`."""
 
     __slots__ = ()
     name = live("name")
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """Implement `StageView.tasks`. The tuple is made again only if the number of tasks has changed."""
+        """Implement `StageView.tasks`: return the faces of the stage's tasks."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -215,7 +215,7 @@ class StageFace(Face):
 
 
 class _WithheldStageFace(StageFace):
-    """The proxy of a stage of a withheld job: the stage is never ready."""
+    """The proxy of a stage of a withheld job. Its attribute `ready` is always false."""
 
     __slots__ = ()
     ready = property(lambda _: False)
@@ -381,7 +381,7 @@ class ViewFace(Face):
 
 
 def _core(face: Any, kind: type) -> Any:
-    """Return the core's object of type `kind` behind the face. Raises TypeError for other arguments."""
+    """Return the object of type `kind` behind the face. Raises TypeError if there is none."""
     raw = raw_of(face) if isinstance(face, Face) else None
     if type(raw) is not kind:
         raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")
