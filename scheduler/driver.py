@@ -142,7 +142,7 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Append a user's policy's answers to the last event to the journal, before nodes receive them."""
+        """Append the policy's answers to the last event to the journal, before nodes receive the answers."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.books.now_s, ANSWERED, replies)
@@ -196,7 +196,7 @@ class Driver:
             journal.keep(snapshot)
 
     def _state(self) -> dict[str, Any]:
-        """Return all state that events can change, for a snapshot."""
+        """Return the state of the core, the jobs, the policy and the sink, for a snapshot."""
         policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
         held = vars(self)
         return {

@@ -164,7 +164,7 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove the part files of this policy and repeat, so that the run can be executed again."""
+    """Remove the part files of this policy and repeat, so that the run can be repeated."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
         part.unlink()
 

@@ -93,7 +93,7 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return the stored rows and the number of dropped rows of each table, for a snapshot."""
+        """Return each table's stored rows and number of dropped rows, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, books: Ledger, state: Any) -> None:
@@ -155,7 +155,7 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Restore the state from the journal. If this fails, so does the run."""
+        """Restore the state from the journal. If this is impossible, mark the run as failed."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:

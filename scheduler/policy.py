@@ -147,7 +147,7 @@ class Hooks(Protocol):
         ...
 
     def finished(self, view: View, job: JobView) -> None:
-        """Handle the end of a job; `job.state` is succeeded, failed or killed.
+        """Handle the end of a job, whose state is succeeded, failed or killed.
 
         Attempts that are still being killed end later. After this call the job has no tasks, and the job's
         counters have no meaning.
@@ -155,7 +155,7 @@ class Hooks(Protocol):
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Handle the end of an attempt, with its final state, `end_s`, counters and reason.
+        """Handle the end of an attempt, which has its final state, `end_s`, counters and reason.
 
         The core calls this hook once per attempt, before the task can run again and before the job can end.
         An attempt that writes a file (a reduce, or a map of a job without reduces) succeeds when the file is
@@ -200,7 +200,7 @@ class Speculation(Protocol):
     """
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a proposal to copy a running task to `node`, with `speculative=True`; None for no copy."""
+        """Return a proposal to start a copy of a running task on `node`, with `speculative=True`, or None."""
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None: ...
@@ -246,9 +246,9 @@ class Locality(Protocol):
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Return a proposal for a map of the job, a text with the reason why the job waits, or None.
+        """Return a proposal to start a map of the job on the node, a reason why the job waits, or None.
 
-        The text is recorded in the decisions table; None records nothing.
+        A reason is a text, which is recorded in the decisions table. With None, nothing is recorded.
         """
         ...
 

@@ -24,7 +24,7 @@ class TwoLevels:
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
-        """Set the state that `state` returned before the JobTracker restarted."""
+        """Set the policy's state to the one that the method `state` returned before a restart."""
         self._waits_since_s = state
 
     def report(self) -> Mapping[str, object]:

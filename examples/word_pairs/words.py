@@ -5,5 +5,5 @@
 
 
 def words_of(line):
-    """Return the words of a line in lower case."""
+    """Return a list of the words of a line, in lower case."""
     return line.lower().split()

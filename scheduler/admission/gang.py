@@ -1,7 +1,8 @@
-"""Gang start: a job's maps start only when each has a free map slot, and keep the slots until all have ended.
+"""Gang start: a job's maps start only if each of them has a free map slot.
 
-With `order=fifo`, a later job that fits overtakes an earlier job that does not fit yet; no slots are reserved
-for the earlier job. The policy `easy` is FIFO with reservations. Reduces use any free slot.
+The job keeps the slots until all its maps have ended. Reduces use any free slot. With `order=fifo`, a later
+job that fits overtakes an earlier job that does not fit yet, because no slots are reserved for the earlier
+job. The policy `easy` is FIFO with reservations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consistency checks of the core's state. The checks change nothing."""
+"""Checks that the core's state is consistent. The checks change nothing."""
 
 from __future__ import annotations
 

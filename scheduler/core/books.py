@@ -297,10 +297,7 @@ class Books:
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Add `running` and `unstarted` to the counters of the stage, its user and its queue.
-
-    Both numbers may be negative.
-    """
+    """Add `running` and `unstarted` to these two counters of the stage, of its user and of its queue."""
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue
@@ -311,7 +308,7 @@ def count(stage: Stage, running: int, unstarted: int) -> None:
 
 
 def count_killing(stage: Stage, change: int) -> None:
-    """Add `change` to the number of attempts that are being killed, of the stage, its user and its queue."""
+    """Add `change` to the number of attempts being killed, for the stage, its user and its queue."""
     stage.killing += change
     stage.user.killing += change
     stage.queue.killing += change

@@ -268,7 +268,7 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Order the deletion of the output of a reported attempt that the core does not know as running.
+        """Discard the output of a reported attempt that the core does not know as running.
 
         The report may be a repetition, or the core has given up the attempt. The output of an attempt that
         won its task is kept.

@@ -154,12 +154,12 @@ class Attempt:
 
     @property
     def progress(self) -> float:
-        """Return the progress last reported by the node, from 0 to 1; 0 before the first report."""
+        """Return the progress (0 to 1) that the node last reported, or 0 before the first report."""
         return self.status.progress if self.status is not None else 0.0
 
     @property
     def phase(self) -> str:
-        """Return the phase last reported by the node; an empty string before the first report."""
+        """Return the phase that the node last reported, or an empty string before the first report."""
         return self.status.phase if self.status is not None else ""
 
 
@@ -389,7 +389,7 @@ class Node:
         self.free_vcores -= demand.vcores
 
     def free(self, attempt: Attempt, stage: Stage) -> None:
-        """Remove the attempt from the node, and add its slot, memory and vcores to the free resources."""
+        """Free the slot, memory and vcores of the attempt, and remove it from the node."""
         del self.attempts[attempt.attempt]
         if stage.kind is MAP:
             self.free_maps += 1

@@ -63,7 +63,7 @@ class TaskIndex(Generic[T]):
                 by_host[host].append(task)
 
     def add(self, task: T) -> None:
-        """Add a task that became unstarted, or an unstarted task whose hosts changed."""
+        """Add a task that must run again, or an unstarted task whose input is now on other nodes."""
         self._every.append(task)
         if not task.hosts:
             self._anywhere.append(task)

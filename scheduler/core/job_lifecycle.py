@@ -1,4 +1,4 @@
-"""State changes of whole jobs: submission, start of reduces, lost map outputs, and completion."""
+"""State changes of whole jobs: submission, start of reduces, loss of map outputs, and the end."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class TaskFace(Face):
 
     @property
     def part(self) -> Part | None:
-        """Implement `TaskView.part`: return a read-only copy of the part; None for a whole map."""
+        """Implement `TaskView.part`: return a read-only copy of the part, or None for a whole task."""
         part: Part | None = raw_of(self).part
         return None if part is None else still(part)
 
@@ -271,7 +271,7 @@ class JobFace(Face):
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
-        """Implement `JobView.stage`: return the face of the maps or of the reduces."""
+        """Implement `JobView.stage`: return the face of the job's maps or of its reduces."""
         if kind is REDUCE:  # Comparing with a text is slower.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
@@ -340,7 +340,7 @@ class NodeFace(Face):
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Implement `NodeView.free_slots`; the kind may also be a plain string."""
+        """Implement `NodeView.free_slots`. The kind may also be the string `map` or `reduce`."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
@@ -362,19 +362,19 @@ class ViewFace(Face):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`; the kind may also be a plain string."""
+        """Implement `View.slots`. The kind may also be the string `map` or `reduce`."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Implement `View.fits`. Raises TypeError if an argument is not of this view."""
+        """Implement `View.fits`. Raises TypeError if an argument is not an object of this view."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Implement `View.avoids`. Raises TypeError if an argument is not of this view."""
+        """Implement `View.avoids`. Raises TypeError if an argument is not an object of this view."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`. Raises TypeError for a wrong argument; long reasons are cut."""
+        """Implement `View.skip`. A long reason is cut. Raises TypeError for an argument of a wrong type."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))

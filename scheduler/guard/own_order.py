@@ -82,9 +82,9 @@ def _hears(part: Any, *, sees_core: bool) -> bool:
 
 
 class OwnOrder:
-    """A wrapper of a user's order, to be an axis of a `Composed` policy that the core calls.
+    """A wrapper of a user's order.
 
-    It has the same hooks as the user's order.
+    It takes the place of the order in a `Composed` policy and has its hooks.
     """
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:

@@ -50,17 +50,17 @@ LastWords = Callable[[str], NoReturn]
 
 
 class Overdue(BaseException):
-    """The exception raised in a call of a user's code that takes too long."""
+    """The exception that is raised in a call of a user's code if the call takes too long."""
 
 
 def _say_and_exit(text: str) -> NoReturn:
-    """Print the text and end the process, because the code cannot be interrupted in another way."""
+    """Print the text and end the process, because a call of a user's code cannot be interrupted."""
     print(f"schedbed: {text}", file=sys.stderr, flush=True)
     os._exit(1)
 
 
 def look_at_nothing() -> None:
-    """Do nothing: the default of `TimeBound.on_tick`."""
+    """Do nothing. This function is the default of `TimeBound.on_tick`."""
 
 
 class TimeBound:

@@ -119,7 +119,10 @@ class ProfilesParameter(PolicyParameter):
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """Implement `PolicyParameter.value`: return {kind: {name: profile}}, converted to the scale."""
+        """Implement `PolicyParameter.value`: return a dictionary {kind: {name: profile}}.
+
+        The profiles are converted to the scenario's `scale`.
+        """
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()
@@ -305,7 +308,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of an error message about an unknown word: a similar known word, and the known words."""
+    """Return the end of an error message about an unknown word: the known words and the most similar one."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:

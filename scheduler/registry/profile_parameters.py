@@ -1,4 +1,4 @@
-"""Selection of the profile store for the policy parameter `profiles`."""
+"""Functions that set the profile store to be read for the policy parameter `profiles`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from schedbed.tasks.units import parse_duration
 
 
 def is_policy_file(name: str) -> bool:
-    """Return whether the name in a SPEC is the path of a Python file."""
+    """Return whether the policy name in a SPEC is the path of a Python file."""
     return name.endswith(".py") or ".py:" in name
 
 
