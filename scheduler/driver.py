@@ -148,9 +148,9 @@ class Driver:
             self._journal.append(self.books.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's report, with up to two added notes.
+        """Return the policy's report, with a note `replay` or `journal` if there is a problem.
 
-        `replay` tells that the policy answered differently after a restart. `journal` tells why no more
+        `replay` states that the policy answered differently after a restart. `journal` states why no more
         snapshots are written.
         """
         difference = "" if self._answers is None else self._answers.difference
@@ -225,8 +225,8 @@ class Driver:
         """Restore the state from the journal.
 
         Return the effects that may not have been carried out, oldest first. A commit is returned unless its
-        end is in the journal or the attempt's output was discarded. All live nodes count as heard at `now_s`.
-        Raises ValueError if no snapshot is readable.
+        end is in the journal or the attempt's output was discarded. Live nodes are treated as if they had
+        sent a heartbeat at `now_s`. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -317,7 +317,7 @@ class Driver:
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job to the core. The job need not be in the plan, or may have other times there."""
+        """Submit a job to the core. If it is one of the waiting jobs, remove it from them."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]

@@ -44,7 +44,10 @@ class PolicyError(Exception):
 
 
 class PolicyFailed(PolicyError):
-    """The error that ends a run when a user's policy fails. The message names the policy's file and line."""
+    """The error that ends a run when a user's policy fails.
+
+    The message contains the policy's file and line.
+    """
 
 
 @value
@@ -132,10 +135,10 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Return whether an `elidable` policy needs the next heartbeat, even if it reports no change.
+        """Return whether an `elidable` policy needs the next heartbeat even if nothing has changed.
 
-        A policy that waits until a certain time returns true while it waits. The heartbeat may be of any
-        node.
+        A policy that waits until a certain time returns true while it waits. The next heartbeat may come from
+        any node.
         """
         ...
 
@@ -188,7 +191,7 @@ class Hooks(Protocol):
     def preempt(self, view: View) -> Sequence[Kill]:
         """Return the attempts to stop now, each as a `Kill`.
 
-        The core calls this hook on every tick. It raises PolicyError for an attempt that is not live.
+        The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError.
         """
         ...
 
@@ -263,7 +266,7 @@ class Admission(Protocol):
     limits: Limits
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Return whether the node has room for any task of this kind.
+        """Return whether the node has room for at least some task of this kind.
 
         The core calls this method once per offer, so it must be cheap.
         """

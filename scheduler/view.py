@@ -207,7 +207,7 @@ class JobView(Protocol):
         ...
 
     def any_reduce(self) -> TaskView | None:
-        """Return any unstarted reduce, or None if there is none or less than 5% of the maps are done."""
+        """Return any unstarted reduce, or None if there is none or fewer than 5% of the maps are done."""
         ...
 
 

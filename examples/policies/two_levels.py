@@ -1,7 +1,4 @@
-"""Two levels of queues.
-
-If the first queue waits too long for its reserved slots, tasks of others are killed.
-"""
+"""Two levels of queues: if the first queue waits too long for its slots, tasks of other queues are killed."""
 
 from collections.abc import Mapping
 

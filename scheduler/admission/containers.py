@@ -1,4 +1,4 @@
-"""Containers, as in YARN: a task of either kind needs its declared memory and vcores on the node."""
+"""Containers, as in YARN: a map or reduce needs its declared memory and vcores free on the node."""
 
 from __future__ import annotations
 

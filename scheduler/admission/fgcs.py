@@ -1,4 +1,4 @@
-"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand fractions of a core, as earlier jobs used.
+"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand the share of a core that earlier jobs used.
 
 A workload is the set of jobs with the same name. The first job of a workload is its sample: each task of the
 sample demands a whole core. After the sample has succeeded, each map or reduce of later jobs demands the mean

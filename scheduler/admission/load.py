@@ -154,5 +154,5 @@ class LoadTags:
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Return, for the run's report, the errors of the predicted CPU and disk loads of nodes (Table 3)."""
+        """Return the errors of the predicted CPU and disk loads of nodes, as in Table 3 of the paper."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

@@ -22,11 +22,11 @@ PATIENCE = 3
 
 
 class Stalls:
-    """A record of the jobs whose maps wait while their reduces run, with the time since each has waited.
+    """A record of the jobs whose maps wait while their reduces run, and of the time at which each wait began.
 
     If no node has room for a job's maps for `timeout_s` seconds, one reduce of the job is killed. If the maps
-    have waited for `patience` times `timeout_s`, one reduce is killed even if there is room. None turns this
-    second rule off.
+    have waited for `patience` times `timeout_s`, one reduce is killed even if there is room. If `patience` is
+    None, this second rule is off.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:

@@ -292,7 +292,7 @@ class Ledger(JobBooks):
         self._end_if_done(job)
 
     def commit_failed(self, task: Task, reason: str) -> None:
-        """Mark the attempt of the task whose commit failed as failed, and run the task again."""
+        """Set the state failed for the task's attempt that could not be committed, and run the task again."""
         winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)

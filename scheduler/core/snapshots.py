@@ -2,8 +2,8 @@
 
 The core's objects refer to each other in cycles, whose depth exceeds pickle's recursion limit. An object is
 therefore first pickled without its attributes; the attributes of all objects follow, one object at a time.
-Only the run's private folder, which also contains the journal, is trusted for reading snapshots, because
-unpickling files of other users is unsafe.
+Snapshots are read only from the run's private folder, which also contains the journal, because unpickling
+files of other users is unsafe.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Open the file of the call mark. Return its memory, and a text if the policy is to blame for a crash.
+    """Map the file of the call mark into memory. Return the memory, and a text if a policy caused a crash.
 
     The text is empty unless several processes of the JobTracker ended during or soon after calls of the
     policy. The id of this process is stored in the file.

@@ -31,10 +31,10 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """A dictionary from the core's objects to their faces (read-only proxies), created on demand.
+    """A dictionary from an object of the core to its proxy ("face"), which is created on demand.
 
-    `withheld` are jobs that avoid the offered node. While a job is withheld, its faces have another class and
-    show no task to start.
+    `withheld` are jobs that avoid the offered node. The proxies of such a job have another class, which shows
+    no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -62,7 +62,7 @@ class Faces(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
-        """Return the object of type `kind` behind a face, or None if this run has no such face."""
+        """Return the core's object of type `kind` behind the proxy `face`, or None if there is none."""
         if not isinstance(face, Face):
             return None
         raw = raw_of(face)
@@ -73,7 +73,7 @@ class Faces(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the faces of an ended job, except those that attempts still being killed need."""
+        """Drop the proxies of an ended job, except those that attempts still being killed need."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -103,7 +103,7 @@ class JobsFace(MapFace):
         return len(self.__raw) - len(self.__faces.withheld)
 
     def values(self) -> Any:
-        """Return the faces of the jobs that are not withheld, in the order of submission."""
+        """Return the proxies of the jobs that are not withheld, in the order of submission."""
         faces = self.__faces
         withheld = faces.withheld
         if not withheld:
@@ -111,7 +111,7 @@ class JobsFace(MapFace):
         return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return (id, face) of each job that is not withheld, in the order of submission."""
+        """Return (id, proxy) of each job that is not withheld, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
@@ -140,7 +140,7 @@ class TaskFace(Face):
 
     @property
     def job(self) -> Any:
-        """Implement `TaskView.job`: return the face of the task's job."""
+        """Implement `TaskView.job`: return the proxy of the task's job."""
         return faces_of(self)[raw_of(self).stage.job]
 
     @property
@@ -151,7 +151,7 @@ class TaskFace(Face):
 
     @property
     def attempts(self) -> tuple[Any, ...]:
-        """Implement `TaskView.attempts`: return the faces of the task's live attempts."""
+        """Implement `TaskView.attempts`: return the proxies of the task's live attempts."""
         faces = faces_of(self)
         return tuple([faces[attempt] for attempt in raw_of(self).attempts])
 
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """Implement `StageView.tasks`: return the faces of the stage's tasks."""
+        """Implement `StageView.tasks`: return the proxies of the stage's tasks."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -264,51 +264,51 @@ class JobFace(Face):
 
     @property
     def spec(self) -> JobSpec:
-        """Implement `JobView.spec`: return a copy with read-only parameters."""
+        """Implement `JobView.spec`: return a copy of the job's specification with read-only parameters."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
             put(self, "_spec", (raw, faces_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
-        """Implement `JobView.stage`: return the face of the job's maps or of its reduces."""
+        """Implement `JobView.stage`: return the proxy of the job's maps or of its reduces."""
         if kind is REDUCE:  # Comparing with a text is slower.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
     def local_map(self, node: NodeId) -> Any:
-        """Implement `JobView.local_map`: return the face of a map with input on the node."""
+        """Implement `JobView.local_map`: return the proxy of an unstarted map with input on the node."""
         task = self.__raw.local_map(node)
         return None if task is None else self.__faces[task]
 
     def rack_map(self, rack: str) -> Any:
-        """Implement `JobView.rack_map`: return the face of a map with input in the rack."""
+        """Implement `JobView.rack_map`: return the proxy of an unstarted map with input in the rack."""
         task = self.__raw.rack_map(rack)
         return None if task is None else self.__faces[task]
 
     def free_map(self) -> Any:
-        """Implement `JobView.free_map`: return the face of a map whose input has no location."""
+        """Implement `JobView.free_map`: return the proxy of an unstarted map whose input has no location."""
         task = self.__raw.free_map()
         return None if task is None else self.__faces[task]
 
     def any_map(self) -> Any:
-        """Implement `JobView.any_map`: return the face of any unstarted map."""
+        """Implement `JobView.any_map`: return the proxy of any unstarted map."""
         task = self.__raw.any_map()
         return None if task is None else self.__faces[task]
 
     def whole_map(self, rack: str) -> Any:
-        """Implement `JobView.whole_map`: return the face of a map that can be split."""
+        """Implement `JobView.whole_map`: return the proxy of a map that can be split."""
         task = self.__raw.whole_map(rack)
         return None if task is None else self.__faces[task]
 
     def any_reduce(self) -> Any:
-        """Implement `JobView.any_reduce`: return the face of any unstarted reduce."""
+        """Implement `JobView.any_reduce`: return the proxy of any unstarted reduce."""
         task = self.__raw.any_reduce()
         return None if task is None else self.__faces[task]
 
 
 class _WithheldJobFace(JobFace):
-    """The proxy of a withheld job: all methods that find a task return None."""
+    """The proxy of a withheld job. Its methods that find a task return None."""
 
     __slots__ = ()
 
@@ -345,7 +345,7 @@ class NodeFace(Face):
 
 
 class ViewFace(Face):
-    """A read-only proxy of the ledger (the core's state). Implements `View`."""
+    """A read-only proxy of the ledger, which contains the core's state. Implements `View`."""
 
     __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
@@ -381,7 +381,7 @@ class ViewFace(Face):
 
 
 def _core(face: Any, kind: type) -> Any:
-    """Return the object of type `kind` behind the face. Raises TypeError if there is none."""
+    """Return the object of type `kind` behind the proxy `face`. Raises TypeError if there is none."""
     raw = raw_of(face) if isinstance(face, Face) else None
     if type(raw) is not kind:
         raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")

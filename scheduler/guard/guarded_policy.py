@@ -380,7 +380,7 @@ def _limits(own: Any) -> Limits:
 
 
 def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
-    """Return the policy's report as JSON values. Raises TypeError or ValueError if it has others."""
+    """Return the policy's report as JSON values. Raises TypeError or ValueError if it has other values."""
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")

@@ -34,7 +34,7 @@ class IdleWatch:
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Count an answer None of the policy.
+        """Count a call of the policy that returned None.
 
         Return an error message if the cluster was left idle for too long. The message is empty while attempts
         run, no task could start, or the limits are not reached.

@@ -82,9 +82,9 @@ def _hears(part: Any, *, sees_core: bool) -> bool:
 
 
 class OwnOrder:
-    """A wrapper of a user's order.
+    """A wrapper of a user's order, which replaces the order in a `Composed` policy.
 
-    It takes the place of the order in a `Composed` policy and has its hooks.
+    It has the hooks that the user's order has.
     """
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:

@@ -33,8 +33,8 @@ class Needs(NamedTuple):
 class Declared:
     """A declared policy or axis implementation: its name, summary, source paper, parameters and list rank.
 
-    If the dependency `needs` is not installed, it is not listed, and its use raises an error that tells which
-    extra to install.
+    If the dependency `needs` is not installed, the policy or axis is not listed, and its use raises an error
+    that tells which extra to install.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Axis(Declared):
 class Named(Declared):
     """A published policy that consists of one implementation of each axis, declared as `POLICY`.
 
-    The registry gives it the parameters of the three implementations.
+    The registry adds the parameters of the three implementations.
     """
 
     order: str
