@@ -66,8 +66,8 @@ class Journal:
     def is_due(self) -> bool:
         """Implement `EventLog.is_due`: return whether the events since the last snapshot are large enough.
 
-        They are if their size is at least SNAPSHOT_BYTES and at least the size of the last snapshot, so that
-        a replay takes about as long as writing a snapshot.
+        Their size must be at least SNAPSHOT_BYTES and at least the size of the last snapshot, so that a
+        replay takes about as long as writing a snapshot.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 

@@ -1,9 +1,9 @@
 """FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand the share of a core that earlier jobs used.
 
-A workload is the set of jobs with the same name. The first job of a workload is its sample: each task of the
-sample demands a whole core. After the sample has succeeded, each map or reduce of later jobs demands the mean
-CPU use of the sample's maps or reduces. A job's demand is fixed when the job is submitted (section 2.2.1).
-`Containers` handles memory and maps that find no room.
+A workload is the set of jobs with the same name. Jobs submitted before the demand of their workload is known
+are samples: each task of a sample demands a whole core. After the first sample has succeeded, each map or
+reduce of later jobs demands the mean CPU use of the sample's maps or reduces. A job's demand is fixed when
+the job is submitted (section 2.2.1). `Containers` handles memory and maps that find no room.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Books:
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
     def state(self) -> dict[str, Any]:
-        """Return the attributes that events can change, by name, for a snapshot.
+        """Return a dictionary of the attributes that events can change, for a snapshot.
 
         The values are not copied.
         """

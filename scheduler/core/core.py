@@ -342,7 +342,7 @@ class Core:
         return not self._ledger.jobs and not self._ledger.live_attempts
 
     def state(self) -> dict[str, Any]:
-        """Return all attributes that events can change, by name, for a snapshot.
+        """Return a dictionary of the attributes that events can change, for a snapshot.
 
         The values are not copied.
         """

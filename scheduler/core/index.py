@@ -74,10 +74,7 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """Add the task to the stacks of its racks.
-
-        Called after the rack of a node with its input became known.
-        """
+        """Add the task to the stacks of its racks, after the rack of a node with its input became known."""
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)

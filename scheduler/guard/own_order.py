@@ -68,8 +68,9 @@ def takes_core(own: Any) -> bool:
 def hears_each_beat(own: Any) -> bool:
     """Return whether the policy `own` may depend on heartbeats that report no change.
 
-    It may if the policy or an axis has the hook `beat`, or is declared not `elidable`. Reads of other values
-    that heartbeats change are detected by `scheduler.guard.watched_faces`.
+    A policy or axis that is declared `elidable` does not. Without this declaration, a shipped axis may, and a
+    user's code may if it has the hook `beat`. Reads of other values that heartbeats change are detected by
+    `scheduler.guard.watched_faces`.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)

@@ -65,7 +65,7 @@ class SplitLocality(Delay):
         self._rests: dict[str, dict[int, float]] = {}  # By job and map index: time of the split.
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job's waiting time and the times of its splits."""
+        """Implement `Hooks.finished`: remove the data about the job's waiting time and split maps."""
         super().finished(view, job)
         self._rests.pop(job.job, None)
 
