@@ -1,1 +1,1 @@
-"""The scheduler: the pure core, the policies, the JobTracker, and the history (tables) of a run."""
+"""The scheduler: its core, the policies, the JobTracker, and the tables with the history of a run."""

@@ -20,9 +20,10 @@ from schedbed.tasks.values import value
 class Assignment:
     """The task of one attempt, with its input and its output.
 
-    `split` is the input of a map, possibly only a part of the original split; None for a reduce. `cost_index`
-    is the index of the task whose declared cost applies; a `part` has a share of that cost. `output` is the
-    path of the file that the attempt writes before the commit; None if the output goes to reduces.
+    `split` is the input of a map (possibly only a part of the original split), or None for a reduce.
+    `cost_index` is the index of the task whose declared cost applies; a `part` has a share of that cost.
+    `output` is the path of the file that the attempt writes before the commit, or None for a map whose output
+    goes to reduces.
     """
 
     attempt: str
@@ -38,13 +39,16 @@ class Assignment:
 
 
 def aside(job: str, attempt: str = "") -> str:
-    """Return the path that an attempt writes before the commit, or the job's folder of such paths."""
+    """Return the path to which an attempt writes before the commit.
+
+    Without `attempt`, return the folder of all such paths of the job.
+    """
     folder = f"/out/{job}/_temporary"
     return f"{folder}/{attempt}" if attempt else folder
 
 
 def assign(job: JobSpec, launch: Launch) -> Assignment:
-    """Return the assignment of a launched attempt of the job."""
+    """Return the assignment (task, input and output) of the attempt that `launch` starts."""
     attempt, index, part = launch.attempt, launch.index, launch.part
     is_map = launch.kind is TaskKind.MAP
     split, cost_index = None, index
@@ -76,9 +80,9 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the assignment as an AttemptSpec for a live agent.
+    """Return the AttemptSpec with which a live agent starts the attempt of the assignment `told`.
 
-    `file` holds the blocks of the split's file. If the attempt keeps fetched blocks as replicas,
+    `file` is the list of blocks of the input file. If the attempt may keep fetched blocks as replicas,
     `keep_budget` is the maximum size of kept replicas, as a share of the size of all inputs; otherwise 0.
     """
     job, part = told.job, told.part
@@ -106,9 +110,10 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the AttemptSpec fields for the input of a map: its file range and the blocks it may read.
+    """Return the AttemptSpec fields for the input of a map: the byte range and the blocks to read from.
 
-    These blocks are the blocks of the split, and the blocks directly before and after the split.
+    `file` is the list of blocks of the input file. The result includes the blocks directly before and after
+    the split.
     """
     if split.file is None:
         return {"offset": split.offset, "length": split.length}

@@ -1,4 +1,4 @@
-"""Counts of current reads of input files, for replication by epochs (Scarlett, CDRM).
+"""Counts of the jobs that read each input file, for the replication policies Scarlett and CDRM.
 
 The JobTracker sends the counts to the NameNode.
 """
@@ -12,11 +12,11 @@ MAP = TaskKind.MAP
 
 
 def reads_of(view: View) -> tuple[dict[str, int], dict[NodeId, tuple[float, int]]]:
-    """Return the number of jobs that read each input, and for each live node its read requests and map slots.
+    """Return the number of jobs that read each input file, and each live node's read requests and map slots.
 
-    A job counts as a reader of its inputs until its last map has ended. A running map counts as one request
-    to its own node if the node holds the block; otherwise each holder of the block counts an equal share of
-    the request.
+    A job reads its input files until its last map has ended. A running map is one read request to its own
+    node if the node has a replica of the block. Otherwise the request is divided equally among the nodes with
+    a replica.
     """
     reading: dict[str, int] = {}
     for job in view.jobs.values():

@@ -1,8 +1,8 @@
-"""The JobTracker without network, clock and disk: the core, its journal, and the jobs not submitted yet.
+"""The JobTracker without network, clock and disk: the core, its journal, and jobs that wait for submission.
 
 This module is pure. `scheduler.jobtracker` drives it with sockets and the wall clock, `scheduler.simulate`
 with an event queue in virtual time, and the tests with events made by hand. The core is deterministic: a
-driver that restores the last snapshot and replays the events after it reaches the state of the driver that
+driver that restores the last snapshot and replays the later events reaches the same state as the driver that
 crashed.
 """
 
@@ -31,20 +31,20 @@ Serve = Callable[[Core, float, Heartbeat], Reply]
 
 
 class KeptAnswers(Protocol):
-    """The recorded answers of a user's policy, as returned by the policy's method `keep_answers`.
+    """The protocol of an object that records the answers of a user's policy and can replay them.
 
-    `difference` describes the first answer in a replay that differs from the recorded answer; empty if none
-    differs. `scheduler.guard.answers` implements this protocol.
+    The policy's method `keep_answers` returns this object. `difference` is a text about the first answer in a
+    replay that differs from the recorded answer, or empty. `scheduler.guard.answers` implements the protocol.
     """
 
     difference: str
 
     def take(self) -> Any:
-        """Return the answers recorded since the last call; None if the policy was not asked."""
+        """Return the answers recorded since the last call, or None if the policy was not asked."""
         ...
 
     def replay(self, replies: Any) -> None:
-        """Set the recorded answers that apply to the next event."""
+        """Set the recorded answers to use for the next event in a replay."""
         ...
 
 
@@ -57,14 +57,14 @@ class Plan:
 
 
 class Driver:
-    """The core with its journal and jobs; without clocks, sockets and disks.
+    """The core with its journal and its waiting jobs, without clocks, sockets and disks.
 
-    `make_policy` returns a new policy each time, so that a replay starts from an initial policy. A driver
-    without a `journal` cannot recover. `serve` replaces `Core.heartbeat` for callers that do more with a
-    heartbeat. `policy` is the first policy if it exists already. The attribute `jobs` holds the jobs that
+    `make_policy` returns a new policy each time, so that a replay starts from an initial policy. `policy`, if
+    given, is used as the first policy. A driver without a `journal` cannot recover. `serve` replaces
+    `Core.heartbeat` for callers that do more with a heartbeat. The attribute `jobs` contains the jobs that
     have not ended, `waiting` the jobs that are not submitted yet, sorted by submit time, and `submit_times_s`
-    the submit times of all jobs ever planned or submitted. A policy or sink with state outside of its
-    attributes has the methods `keep_state` and `restore_state`.
+    the submit times of all jobs ever planned or submitted. A policy or sink whose state is not in its
+    attributes must have the methods `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Driver:
         self._start_over(policy)
 
     def _start_over(self, policy: Policy | None = None) -> None:
-        """Reset all state except the journal, with the given policy or a new one."""
+        """Reset all state except the journal. Use the given policy, or make a new one if None."""
         policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
@@ -121,15 +121,16 @@ class Driver:
 
     @property
     def books(self) -> Ledger:
-        """Return the ledger (state tables) of the current core, for reading."""
+        """Return the ledger, which contains the state of the current core. Callers may only read it."""
         return self.core.ledger
 
     # ---------------------------------------------------------------- events
 
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
-        """Append an event to the journal, then apply the event; return its result.
+        """Append an event to the journal, apply the event, and return its result.
 
-        `kind` is a key of `kinds`, such as `heartbeat` or `submit`. A snapshot is written if one is due.
+        `kind` is a key of `kinds`, such as `heartbeat` or `submit`. If a snapshot is due, it is written
+        afterwards.
         """
         if self._journal is None:
             return self.kinds[kind](now_s, *arguments)
@@ -141,27 +142,26 @@ class Driver:
         return answer
 
     def _keep_answers(self) -> None:
-        """Append a user's policy's answers to the last event to the journal, before nodes receive them."""
+        """Append the policy's answers to the last event to the journal, before nodes receive the answers."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
             self._journal.append(self.books.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's report, with notes about the run added.
+        """Return the policy's report, with a note `replay` or `journal` if there is a problem.
 
-        The note `replay` says that the policy answered differently after a restart. The note `journal` says
-        why the journal has no snapshots.
+        `replay` states that the policy answered differently after a restart. `journal` states why no more
+        snapshots are written.
         """
         difference = "" if self._answers is None else self._answers.difference
         notes = {"replay": difference, "journal": self._keeps_all}
         return {**report_of(self.policy), **{name: note for name, note in notes.items() if note}}
 
     def take_effects(self) -> list[Effect]:
-        """Return the effects (actions for the caller, such as commits) to carry out, in order.
+        """Return the effects (actions for the caller, such as commits) that the core has issued, in order.
 
-        Each effect is returned once, and again after a recovery if `carried_out` was not called. For a
-        commit, the caller reports the end by the event `committed` or `commit_failed` instead of
-        `carried_out`.
+        The caller calls `carried_out` after each effect; after a commit it instead applies the event
+        `committed` or `commit_failed`. A recovery returns effects again if this did not happen.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -179,9 +179,9 @@ class Driver:
     # -------------------------------------------------------------- recovery
 
     def _keep_snapshot(self, journal: EventLog) -> None:
-        """Write a snapshot to the journal. Stop writing snapshots if the state cannot be serialized.
+        """Write a snapshot to the journal. If the state cannot be serialized, stop writing snapshots.
 
-        The first snapshot is read back as a check.
+        The first snapshot is read back to test it.
         """
         try:
             snapshot = freeze(self._state())
@@ -196,7 +196,7 @@ class Driver:
             journal.keep(snapshot)
 
     def _state(self) -> dict[str, Any]:
-        """Return all state that events can change, for a snapshot."""
+        """Return the state of the core, the jobs, the policy and the sink, for a snapshot."""
         policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
         held = vars(self)
         return {
@@ -209,7 +209,7 @@ class Driver:
         }
 
     def _go_back(self, snapshot: bytes) -> None:
-        """Restore the state from a snapshot."""
+        """Restore the state of the core, the jobs, the policy and the sink from a snapshot."""
         state = thaw(snapshot)
         self._start_over(state["policy"])
         self.core.restore(state["core"])
@@ -222,11 +222,11 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Restore the state from the journal. Return the effects that may not have been carried out.
+        """Restore the state from the journal.
 
-        The effects are returned oldest first. A commit is included until its end is in the journal or the
-        attempt's output is discarded. The expiry time of each live tracker starts again at `now_s`. Raises
-        ValueError if no snapshot is readable.
+        Return the effects that may not have been carried out, oldest first. A commit is returned unless its
+        end is in the journal or the attempt's output was discarded. Live nodes are treated as if they had
+        sent a heartbeat at `now_s`. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -258,11 +258,11 @@ class Driver:
 
     @property
     def next_due_s(self) -> float:
-        """Return the submit time of the next waiting job; infinity if none waits."""
+        """Return the submit time of the next waiting job, or infinity if no job waits."""
         return self.waiting[0].submit_s if self.waiting else inf
 
     def submit_due(self, now_s: float) -> int:
-        """Submit the waiting jobs whose submit time has come. Return the number of these jobs."""
+        """Submit the waiting jobs whose submit time is at or before `now_s`, and return their number."""
         count = 0
         while self.waiting and self.waiting[0].submit_s <= now_s:
             self.do(now_s, "submit", self.waiting[0])
@@ -270,7 +270,7 @@ class Driver:
         return count
 
     def kill(self, now_s: float, jobs: Iterable[str] | None, reason: str) -> None:
-        """Kill the named jobs, or all jobs if None, including jobs that wait for their submit time."""
+        """Kill the jobs with the given ids, or all jobs if None. Jobs not submitted yet are also killed."""
         names = None if jobs is None else list(jobs)
         for job in [job for job in self.waiting if names is None or job.job in names]:
             self.do(now_s, "submit", job)
@@ -278,17 +278,17 @@ class Driver:
             self.do(now_s, "kill_job", name, reason)
 
     def all_ended(self) -> bool:
-        """Return whether no job waits or runs."""
+        """Return whether all jobs have been submitted and have ended."""
         return not self.waiting and self.core.all_ended()
 
     def _plan(self, now_s: float, plan: Plan) -> None:
-        """Add the jobs and files of the run's plan. The plan's times are seconds since the run's start."""
+        """Add the jobs and files of the run's plan. Times in the plan are seconds since the run's start."""
         self._wait(plan.jobs, plan.files)
 
     def _add(self, now_s: float, plan: Plan) -> None:
-        """Add jobs during the run.
+        """Add jobs and files during the run. Jobs that are already known are ignored.
 
-        The plan's times are seconds from now; jobs that are already known are ignored.
+        Times in the plan are seconds from `now_s`.
         """
         new: list[JobSpec] = []
         for job in plan.jobs:
@@ -312,12 +312,12 @@ class Driver:
         self.submit_times_s[job.job] = job.submit_s
 
     def _inputs(self, job: JobSpec) -> Iterable[str]:
-        """Return the input files of the job whose blocks are in `files`."""
+        """Return the names of the job's input files whose blocks are known."""
         splits = job.splits if self.files else ()
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job. The job may be new, or its times may differ from the plan."""
+        """Submit a job to the core. If it is one of the waiting jobs, remove it from them."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]
@@ -325,7 +325,7 @@ class Driver:
         self._know(job)
 
     def _forget(self, name: str) -> None:
-        """Remove a job that has ended, and the blocks of files that no other job reads."""
+        """Remove the job `name`, which has ended, and the blocks of files that no other job reads."""
         job = self.jobs.pop(name, None)
         for file in () if job is None else self._inputs(job):
             self._readers[file] -= 1
@@ -336,7 +336,7 @@ class Driver:
                     self.core.forget_block(block.block)
 
     def _move_block(self, now_s: float, block: str, nodes: tuple[NodeId, ...]) -> None:
-        """Record the new replicas of a block, for unstarted maps and for later attempts."""
+        """Record that the block now has replicas on `nodes`, for unstarted maps and later attempts."""
         name = self._file_of.get(block)
         if name is not None:
             self.files[name] = tuple(
@@ -347,15 +347,15 @@ class Driver:
     # -------------------------------------------------------------- attempts
 
     def assignment(self, launch: Launch) -> Assignment:
-        """Return the assignment of the launched attempt."""
+        """Return the assignment (task, input and output) of a launched attempt."""
         return assign(self.jobs[launch.job], launch)
 
     def blocks_of(self, split: Split | None) -> tuple[BlockRange, ...]:
-        """Return the blocks of the split's file with their current replicas; () if there is no file."""
+        """Return the blocks of the split's file with their current replicas, or () if there is no file."""
         return () if split is None or split.file is None else self.files[split.file]
 
     def _committed(self, now_s: float, attempt: str) -> None:
-        """Pass the end of a commit to the core, and mark the commit as carried out."""
+        """Report to the core that the attempt's output was committed, and mark the commit as carried out."""
         self.core.committed(now_s, attempt)
         if isinstance(self._open.get(attempt), Commit):
             del self._open[attempt]

@@ -12,28 +12,31 @@ ANSWERED = "answered"
 
 
 class EventLog(Protocol):
-    """A journal: events in the order in which they are applied, and the last two snapshots of the state."""
+    """The protocol of a journal: events in the order of application, and the last two state snapshots."""
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Append one event, before the event is applied."""
+        """Append one event, given by its time, kind and arguments.
+
+        Must be called before the event is applied.
+        """
         ...
 
     def is_due(self) -> bool:
-        """Return whether enough events have followed the last snapshot to write a new snapshot."""
+        """Return whether enough events were appended since the last snapshot to make a new snapshot."""
         ...
 
     def keep(self, snapshot: bytes) -> None:
         """Store a snapshot of the state after the last event.
 
-        Remove the events before the previous snapshot.
+        Events before the previous snapshot are removed.
         """
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
         """Return the readable snapshots, newest first, each with the events after it.
 
-        A replay can begin at any of them. If no event has been removed yet, the last entry is None with all
-        events.
+        A replay can begin at any of these snapshots. If the journal still contains all events, the last entry
+        is None with all events.
         """
         ...
 
@@ -41,7 +44,7 @@ class EventLog(Protocol):
 class EventList:
     """A journal in memory, for JobTrackers in virtual time.
 
-    `every` is the number of events between snapshots.
+    `every` is the number of events from one snapshot to the next.
     """
 
     EVERY = 20_000
@@ -58,16 +61,16 @@ class EventList:
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events after the first `after` events of the run, oldest first."""
+        """Return the events of the run, oldest first, without the first `after` events."""
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
-        """Implement `EventLog.is_due`: return whether `every` events have followed the last snapshot."""
+        """Implement `EventLog.is_due`: return whether `every` events followed the last snapshot."""
         last = self._snapshots[-1][0] if self._snapshots else 0
         return self._forgotten + len(self._events) - last >= self._every
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep`: store the snapshot; drop the events before the previous snapshot."""
+        """Implement `EventLog.keep`: store the snapshot, and remove events before the previous snapshot."""
         before = self._snapshots[-1:]
         self._snapshots = [*before, (self._forgotten + len(self._events), snapshot)]
         for number, _ in before:
@@ -83,7 +86,7 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with the policy's recorded answers to the event.
+    """Yield each event with the policy's answers to that event, which the journal contains as the next entry.
 
     The answers are None if the policy was not asked or its answers were not recorded.
     """

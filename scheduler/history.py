@@ -1,4 +1,4 @@
-"""The measurements of a run as Parquet tables: rows go to part files, which are merged at the end.
+"""The measurements of a run as Parquet tables. Rows go to part files, which are merged when the run ends.
 
 An interrupted run leaves its part files; `merge` can turn them into tables later.
 """
@@ -25,7 +25,7 @@ _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
 
 def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
-    """Return the columns of a row class with their types. Any column may have missing values (None)."""
+    """Return a dictionary from column name to type for a row class. Any column may contain None."""
     types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
     return {name: _KINDS[kind] for name, kind in types.items()}
 
@@ -65,7 +65,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def places_of(table: str, *columns: str) -> list[int]:
-    """Return the positions of the named columns in a row of the table."""
+    """Return the positions (from 0) of the named columns in a row of the table."""
     names = list(COLUMNS[table])
     return [names.index(column) for column in columns]
 
@@ -75,12 +75,12 @@ ROW_GROUP_ROWS = 250_000
 
 
 class History:
-    """A writer for the rows of one run (one policy, one repeat), which go to files in `out_dir/parts`.
+    """A writer for the table rows of one run (one policy, one repeat). It writes to files in `out_dir/parts`.
 
     Rows stay in memory until their part file is complete, so that a write that fails with OSError loses no
-    row and can be repeated. Not safe for several threads. Without `part_rows`, `flush` writes a part when
-    `every_s` seconds have passed. With `part_rows`, a part is written whenever a table has that number of
-    rows, and at the end: memory is bounded, and equal rows give equal files.
+    row and can be repeated. Not safe for several threads. Without `part_rows`, `flush` writes a part file if
+    `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has that number
+    of rows, and at the end, so that memory is bounded and equal rows give equal files.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class History:
         self._count = _next_part_number(self._parts, _slug(policy), repeat)
 
     def append(self, table: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows with values in the order of `COLUMNS[table]`; None is a missing value.
+        """Add rows to the table. Values are in the order of `COLUMNS[table]`, and None is a missing value.
 
         Raises ValueError for a row with a wrong number of values.
         """
@@ -118,9 +118,9 @@ class History:
             del kept[: self._part_rows]
 
     def append_frame(self, table: str, data: pd.DataFrame) -> None:
-        """Write a data frame with the table's columns as a separate part file.
+        """Write a data frame with the columns of the table as a separate part file.
 
-        Raises ValueError for wrong columns.
+        Raises ValueError if the columns differ.
         """
         if list(data.columns) != list(COLUMNS[table]):
             raise ValueError(f"{table}: columns are {list(data.columns)}, expected {list(COLUMNS[table])}")
@@ -134,7 +134,10 @@ class History:
         self._write_frame(table, data)
 
     def flush(self, *, now: bool = False) -> None:
-        """Write the buffered rows if `now` is set or `every_s` seconds have passed since the last write."""
+        """Write the rows in memory to part files if `every_s` seconds have passed since the last write.
+
+        With `now`, write them in any case.
+        """
         if not now and (self._part_rows is not None or self._clock() - self._last_s < self._every_s):
             return
         self._last_s = self._clock()
@@ -144,7 +147,7 @@ class History:
                 rows.clear()
 
     def close(self) -> None:
-        """Write all buffered rows."""
+        """Write all rows that are still in memory to part files."""
         self.flush(now=True)
 
     def _write_part(self, table: str, rows: list[tuple[Any, ...]]) -> None:
@@ -161,15 +164,15 @@ class History:
 
 
 def drop_parts(out_dir: Path | str, policy: str, repeat: int) -> None:
-    """Remove the part files of this policy and repeat, so that the run can be executed again."""
+    """Remove the part files of this policy and repeat, so that the run can be repeated."""
     for part in (Path(out_dir) / PARTS).glob(f"*/{_slug(policy)}-{repeat}-*"):
         part.unlink()
 
 
 def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: int = 0) -> pd.DataFrame:
-    """Return the rows as a data frame with the table's column types.
+    """Return the rows of a table as a data frame with the table's column types.
 
-    The first columns are `policy` and `repeat`.
+    The columns `policy` and `repeat` come first and contain the given values in every row.
     """
     import pandas as pd
 
@@ -182,12 +185,12 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 
 
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
-    """Merge all part files into `out_dir/<table>.parquet` and remove them. Return the unreadable parts.
+    """Merge the part files of each table into `out_dir/<table>.parquet`, and return the unreadable ones.
 
-    Unreadable parts are moved to `out_dir/parts.broken`; the result lists their names. A table without rows
-    is written as an empty file. If no part files exist, existing tables stay unchanged, so a repeated merge
-    is harmless, also after an interrupted one. `written` is called with the names of the unreadable parts
-    while the part files still exist; after an interruption it is called again.
+    Unreadable part files are moved to `out_dir/parts.broken`; the result is a list of their names. All other
+    part files are removed. A table without rows becomes an empty file. A repeated merge changes nothing.
+    `written` is called with the names of the unreadable part files before the part files are removed. If the
+    merge is interrupted, the next merge calls `written` again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -210,10 +213,10 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
 
 
 def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = None) -> pd.DataFrame:
-    """Return a merged table, or only the rows of one `run` (policy, repeat).
+    """Return a merged table, or only its rows for one `run`, given as (policy, repeat).
 
-    The file is read in row groups, so that memory use depends on the returned rows only. Raises BadInput if
-    the file is missing or damaged.
+    Rows are read in groups, so that memory use depends only on the returned rows. Raises BadInput if the file
+    is missing or damaged.
     """
     import fastparquet
 
@@ -228,12 +231,12 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """Return all tables of a run by name. Raises BadInput if a file is missing or damaged."""
+    """Return a dictionary from table name to table. Raises BadInput if a file is missing or damaged."""
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
 def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
-    """Return the rows of one run, or all rows, reading one row group at a time."""
+    """Return the rows of `run`, or all rows if None. The file is read one group of rows at a time."""
     import pandas as pd
     from fastparquet.api import filter_row_groups
 
@@ -249,9 +252,9 @@ def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with equal strings of a column as one shared object, to save memory.
+    """Return the rows, with equal strings in a column stored as one shared object to save memory.
 
-    Columns with few repeated strings stay unchanged.
+    Columns with few repeated strings are unchanged.
     """
     import pandas as pd
 
@@ -278,9 +281,9 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
 
 
 def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield frames of about ROW_GROUP_ROWS rows from the part files, in the order of the part numbers.
+    """Yield frames of about ROW_GROUP_ROWS rows from the part files in `folder`, in order.
 
-    The names of unreadable part files are added to `broken`.
+    The names of unreadable part files are appended to `broken`.
     """
     import fastparquet
     import pandas as pd
@@ -309,7 +312,7 @@ def _write(path: Path, data: pd.DataFrame, *, append: bool) -> None:
 
 
 def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the frame with the columns of the table, in the order and types of `COLUMNS`.
+    """Return the data with the columns of the table, in the order and with the types of `COLUMNS`.
 
     Raises KeyError if a column is missing.
     """
@@ -320,20 +323,20 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the frame as `_typed` does, with integer columns in the nullable type used for files."""
+    """Return the data as `_typed` does, but with nullable integers, as in files."""
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column in the type for readers: int64 for integers without missing values."""
+    """Return the column converted to the type `kind`; integers are nullable only if values are missing."""
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
     return column.astype(kind)  # type: ignore[call-overload]
 
 
 def _series(values: Sequence[Any], kind: str) -> pd.Series:
-    """Return the values as a column in the type for writing: Int64 (nullable), str, float64 or bool.
+    """Return the values as a column of the type `kind`: Int64 (nullable), str, float64 or bool.
 
     In an integer column, other numbers are converted to integers, and NaN becomes a missing value.
     """
@@ -352,9 +355,9 @@ def _part_order(part: Path) -> tuple[str, int, int]:
 
 
 def _slug(policy: str) -> str:
-    """Return a file name for a policy.
+    """Return a name for the policy that can be part of a file name.
 
-    The name contains a checksum, so that policies that differ only in punctuation have different names.
+    It contains a checksum, so that policies whose names differ only in punctuation have different file names.
     """
     plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in policy)[:40]
     return f"{plain}_{zlib.crc32(policy.encode()):08x}"

@@ -1,7 +1,7 @@
-"""The live JobTracker: passes events and the current time to the pure driver, and carries out its effects.
+"""The live JobTracker, which passes events with the current time to the pure driver and executes its effects.
 
 The JobTracker is an asyncio class without threads; the launcher turns it into a Ray actor. After a crash the
-JobTracker continues from its journal; trackers only notice a late reply.
+JobTracker continues from its journal; nodes only notice a late reply.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The sink of the live core: stores each row until it is fetched. Each table numbers its rows from 0."""
+    """The sink of the live core: a store of rows until they are fetched.
+
+    Each table numbers its rows from 0.
+    """
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
 
@@ -57,7 +60,7 @@ class Recorder:
         self._dropped = dict.fromkeys(self.TABLES, 0)
 
     def decision(self, row: tuple[Any, ...]) -> None:
-        """Store the row of an offer and its answer."""
+        """Store the row of an offer and the policy's answer."""
         self._rows["decisions"].append(row)
 
     def attempt(self, row: tuple[Any, ...]) -> None:
@@ -78,7 +81,10 @@ class Recorder:
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows of each table from the table's cursor (row number) on; drop the earlier rows."""
+        """Return the rows of each table from a row number on, and drop all rows before it.
+
+        `cursors` maps a table's name to the row number.
+        """
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
             if done > 0:
@@ -87,19 +93,20 @@ class Recorder:
         return {table: list(rows) for table, rows in self._rows.items()}
 
     def keep_state(self) -> Any:
-        """Return the stored rows and the number of dropped rows of each table, for a snapshot."""
+        """Return each table's stored rows and number of dropped rows, for a snapshot."""
         return self._rows, self._dropped
 
     def restore_state(self, books: Ledger, state: Any) -> None:
-        """Restore the rows and numbers from a snapshot."""
+        """Restore the state that `keep_state` returned before a restart."""
         self._rows, self._dropped = state
 
 
 class JobTracker:
-    """The JobTracker of one run. `make_policy` returns a new policy each time, because a replay needs one.
+    """The JobTracker of one live run.
 
-    `epoch_s` is the time of the run's start, `journal` the path of the journal file. `changes` is the run's
-    `StretchFile`, if its stretch (real seconds per emulated second) may change.
+    `make_policy` returns a new policy each time, because a replay needs one. `epoch_s` is the time of the
+    run's start, and `journal` the path of the journal file. If the run's stretch (real seconds per emulated
+    second) may change, `changes` is the path of the file with the changes.
     """
 
     def __init__(
@@ -148,7 +155,7 @@ class JobTracker:
         self._keeping = keeping_of(self._driver.policy, cluster.blocks)
 
     def _recover(self) -> None:
-        """Restore the state from the journal. An error of the policy or of the snapshots ends the run."""
+        """Restore the state from the journal. If this is impossible, mark the run as failed."""
         try:
             self._unfinished = self._driver.recover(self._clock.now_s())
         except (PolicyFailed, ValueError) as error:
@@ -161,23 +168,22 @@ class JobTracker:
         self._look_at_files()
 
     def _look_at_files(self) -> None:
-        """Exit if the policy has closed files of this process, since Ray and sockets no longer work then."""
+        """Exit if the policy has closed files of this process, because Ray and sockets then fail."""
         if self._kept_open.is_lost():
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
 
     def _leave(self, why: str) -> NoReturn:
-        """Exit because of a policy that cannot be interrupted.
+        """Write the reason `why` to a file and end the process.
 
-        The reason `why` is written to a file; the restarted JobTracker reports it and does not ask the policy
-        again.
+        The restarted JobTracker reports the reason and does not call the policy again.
         """
         self._last_words.write_text(why)
         os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
-        """Return the result of `act`, called with the current time. An exception ends the run.
+        """Return the result of `act`, called with the current time, or None if the run has failed.
 
-        Returns None if the run has failed. The driver's new effects are started in any case.
+        If `act` raises an exception, the run fails. New effects of the driver are started in any case.
         """
         if self._failure is not None:
             return None
@@ -199,13 +205,13 @@ class JobTracker:
         return self._guarded(lambda now_s: self._driver.do(now_s, kind, *arguments))
 
     def _submit_due(self) -> None:
-        """Submit the jobs whose submit time has come. Called before each heartbeat, which may start tasks."""
+        """Submit the jobs whose submit time has come, so that the next heartbeat can start their tasks."""
         self._guarded(self._driver.submit_due)
 
     # --------------------------------------------------------------- methods
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Start the run with its plan; without a plan, continue the run after a restart."""
+        """Start the run with its plan. Without a plan, continue the run after a restart of the JobTracker."""
         if plan is not None:
             self._do("plan", plan)
         self._set_off(self._unfinished)
@@ -216,10 +222,10 @@ class JobTracker:
             self._spawn(self._follow_blocks())
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Submit more jobs during the run, with times in seconds from now.
+        """Add the jobs of the plan during the run. Times in the plan are seconds from now.
 
-        Return the submit times of the plan's jobs, in seconds since the run's start. Jobs that are already
-        known are ignored, so the call can be repeated. Raises MasterGone if the run has failed.
+        Return a dictionary from job id to submit time, in seconds since the run's start. Known jobs are
+        ignored, so the call can be repeated. Raises MasterGone if the run has failed.
         """
         known = self._driver.submit_times_s
         if any(job.job not in known for job in plan.jobs):
@@ -230,18 +236,18 @@ class JobTracker:
         return {job.job: self._driver.submit_times_s[job.job] for job in plan.jobs}
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the named jobs, or all jobs if None, including jobs that wait for their submit time.
+        """Kill the jobs with the given ids, or all jobs if None. Jobs not submitted yet are also killed.
 
-        Ended and unknown jobs are ignored.
+        Jobs that are unknown or have ended are ignored.
         """
         self._guarded(lambda now_s: self._driver.kill(now_s, jobs, reason))
 
     async def register(self, node: NodeSpec, incarnation: int) -> None:
-        """Register a node at the start of an incarnation (one life of the node)."""
+        """Register a node at the start of an incarnation (the node's life until its loss or restart)."""
         self._do("register", node, incarnation)
 
     async def heartbeat(self, beat: Heartbeat) -> Answer:
-        """Process a heartbeat. Return the actions for the node, with the specifications of new attempts.
+        """Process a heartbeat. Return the actions for the node, and the specifications of attempts to launch.
 
         Raises MasterGone if the run has failed.
         """
@@ -258,13 +264,14 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Return whether the action launches an attempt of an ended job, as a repeated reply can."""
+        """Return whether the action, as part of a repeated reply, launches an attempt of an ended job."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, the rows from the cursors on, whether all jobs have ended, and any fatal error.
+        """Return the status, new table rows, whether all jobs have ended, and a fatal error or None.
 
-        The policy's report is included once all jobs have ended.
+        `cursors` maps a table's name to the number of the first row to return. After the end of all jobs, the
+        result also contains the policy's report.
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
@@ -283,7 +290,7 @@ class JobTracker:
         check_untouched(self._driver.core, self._driver.policy, missing)
 
     async def stop(self) -> None:
-        """Stop the background tasks and close the journal. The journal file stays."""
+        """Stop the background tasks and close the journal, whose file is kept."""
         for task in list(self._tasks):
             task.cancel()
         self._journal.close()
@@ -294,7 +301,7 @@ class JobTracker:
     # ------------------------------------------------------------- internals
 
     def _serve(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
-        """Process a heartbeat, and record its row in the heartbeats table with the service time."""
+        """Pass a heartbeat to the core and return the reply. Store a row with the time that this took."""
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, beat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
@@ -346,19 +353,16 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete the uncommitted output of an attempt, and block later writes to its path.
-
-        An attempt that was given up may still run and write.
-        """
+        """Delete the uncommitted output at `path`, and block later writes by attempts that still run."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
-        """Carry out an effect by a call to the NameNode, then mark the effect as carried out."""
+        """Call the NameNode until it answers, then mark the effect as carried out."""
         await self._until_heard(call)
         self._driver.carried_out(effect)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]]) -> None:
-        """Repeat a call to the NameNode until the NameNode answers."""
+        """Repeat the call, which is addressed to the NameNode, until the NameNode answers."""
         while True:
             try:
                 await call()
@@ -367,14 +371,14 @@ class JobTracker:
                 await asyncio.sleep(RETRY_S)
 
     async def _keep_time(self) -> None:
-        """Submit due jobs and send a tick to the core every heartbeat interval, even without heartbeats."""
+        """Submit due jobs and send a tick to the core in each heartbeat interval, until canceled."""
         while True:
             await self._clock.sleep(self._cluster.heartbeat_s)
             self._submit_due()
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Report moved replicas to the core, and current read counts to the NameNode, once per second."""
+        """Report moved replicas to the core and read counts to the NameNode, once per second."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

@@ -1,7 +1,7 @@
-"""The JobTracker's journal in SQLite: every event is written before the core applies the event.
+"""The JobTracker's journal in SQLite. Every event is written before the core applies the event.
 
-The core is deterministic: restoring a snapshot and replaying the events after it gives the current state. The
-file holds two snapshots and the events since the older one, so its size is bounded.
+The core is deterministic: restoring a snapshot and replaying the later events gives the current state. The
+file contains two snapshots and the events since the older one, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ CREATE TABLE IF NOT EXISTS snapshots (number INTEGER PRIMARY KEY, digest BLOB, s
 
 
 class Journal:
-    """A journal file: events as (time, kind, arguments) in the order of application, and snapshots.
+    """A journal in the SQLite file `path`: snapshots, and events in the order in which they are applied.
 
-    The file is written without fsync: like the run, it survives the end of the process, but not of the host.
-    The file is in the run's private folder, so it is safe to unpickle.
+    The file is written without fsync: it survives the end of the process, but not a crash of the host. The
+    file is in the run's private folder, so it is safe to unpickle.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +57,7 @@ class Journal:
         return self._database.execute(query, values).fetchone()
 
     def append(self, now_s: float, kind: str, *arguments: Any) -> None:
-        """Write one event. Once written, the event survives the end of the process."""
+        """Write one event. From then on, the event survives the end of the process."""
         blob = pickle.dumps(arguments, protocol=pickle.HIGHEST_PROTOCOL)
         self._number += 1
         self._database.execute("INSERT INTO events VALUES (?, ?, ?, ?)", (self._number, now_s, kind, blob))
@@ -66,13 +66,13 @@ class Journal:
     def is_due(self) -> bool:
         """Implement `EventLog.is_due`: return whether the events since the last snapshot are large enough.
 
-        A snapshot is due after SNAPSHOT_BYTES bytes of events, and at least as many bytes as the last
-        snapshot has, so that a replay takes about as long as writing a snapshot.
+        Their size must be at least SNAPSHOT_BYTES and at least the size of the last snapshot, so that a
+        replay takes about as long as writing a snapshot.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep` in one transaction: a crash leaves either the old or the new state."""
+        """Implement `EventLog.keep` in one transaction, so that a crash leaves the old or the new data."""
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -82,7 +82,10 @@ class Journal:
         self._last, self._least, self._since = self._number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog.beginnings`. Snapshots with a wrong checksum are logged and left out."""
+        """Implement `EventLog.beginnings`.
+
+        A snapshot with a wrong checksum is skipped, with a warning in the log.
+        """
         query = "SELECT number, digest, state FROM snapshots ORDER BY number DESC"
         for number, digest, snapshot in self._database.execute(query).fetchall():
             if sha256(snapshot).digest() == digest:

@@ -44,7 +44,10 @@ class PolicyError(Exception):
 
 
 class PolicyFailed(PolicyError):
-    """The error that ends a run when a user's policy fails. The message names the policy's file and line."""
+    """The error that ends a run when a user's policy fails.
+
+    The message contains the policy's file and line.
+    """
 
 
 @value
@@ -132,22 +135,22 @@ class Hooks(Protocol):
     elidable: bool
 
     def awaits_beat(self) -> bool:
-        """Return whether an `elidable` policy needs the next heartbeat, even if it reports no change.
+        """Return whether an `elidable` policy needs the next heartbeat even if nothing has changed.
 
-        A policy that waits until a certain time returns true while it waits. The heartbeat may be of any
-        node.
+        A policy that waits until a certain time returns true while it waits. The next heartbeat may come from
+        any node.
         """
         ...
 
     def submitted(self, view: View, job: JobView) -> None:
         """Handle the submission of a job.
 
-        Its tasks exist already; the first `changed` call for the job comes later.
+        The job's tasks exist already. The core calls the hook `changed` for this job later.
         """
         ...
 
     def finished(self, view: View, job: JobView) -> None:
-        """Handle the end of a job; `job.state` is succeeded, failed or killed.
+        """Handle the end of a job, whose state is succeeded, failed or killed.
 
         Attempts that are still being killed end later. After this call the job has no tasks, and the job's
         counters have no meaning.
@@ -155,7 +158,7 @@ class Hooks(Protocol):
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Handle the end of an attempt, with its final state, `end_s`, counters and reason.
+        """Handle the end of an attempt, which has its final state, `end_s`, counters and reason.
 
         The core calls this hook once per attempt, before the task can run again and before the job can end.
         An attempt that writes a file (a reduce, or a map of a job without reduces) succeeds when the file is
@@ -166,12 +169,12 @@ class Hooks(Protocol):
     def beat(self, view: View, node: NodeView) -> None:
         """Handle a heartbeat of a node, with or without free slots.
 
-        Called before `decide` for the same node.
+        The core calls this hook before it calls `decide` for the node.
         """
         ...
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Handle a change of the counters or the state of the job's stage of this kind.
+        """Handle a change of the counters or the state of the job's maps or reduces (`kind`).
 
         The core calls this hook before the next call of `decide`. One call reports all changes since the last
         call.
@@ -186,9 +189,9 @@ class Hooks(Protocol):
         ...
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Return attempts to stop now.
+        """Return the attempts to stop now, each as a `Kill`.
 
-        Called on every tick. Raises PolicyError for an attempt that is not live.
+        The core calls this hook on every tick. A `Kill` of an attempt that is not live raises PolicyError.
         """
         ...
 
@@ -196,11 +199,11 @@ class Hooks(Protocol):
 class Speculation(Protocol):
     """An object that proposes copies of slow tasks for the slots that the policy leaves free.
 
-    The methods `ended`, `finished` and `tick` are the hooks of `Hooks`.
+    The core calls the methods `ended`, `finished` and `tick` as it calls those of `Hooks`.
     """
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a proposal to copy a running task to `node`, with `speculative=True`; None for no copy."""
+        """Return a proposal to start a copy of a running task on `node`, with `speculative=True`, or None."""
         ...
 
     def ended(self, view: View, attempt: AttemptView) -> None: ...
@@ -234,7 +237,7 @@ class Order(Protocol):
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the jobs with a ready stage of this kind, first the job that is offered the slot first."""
+        """Return the jobs with a ready stage of this kind, in the order in which to offer them the slot."""
         ...
 
 
@@ -246,9 +249,9 @@ class Locality(Protocol):
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Return a proposal for a map of the job, a text with the reason why the job waits, or None.
+        """Return a proposal to start a map of the job on the node, a reason why the job waits, or None.
 
-        The text is recorded in the decisions table; None records nothing.
+        A reason is a text, which is recorded in the decisions table. With None, nothing is recorded.
         """
         ...
 
@@ -263,19 +266,19 @@ class Admission(Protocol):
     limits: Limits
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Return whether any task of this kind could start on the node.
+        """Return whether the node has room for at least some task of this kind.
 
-        Called once per offer, so it must be cheap.
+        The core calls this method once per offer, so it must be cheap.
         """
         ...
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Return why the node has no room for a task of this kind of the job, or None if it has room."""
+        """Return why the node has no room for a map or reduce (`kind`) of the job, or None if it has room."""
         ...
 
 
 def says(part: object, name: str) -> Any:
-    """Return the attribute `name`, such as `elidable`, of an axis or of the axis' own class; None if absent.
+    """Return the attribute `name`, such as `elidable`, of the object `part` or its class, or None if absent.
 
     Attributes inherited from parent classes are ignored, because a promise of the parent may not hold for a
     subclass.
@@ -326,14 +329,14 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether all three axes are elidable: heartbeats that report no change may be skipped."""
+        """Return whether heartbeats that report no change may be skipped, which all three axes must allow."""
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
     def acts_on_ticks(self) -> bool:
         """Return whether the policy or an axis has the hook `tick` or `preempt`.
 
-        The hook `preempt` of an axis does not count if the attribute `preempts` of the axis is false.
+        A hook `preempt` is ignored if the attribute `preempts` of the axis is false.
         """
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
@@ -343,9 +346,9 @@ class Composed:
         )
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return the proposal of the first job, in order, that accepts the node; None if no job does.
+        """Return the proposal of the first job, in order, that accepts the node, or None if no job does.
 
-        Jobs that gave a reason not to start a task are recorded as skipped.
+        A job that gives a reason to decline the node is recorded as skipped.
         """
         if not self._room(node, kind):
             return None
@@ -372,9 +375,9 @@ class Composed:
 
 
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
-    """Return a function that calls all hooks in order.
+    """Return a function that calls all the given functions in order, with the same arguments.
 
-    With `answers`, it returns the hooks' results in one list.
+    With `answers`, it concatenates the lists that they return.
     """
     if len(hooks) == 1:
         return hooks[0]

@@ -1,4 +1,4 @@
-"""The profile store: measurements of jobs in earlier runs, as JSON values by kind and name, in SQLite.
+"""The profile store: an SQLite file with measurements of jobs in earlier runs, found by kind and name.
 
 Policies never open the store. The registry reads the store once and passes plain values to policies, so that
 a replay of the journal makes the same decisions.
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS profiles (
 
 
 def default_store() -> Path:
-    """Return the path of the user's store. The file may not exist.
+    """Return the path of the user's profile store. The file may not exist.
 
     The path is the environment variable `SCHEDBED_PROFILES` if set, else a file in the user's data folder.
     """
@@ -36,16 +36,16 @@ def default_store() -> Path:
 
 
 def named_store(name: str) -> Path:
-    """Return the path of a store: the user's own store for the name `store`, else the name as a path."""
+    """Return the path of a profile store: the user's own one if `name` is `store`, else `name` as a path."""
     return default_store() if name == "store" else Path(name)
 
 
 def frozen_store(name: str, copy: Path) -> str:
-    """Copy the store to the path `copy` for one run and return that path; `none` if the store does not exist.
+    """Copy the profile store `name` to the path `copy`, and return that path as text.
 
-    A run needs a copy because other processes may write to the store, and a restarted JobTracker must read
-    the same values again. If the store is damaged, its name is returned, and the readers of the store report
-    the error.
+    The result is `none` if the store does not exist, or `name` if it is damaged; its readers then report the
+    error. A run needs a copy because other processes may write to the store, and a restarted JobTracker must
+    read the same values again.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -58,21 +58,24 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """A profile store. The SQLite file is opened for each call.
+    """A profile store. The SQLite file is opened for each call of a method.
 
-    `kind` is the type of the values, such as resources or demand. `name` identifies the object described by
-    the values, such as a job name. Every method raises BadInput if the file is not a profile store.
+    A profile is a mapping of JSON values. `kind` is its type, such as `resources` or `demand`, and `name` is
+    what it describes, such as a job name. Every method raises BadInput if the file is not a profile store.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Return the values last saved for the kind and name; None if there are none."""
+        """Return the values last saved for this kind and name, or None if there are none."""
         return self.load_all(kind).get(name)
 
     def load_all(self, kind: str) -> dict[str, dict[str, Any]]:
-        """Return all values of the kind by name, sorted by name; empty if the file does not exist."""
+        """Return a dictionary from name to values for this kind, sorted by name.
+
+        The dictionary is empty if the file does not exist.
+        """
         if not self.path.exists():
             return {}
         with self._open() as db:
@@ -80,9 +83,9 @@ class ProfileStore:
             return {name: json.loads(values) for name, values in rows}
 
     def save(self, kind: str, name: str, values: Mapping[str, Any], *, overwrite: bool = True) -> bool:
-        """Save JSON values for the kind and name. Return whether the values were saved.
+        """Save JSON values for this kind and name. Return whether they were saved.
 
-        Existing values are kept if `overwrite` is false.
+        If `overwrite` is false, existing values are not replaced.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         verb = "REPLACE" if overwrite else "IGNORE"
@@ -94,7 +97,7 @@ class ProfileStore:
             return done.rowcount > 0
 
     def clear(self, kind: str, name: str) -> None:
-        """Delete the values of the kind and name, if any."""
+        """Delete the values saved for this kind and name, if any."""
         if self.path.exists():
             with self._open() as db:
                 db.execute("DELETE FROM profiles WHERE kind = ? AND name = ?", (kind, name))

@@ -1,8 +1,7 @@
-"""The scenario setting `sizes`: true, estimated or hidden task costs for policies.
+"""The scenario setting `sizes`: whether policies read true, estimated or no task costs.
 
 Sizes are the costs in `JobSpec.map_costs` and `reduce_costs`. The lengths of inputs are always true, because
-the NameNode reports them to all clients. Profiles of earlier runs are chosen by the policy parameter
-`profiles`.
+the NameNode reports them to all clients. The policy parameter `profiles` selects profiles of earlier runs.
 """
 
 from __future__ import annotations
@@ -25,15 +24,18 @@ FORMS = "true, hidden, estimated, {estimated: {error: 0.5}}"
 class Sizes:
     """A value of the scenario setting `sizes`. `kind` is true, estimated or hidden.
 
-    An estimated cost is the true cost times exp(`error` x a standard normal number). Each job has one factor
-    for all its maps and another for all its reduces, drawn from the run's seed and the job's id.
+    An estimated cost is the true cost times exp(`error` x a standard normal random number). Each job has one
+    such factor for all its maps and another for all its reduces, drawn from the run's seed and the job's id.
     """
 
     kind: str = "true"
     error: float = 0.0
 
     def shown(self, job: JobSpec, seed: int) -> JobSpec:
-        """Return the job with its costs as policies can read them: true, estimated, or hidden."""
+        """Return the job as policies may read it: with true, estimated or hidden costs.
+
+        `seed` is the run's seed, from which errors of estimates are drawn.
+        """
         if self.kind == "hidden":
             return _without_costs(job)
         if self.kind == "estimated":
@@ -53,7 +55,10 @@ TRUE_SIZES = Sizes()
 
 
 def make_sizes(given: Any) -> Sizes:
-    """Return the `Sizes` for a value of the scenario setting. Raises BadInput for an unknown value."""
+    """Return the `Sizes` for a value of the scenario setting `sizes`.
+
+    Raises BadInput if it is not allowed.
+    """
     if given is True or given == "true":
         return TRUE_SIZES
     if given == "hidden":

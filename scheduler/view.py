@@ -36,7 +36,7 @@ from schedbed.tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskK
 
 
 class TallyView(Protocol):
-    """The sums of the task counters over all jobs of one user or one queue, for one kind of task.
+    """The counters of maps or of reduces, summed over all jobs of one user or one queue.
 
     The counters have the same meaning as in `StageView`.
     """
@@ -143,7 +143,7 @@ class StageView(Protocol):
 
 
 class JobView(Protocol):
-    """A job.
+    """A job of the workload, with its tasks.
 
     The methods that find an unstarted map or reduce take constant time and return None if there is none.
     """
@@ -192,7 +192,7 @@ class JobView(Protocol):
         ...
 
     def free_map(self) -> TaskView | None:
-        """Return an unstarted map whose input has no location, such as a map without input, or None."""
+        """Return an unstarted map whose input is not on any node, such as a map without input, or None."""
         ...
 
     def any_map(self) -> TaskView | None:
@@ -207,7 +207,7 @@ class JobView(Protocol):
         ...
 
     def any_reduce(self) -> TaskView | None:
-        """Return any unstarted reduce, or None. None also while reduces wait for the first 5% of the maps."""
+        """Return any unstarted reduce, or None if there is none or fewer than 5% of the maps are done."""
         ...
 
 
@@ -288,8 +288,8 @@ class View(Protocol):
         ...
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Record in the decisions table that the job was offered this node and declined, with the reason.
+        """Record in the decisions table that the job declined this node, with the reason.
 
-        Does nothing unless `records_skips` is true.
+        Nothing is recorded unless `records_skips` is true.
         """
         ...

@@ -1,11 +1,13 @@
-"""A streaming job that finds the longest line for each first letter: mapper, combiner and reducer in one
-script."""
+"""A streaming job that finds, for each first letter, the length of the longest line.
+
+The script is the mapper, the combiner and the reducer.
+"""
 
 import sys
 
 
 def mapper(lines):
-    """Print the first letter and the length of each line that is not empty."""
+    """Print the first letter and the length of each nonempty line, separated by a tab."""
     for line in lines:
         text = line.rstrip("\n")
         if text:
@@ -13,7 +15,7 @@ def mapper(lines):
 
 
 def reducer(lines):
-    """Print the greatest value of each key. The lines of a key must be adjacent."""
+    """Print the greatest value of each key. Lines with the same key must be adjacent."""
     last, longest = None, 0
     for line in lines:
         key, _, value = line.rstrip("\n").partition("\t")

@@ -1,4 +1,4 @@
-"""A policy made of three axes: a new order of jobs, and the shipped delay scheduling and slot admission."""
+"""A policy composed of three axes: a new order of jobs, and shipped delay scheduling and slots."""
 
 from collections.abc import Iterable
 
@@ -6,16 +6,19 @@ from schedbed.policy import Composed, JobView, NodeView, TaskKind, View, shipped
 
 
 class PoorestUser:
-    """Order axis: jobs of the user with the fewest running tasks first, each user's jobs by submission."""
+    """An order that offers slots first to the user with the fewest running tasks of that kind.
+
+    Jobs of the same user are in the order of submission.
+    """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the ready jobs, best first."""
+        """Return the jobs with a task of this kind to start, sorted by the running tasks of their users."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         return sorted(ready, key=lambda job: (job.stage(kind).user.running, job.serial))
 
 
 class PoorestFirst(Composed):
-    """A policy with `PoorestUser` as its order.
+    """A policy with `PoorestUser` as its order, delay scheduling, and slots.
 
     `wait_s`: seconds that a job waits for a node with its data before it accepts a node farther away.
     """

@@ -1,4 +1,7 @@
-"""Earliest deadline first. Jobs without a deadline come last, in the order of submission."""
+"""A policy that runs the job with the earliest deadline first.
+
+Jobs without a deadline come last, in the order of submission.
+"""
 
 from math import inf
 
@@ -8,14 +11,14 @@ from schedbed.policy import NodeView, Proposal, TaskKind, View
 class EarliestDeadline:
     """A policy that prefers the job with the earliest deadline.
 
-    `local_first`: prefer a map with its data on the node over other maps of the same job.
+    `local_first`: whether to prefer a map with its input on the node over other maps of the same job.
     """
 
     def __init__(self, *, local_first: bool = True) -> None:
         self._local_first = local_first
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the ready job with the earliest deadline; None if there is none."""
+        """Return a task of the job with the earliest deadline among jobs with a task to start, or None."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

@@ -1,13 +1,12 @@
-"""First in, first out, with a custom speculation: the slowest running task gets a second attempt on
-another node."""
+"""First in, first out, with a custom speculation that copies the slowest running task to another node."""
 
 from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, View
 
 
 class Slowest:
-    """A speculation that copies attempts slower than `factor` times the mean duration in their stage.
+    """A speculation that copies attempts that run longer than `factor` times the mean of their stage.
 
-    The mean is over the successful attempts. At most `most` copies run at a time.
+    The mean is the duration of the stage's succeeded attempts. At most `most` copies run at a time.
     """
 
     def __init__(self, factor: float, most: int) -> None:
@@ -16,8 +15,7 @@ class Slowest:
         self._copies = 0  # Running copies.
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Add the duration of a successful attempt to the mean of its stage, and update the number of
-        running copies."""
+        """Add the duration of a succeeded attempt to the mean of its stage, and count the end of a copy."""
         if attempt.speculative:
             self._copies -= 1
         if attempt.state == "succeeded" and attempt.started_s is not None:
@@ -26,18 +24,17 @@ class Slowest:
             self._ended[key] = count + 1, total_s + attempt.end_s - attempt.started_s
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the durations of an ended job."""
+        """Forget the durations of attempts of an ended job."""
         for kind in TaskKind:
             self._ended.pop((job.job, kind), None)
 
     def tick(self, view: View) -> None:
-        """Do nothing, since copies are chosen only when a slot is free."""
+        """Do nothing, because copies are chosen only when a slot is free."""
 
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a second attempt of the slowest task, compared with the mean; None if no task is slow
-        enough.
+        """Return a proposal to copy the slowest task to `node`, or None if no task is slow enough.
 
-        The second attempt never runs on the node of the first.
+        A copy never runs on the node of the first attempt.
         """
         if self._copies >= self._most:
             return None
@@ -62,14 +59,16 @@ class Slowest:
 
 
 class OwnLate:
-    """First in, first out with the speculation `Slowest`, to which `factor` and `most` are passed."""
+    """A first in, first out policy with the speculation `Slowest`, which receives `factor` and `most`."""
 
     def __init__(self, *, factor: float = 1.5, most: int = 2) -> None:
         self.speculation = Slowest(factor, most)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the first job that has an unstarted one, a node-local map if possible; None if
-        there is none."""
+        """Return an unstarted task of the first job that has one, or None.
+
+        A map with its input on the node is preferred over other maps of the job.
+        """
         for job in view.jobs.values():
             task = job.any_reduce() if kind is TaskKind.REDUCE else job.local_map(node.node) or job.any_map()
             if task is not None:

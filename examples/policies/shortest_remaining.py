@@ -6,8 +6,10 @@ FETCH_BPS = 50e6  # Bytes of input that count as a second of work if costs are u
 
 
 def remaining_s(view: View, job: JobView) -> float:
-    """Return the seconds of work left in a job, from its declared costs, or from its input size if costs
-    are unknown."""
+    """Return the seconds of work left in a job, computed from its declared costs.
+
+    If the costs are unknown, they are computed from the size of its input.
+    """
     open_tasks = [task for task in (*job.maps.tasks, *job.reduces.tasks) if task.state != "done"]
     if view.sizes == "hidden" or not job.spec.map_costs:  # Jobs of applications declare no costs.
         return sum(task.split.length for task in open_tasks) / FETCH_BPS
@@ -16,14 +18,16 @@ def remaining_s(view: View, job: JobView) -> float:
 
 
 class ShortestRemaining:
-    """A policy that prefers the job with the least remaining work, which is computed whenever the job
-    changes."""
+    """A policy that prefers the job with the least remaining work.
+
+    The remaining work of a job is computed again whenever the job changes.
+    """
 
     def __init__(self) -> None:
         self._left_s: dict[str, float] = {}
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Compute the remaining work of the job again, after one of its tasks started or ended."""
+        """Compute the remaining work of the job again, after one of its tasks has started or ended."""
         self._left_s[job.job] = remaining_s(view, job)
 
     def finished(self, view: View, job: JobView) -> None:
@@ -31,8 +35,10 @@ class ShortestRemaining:
         self._left_s.pop(job.job, None)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the ready job with the least remaining work, a node-local map if possible; None
-        if none is ready."""
+        """Return a task of the ready job with the least remaining work, or None if no job is ready.
+
+        A map with its input on the node is preferred over other maps of the job.
+        """
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

@@ -1,5 +1,4 @@
-"""Two levels of queues: one queue has reserved slots, and kills tasks of other queues if it waits for them
-too long."""
+"""Two levels of queues: if the first queue waits too long for its slots, tasks of other queues are killed."""
 
 from collections.abc import Mapping
 
@@ -7,11 +6,10 @@ from schedbed.policy import AttemptView, JobView, Kill, NodeView, Proposal, Task
 
 
 class TwoLevels:
-    """A policy in which jobs of `queue` go first and are guaranteed the share `reserved` (0 to 1) of the
-    slots.
+    """A policy that serves jobs of `queue` first, and guarantees them a share of all slots.
 
-    Other queues get the slots that remain. If the queue waits `grace_s` seconds for its share, the youngest
-    tasks of other queues are killed.
+    `reserved`: the guaranteed share, from 0 to 1. Other queues get the slots that remain. If the queue waits
+    `grace_s` seconds for its share, the youngest tasks of other queues are killed.
     """
 
     def __init__(self, *, queue: str = "urgent", reserved: float = 0.5, grace_s: float = 10.0) -> None:
@@ -19,30 +17,29 @@ class TwoLevels:
         self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
-        """Return the state for the JobTracker's snapshot: since when the queue has waited, by kind of
-        task."""
+        """Return the state for a snapshot: for each kind of task, the time since when `queue` lacks slots."""
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
-        """Set the state that `state` returned before the JobTracker restarted."""
+        """Set the policy's state to the one that the method `state` returned before a restart."""
         self._waits_since_s = state
 
     def report(self) -> Mapping[str, object]:
-        """Return the policy's entries for summary.json."""
+        """Return this policy's part of summary.json."""
         return {"queue": self._queue, "reserved": self._reserved}
 
     def _first(self, view: View) -> list[JobView]:
         return [job for job in view.jobs.values() if job.queue == self._queue]
 
     def _missing(self, view: View, kind: TaskKind) -> int:
-        """Return the number of further slots that the queue is entitled to and could use now."""
+        """Return how many more slots the jobs of `queue` could use now, within their guaranteed share."""
         stages = [job.stage(kind) for job in self._first(view)]
         wanted = sum(stage.unstarted for stage in stages if stage.ready)
         held = sum(stage.running for stage in stages)
         return min(wanted, int(self._reserved * view.slots(kind)) - held)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of a job in the queue, else a task of any other job; None if no job has one."""
+        """Return a task of a job of `queue`, else a task of any other job, or None if no job has one."""
         levels = (self._first(view), [job for job in view.jobs.values() if job.queue != self._queue])
         for level, jobs in enumerate(levels, 1):
             for job in sorted(jobs, key=lambda job: (job.priority, job.serial)):
@@ -56,8 +53,7 @@ class TwoLevels:
         return None
 
     def tick(self, view: View) -> None:
-        """Record, for each kind of task, since when the queue has waited for its share; remove the record
-        if it has enough."""
+        """Update, for maps and for reduces, the time since when `queue` has had less than its share."""
         for kind in TaskKind:
             if self._missing(view, kind) > 0:
                 self._waits_since_s.setdefault(kind, view.now_s)
@@ -65,8 +61,7 @@ class TwoLevels:
                 self._waits_since_s.pop(kind, None)
 
     def preempt(self, view: View) -> list[Kill]:
-        """Return orders to kill the youngest attempts of other queues, one for each slot that the queue
-        misses."""
+        """Return orders to kill the youngest attempts of other queues, one per slot that `queue` lacks."""
         kills: list[Kill] = []
         for kind, since_s in self._waits_since_s.items():
             if view.now_s - since_s < self._grace_s:

@@ -1,4 +1,4 @@
-"""An application for schedbed, written as one class: it counts pairs of consecutive words."""
+"""An application for schedbed, written as one class, that counts pairs of consecutive words."""
 
 from collections import Counter
 from itertools import pairwise
@@ -7,7 +7,7 @@ from words import words_of
 
 
 class WordPairs:
-    """Counts of pairs of consecutive words on a line. Pairs with a count below `least` are left out."""
+    """An application that counts pairs of consecutive words on a line. Counts below `least` are left out."""
 
     def __init__(self, least=1):
         self.least = least
@@ -25,7 +25,7 @@ class WordPairs:
             yield key, count
 
     def partition(self, key, reduces):
-        """Return the reduce for a pair of words: pairs with the same first letter go to the same reduce."""
+        """Return the number of the reduce for a pair, chosen by the first letter of its first word."""
         return ord(key[0]) % reduces
 
     def check(self, lines, output):

@@ -1,6 +1,9 @@
-"""The definition of a word. `word_pairs.py` imports the file, so schedbed sends both files to the nodes."""
+"""A function that splits a line into words.
+
+`word_pairs.py` imports it, so schedbed sends both files to nodes.
+"""
 
 
 def words_of(line):
-    """Return the words of a line in lower case."""
+    """Return a list of the words of a line, in lower case."""
     return line.lower().split()

@@ -1,4 +1,4 @@
-"""Containers, as in YARN: a task of either kind needs its declared memory and vcores on the node."""
+"""Containers, as in YARN: a map or reduce needs its declared memory and vcores free on the node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ CORE = 100
 
 
 class Containers:
-    """Admission axis: declared memory and vcores.
+    """An admission axis that accepts a task if the node has the task's declared memory and vcores free.
 
-    `reserved_cores`: the number of cores of each node reserved for daemons; an idle node still accepts any
-    task. `stall_timeout_s`: the number of seconds that a job's maps find no room before one of the job's
-    reduces is stopped.
+    `reserved_cores`: the number of cores of each node that tasks leave to daemons; an idle node accepts any
+    task that fits its total cores. `stall_timeout_s`: if a job's maps find no room for this number of
+    seconds, one of the job's reduces is stopped.
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
@@ -33,30 +33,33 @@ class Containers:
         self.rest_turn = 0  # Grows when a node that had no room may have room again.
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Return the CPU demand of a task of this kind of the job, in percent of one core."""
+        """Return the CPU demand of one map or one reduce (`kind`) of the job, in percent of one core."""
         return CORE * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Return the node's unclaimed CPU in percent of one core; negative if reserved cores are in use."""
+        """Return the node's free CPU in percent of one core, without the reserved cores.
+
+        The result is negative if tasks use reserved cores.
+        """
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether memory is free, and CPU is free or the node is idle."""
+        """Implement `Admission.room`: return whether the node has free memory and is idle or has free CPU."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether the node has no room until one of its attempts ends or `rest_turn` grows.
+        """Return whether the node has no free memory, or is busy and has no free CPU.
 
-        The simulator skips offers of such a node.
+        The simulator then skips the node until one of the node's attempts ends or `rest_turn` increases.
         """
         return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: return the lacking resource as text, or None if the task fits.
+        """Implement `Admission.refuses`: return a text with the lacking resource, or None if the task fits.
 
-        A reduce is also refused while maps of its job are unstarted and none runs, so that the maps get the
-        room.
+        A reduce is also refused while the job has unstarted maps but no running map, because a reduce that
+        waits for map outputs would occupy the room of these maps.
         """
         lacks = self._lacks(node, job, kind, self._free_cpu)
         if lacks is not None:
@@ -83,7 +86,7 @@ class Containers:
         return node.alive and self._lacks(node, job, TaskKind.MAP, self.free_cpu(node)) is None
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: stop reduces whose job's maps have found no room for too long."""
+        """Implement `Hooks.preempt`: stop reduces of jobs whose maps found no room for `stall_timeout_s`."""
         return self._stalls.kills(view, self._takes_map)
 
 

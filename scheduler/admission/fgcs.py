@@ -1,9 +1,9 @@
-"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand learned fractions of a core.
+"""FGCS, the Finer Grained CPU Scheduler (liu2015): tasks demand the share of a core that earlier jobs used.
 
-The first job of a workload (jobs of the same name) is the sample: each of its tasks demands a whole core.
-When the sample has succeeded, later jobs of the workload demand the mean CPU use of the sample's maps and of
-its reduces, until the log of demands is cleared. The demand of a job is fixed when the job is submitted
-(section 2.2.1). Memory and stalled maps are handled by `Containers`.
+A workload is the set of jobs with the same name. Jobs submitted before the demand of their workload is known
+are samples: each task of a sample demands a whole core. After the first sample has succeeded, each map or
+reduce of later jobs demands the mean CPU use of the sample's maps or reduces. A job's demand is fixed when
+the job is submitted (section 2.2.1). `Containers` handles memory and maps that find no room.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEMAND, IO_RATES = "demand", "io_rates"
 
 @dataclass(slots=True)
 class Sample:
-    """The mean CPU demands of a sample job's maps and reduces, updated while the job runs."""
+    """The mean CPU demands of the maps and of the reduces of a sample job, updated while the job runs."""
 
     maps: DemandMean = field(default_factory=DemandMean)
     reduces: DemandMean = field(default_factory=DemandMean)
@@ -46,12 +46,12 @@ class Sample:
 
 
 class Fgcs(Containers):
-    """Admission axis: declared memory, and the share of a core that earlier tasks of the same workload used.
+    """An admission axis that checks declared memory, and the CPU use learned from the workload's sample job.
 
-    `disk_bps`, `hdfs_bps`: full speed of the local disk and of the block store, bytes/s; the default is the
-    measured speed (in `profiles`), else the declared disk rate of the node. `shortest_s`: if the sample's
-    tasks run for less than this number of seconds on average, later tasks also demand a whole core.
-    `profiles`: values of the profile store by kind and name.
+    `disk_bps` and `hdfs_bps` are the full speeds of the local disk and of the block store in bytes/s. If they
+    are None, the measured speeds in `profiles` apply, else the node's declared disk rate. If the sample's
+    tasks run for less than `shortest_s` seconds on average, later tasks also demand a whole core. `profiles`
+    maps a kind of profile to a dictionary from profile name to values.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
@@ -81,7 +81,10 @@ class Fgcs(Containers):
         self._ready: dict[TaskKind, SortedKeys[JobView]] = {kind: SortedKeys() for kind in TaskKind}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: read the job's demand from the log, or make the job a sample."""
+        """Implement `Hooks.submitted`: look up the CPU demand of the job's workload.
+
+        If the demand is unknown, the job becomes a sample.
+        """
         known = self._log.get(workload_of(job.spec))
         if known is None or not _is_of(known, view):
             self._samples[job.job] = Sample()
@@ -89,16 +92,16 @@ class Fgcs(Containers):
             self._demands[job.job] = known
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: keep the ready jobs sorted by demand."""
+        """Implement `Hooks.changed`: update the list of ready jobs, which is sorted by CPU demand."""
         if job.active and job.stage(kind).ready:
             self._ready[kind].put(job, (self.asks(job, kind), job.serial))
         else:
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the ready job with the least CPU demand fits.
+        """Implement `Admission.room`: return whether a task of the ready job with the least CPU demand fits.
 
-        With this check, a full node is not offered to every job.
+        If it does not fit, no other job needs to be checked for this node.
         """
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
@@ -106,7 +109,7 @@ class Fgcs(Containers):
         return not node.attempts or self.asks(ready.first(), kind) <= self._free_cpu
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a succeeded task of a sample to the mean CPU demand."""
+        """Implement `Hooks.ended`: add the CPU use of a sample job's succeeded task to the sample's mean."""
         sample = self._samples.get(attempt.task.job.job)
         if sample is None or attempt.state != "succeeded" or attempt.started_s is None:
             return
@@ -118,18 +121,18 @@ class Fgcs(Containers):
         sample.hardware = sample.hardware or hardware_of(spec)
 
     def _io_rates(self, spec: NodeSpec) -> tuple[float, float]:
-        """Return the full speeds of the local disk and of the block store of a node, bytes/s.
+        """Return the full speeds of the node's local disk and of the block store, in bytes/s.
 
-        Speeds are the constructor's arguments, else measured speeds, else the declared disk rate.
+        Each speed is the constructor's argument if set, else the measured speed, else the declared disk rate.
         """
         measured = self._rates.get(disk_name(spec), {})
         disk_bps = self.disk_bps or measured.get("disk_bps") or spec.disk_bps
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: add the demand to the log if the job is a sample that succeeded.
+        """Implement `Hooks.finished`: if the job is a sample that succeeded, store the measured demand.
 
-        Only the first sample of a workload in this run is added.
+        Later jobs of the workload use this demand. Later samples of the same workload are ignored.
         """
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
@@ -146,22 +149,31 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """Return the demands measured in this run, to be saved in the profile store for later runs."""
+        """Return the CPU demands measured in this run.
+
+        The caller saves them in the profile store for later runs.
+        """
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
     def asks(self, job: JobView, kind: TaskKind) -> float:
-        """Implement `Containers.asks`: return the learned demand, in percent of a core, times the vcores."""
+        """Return the learned CPU demand of a map or reduce (`kind`) times its vcores, in percent of a core.
+
+        This overrides `Containers.asks`. Without a learned demand, each vcore counts as a whole core.
+        """
         demands = self._demands.get(job.job)
         share = WHOLE_CORE if demands is None else demands.map if kind is MAP else demands.reduce
         return share * job.stage(kind).demand.vcores
 
     def free_cpu(self, node: NodeView) -> float:
-        """Implement `Containers.free_cpu`: subtract the learned demands of the node's attempts."""
+        """Return the node's free CPU in percent of one core, based on the learned demands of its attempts.
+
+        This overrides `Containers.free_cpu`, which uses the declared vcores.
+        """
         used = sum(self.asks(attempt.task.job, attempt.task.kind) for attempt in node.attempts.values())
         return CORE * (node.spec.cores - self.reserved_cores) - used
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the text added to the reason of a launch: the task's CPU demand and the node's free CPU."""
+        """Return a text for the reason of a launch, with the task's CPU demand and the node's free CPU."""
         return f"asks {self.asks(job, kind):.0f}% of a core, {self.free_cpu(node):.0f}% free"
 
     def _short_of_cpu(self, asks: float, free_cpu: float) -> str:
@@ -174,12 +186,12 @@ def hardware_of(spec: NodeSpec) -> Hardware:
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """Return the name of the profile with the measured rates of the node's type of disk."""
+    """Return the name of the profile that contains the measured rates of disks like the node's disk."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 
 def _is_of(demands: Demands, view: View) -> bool:
-    """Return whether the demands were measured on hardware that a node of the cluster has."""
+    """Return whether any node of the cluster has the hardware on which the demands were measured."""
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
 

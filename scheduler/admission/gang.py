@@ -1,7 +1,8 @@
-"""Gang start: a job's maps start only when each has a free map slot, and keep the slots until all have ended.
+"""Gang start: a job's maps start only if each of them has a free map slot.
 
-With `order=fifo`, a later job that fits overtakes an earlier job that does not fit yet; no slots are reserved
-for the earlier job. The policy `easy` is FIFO with reservations. Reduces use any free slot.
+The job keeps the slots until all its maps have ended. Reduces use any free slot. With `order=fifo`, a later
+job that fits overtakes an earlier job that does not fit yet, because no slots are reserved for the earlier
+job. The policy `easy` is FIFO with reservations.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ MAP = TaskKind.MAP
 
 
 class Gang:
-    """Admission axis: typed slots, with all maps of a job started together. A started job keeps its slots."""
+    """An admission axis with typed slots that starts all maps of a job together.
+
+    A started job keeps its slots until its maps have ended.
+    """
 
     limits = Limits(slots=True)
 
@@ -25,16 +29,16 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: store the view, in which `refuses` counts free slots."""
+        """Implement `Hooks.submitted`: store the view, because `refuses` needs it and does not receive it."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: release the slots of a gang whose maps have all ended."""
+        """Implement `Hooks.changed`: release the job's reserved slots if all its maps have ended."""
         if kind is MAP:
             self._gangs.changed(job)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: release the job's slots."""
+        """Implement `Hooks.finished`: release the slots reserved for the job."""
         self._gangs.finished(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
@@ -44,7 +48,7 @@ class Gang:
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
         """Implement `Admission.refuses`: refuse maps of a job that needs more slots at once than are free.
 
-        A job with enough free slots starts as a gang, and its later maps are accepted.
+        If enough slots are free, they are reserved for the job, and all later maps of the job are accepted.
         """
         if kind is not MAP or self._view is None or job.job in self._gangs.started:
             return None

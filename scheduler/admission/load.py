@@ -1,7 +1,8 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy tasks avoid nodes with a busy CPU, IO-heavy tasks busy disks.
+"""Load tags (CSLA, lakshmi2019): CPU-heavy jobs avoid nodes with a busy CPU, IO-heavy jobs busy disks.
 
-A job's tag is computed from its first finished maps. A node's tag is a prediction by regression on its
-heartbeats. Another admission enforces the node's other limits: slots, or containers as in the paper's YARN.
+A job's tag is computed from its first finished maps. A node's tag is computed from its load, which is
+predicted by regression on its heartbeats. A second admission enforces the other limits: slots, or containers
+as in the paper's YARN.
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class LoadTags:
-    """Admission axis. All shares are from 0 to 1.
+    """An admission axis that compares the tags of jobs and nodes. All shares are from 0 to 1.
 
-    `sample_maps`: number of finished maps from which a job's tag is computed. `cpu_share`: share of a core
-    above which a job is CPU-heavy. `io_share`: share of the node's disk rate above which a job is IO-heavy
-    (the paper's 5 MB/s are 0.05 of a disk of 100 MB/s). `busy_share`: share of a node's CPU or disk above
-    which the node is tagged busy. `window`: number of heartbeats from which a node's load is predicted.
-    `room`: the admission for all other limits, slots or containers. `host_disk`: while a node uses a disk
-    that it shares with other nodes of its host, use the disk's total load as the node's load, as `iostat`
-    shows for the disk of a virtual machine. Without `host_disk`, only the node's own bytes count; with four
-    writing nodes these are a quarter of the disk's rate.
+    `room`: the second admission, slots or containers. `sample_maps`: number of finished maps from which a
+    job's tag is computed. `cpu_share`: share of a core above which a job is CPU-heavy. `io_share`: share of
+    the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are 0.05 of a disk of 100 MB/s).
+    `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of heartbeats
+    from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses a shared
+    disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine. If
+    false, only the node's own bytes count; with four writing nodes these are a quarter of the disk's rate.
     """
 
     def __init__(
@@ -58,11 +58,14 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return the job's tag: bits for CPU-heavy and IO-heavy; UNKNOWN before enough maps have ended."""
+        """Return the job's tag, with a bit for CPU-heavy and a bit for IO-heavy.
+
+        The tag is UNKNOWN until enough maps of the job have ended.
+        """
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """Return the tag of the node as bits for the resources predicted to be busy: CPU, IO; 0 for none."""
+        """Return the node's tag: a bit for a CPU and a bit for a disk that are predicted to be busy, or 0."""
         load = self._loads.get(node.node)
         if load is None:
             return 0
@@ -70,7 +73,7 @@ class LoadTags:
         return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: add the node's CPU and disk use to the history of its load."""
+        """Implement `Hooks.beat`: add the node's CPU and disk use to the values that predict its load."""
         load = self._loads.get(node.node)
         if load is None:
             errors = self._errors
@@ -89,7 +92,10 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a succeeded map to its job's sample. A full sample gives the tag."""
+        """Implement `Hooks.ended`: add a succeeded map to the job's sample.
+
+        When the sample has enough maps, compute the job's tag from it.
+        """
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
             return
@@ -117,14 +123,14 @@ class LoadTags:
     # Room
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return the answer of the other admission."""
+        """Implement `Admission.room`: return whether the second admission (slots or containers) has room."""
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: refuse a job if the other admission does or if the tags conflict.
+        """Implement `Admission.refuses`: refuse a job if the second admission refuses or the tags conflict.
 
-        A job's tag conflicts with a node's tag if the same resource is in both tags. With `lenient`, tags are
-        ignored.
+        The tags of a job and a node conflict if both contain the same resource. If the attribute `lenient` is
+        true, tags are ignored.
         """
         refusal = self._beneath.refuses(node, job, kind)
         if refusal is not None or self.lenient:
@@ -140,13 +146,13 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the kills of the other admission, if it is `Containers`."""
+        """Implement `Hooks.preempt`: return the kills of the second admission; slots have none."""
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the text added to the reason of a launch: the tags of the job and of the node."""
+        """Return a text with the tags of the job and of the node, to append to the reason of a launch."""
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Return the errors of the predicted node loads (Table 3) for the run's report."""
+        """Return the errors of the predicted CPU and disk loads of nodes, as in Table 3 of the paper."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

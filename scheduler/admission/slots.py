@@ -12,7 +12,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Slots:
-    """Admission axis: any task of a kind fits if a slot of that kind is free."""
+    """An admission axis that accepts any map or reduce if the node has a free slot of that kind."""
 
     limits = Limits(slots=True)
     takes_any = True

@@ -1,7 +1,8 @@
-"""Preemption of reduces that occupy the room needed by their own job's maps.
+"""Preemption of reduces that occupy the room that maps of the same job need.
 
 Reduces wait for map outputs, so they can occupy all the room that the maps need, for example after a node is
-lost. A job whose maps find no room therefore loses its youngest reduce, as in YARN's RMContainerAllocator.
+lost. If a job's maps find no room, its youngest reduce is therefore killed, as in YARN's
+RMContainerAllocator.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ PATIENCE = 3
 
 
 class Stalls:
-    """The waiting times of jobs whose maps wait while only reduces of the job run.
+    """A record of the jobs whose maps wait while their reduces run, and of the time at which each wait began.
 
-    After `timeout_s` seconds without room for the maps, one reduce of the job is stopped. After `patience`
-    timeouts, one reduce is stopped even if there is room for maps. If `patience` is None, the second rule is
-    off.
+    If no node has room for a job's maps for `timeout_s` seconds, one reduce of the job is killed. If the maps
+    have waited for `patience` times `timeout_s`, one reduce is killed even if there is room. If `patience` is
+    None, this second rule is off.
     """
 
     def __init__(self, timeout_s: float, patience: int | None = PATIENCE) -> None:
@@ -35,7 +36,7 @@ class Stalls:
         self._stalls_s: dict[str, float] = {}  # Time since which no node has room for a map, by job.
 
     def kills(self, view: View, takes_map: TakesMap) -> list[Kill]:
-        """Return kills of the reduces to stop now, at most one per job.
+        """Return orders to kill the reduces that have blocked maps for too long, at most one per job.
 
         `takes_map(node, job)` returns whether the node has room for a map of the job.
         """

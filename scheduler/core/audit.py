@@ -1,4 +1,4 @@
-"""Consistency checks of the core's state. The checks change nothing."""
+"""Checks that the core's state is consistent. The checks change nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedbed.tasks.specs import TaskKind
 def check_books(ledger: Ledger) -> None:
     """Raise AssertionError if the core's state is inconsistent.
 
-    Checked are the resources of nodes (held + free = capacity), counters, indices, and states.
+    The checks cover the resources of nodes (used + free = capacity), counters, indices, and task states.
     """
     for node in ledger.nodes.values():
         _check_node(ledger, node)
@@ -74,7 +74,7 @@ def _check_stage(stage: Stage) -> None:
 
 
 def _check_parts(stage: Stage) -> None:
-    """Assert that each split of the job belongs to one whole task or to two tasks that are its parts."""
+    """Assert that each split of the stage's job is covered by one whole task or by exactly two parts."""
     splits, tasks = stage.job.spec.splits, stage.tasks
     rests: dict[int, Task] = {}
     for task in tasks[len(splits) :]:

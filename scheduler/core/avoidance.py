@@ -8,9 +8,9 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class Avoidance:
     """The nodes that one job avoids, with the reasons.
 
-    Reasons to avoid a node, strongest first: the node's disk is full and an attempt failed for that reason;
-    at least `often` attempts of the job failed on the node; a task of the kind in question failed on the node
-    and waits to run again. `excluded` holds the nodes that are avoided for at least one kind of task.
+    Reasons to avoid a node, strongest first: an attempt failed because the node's disk was full, and the disk
+    is still full; at least `often` attempts of the job failed on the node; a task of the same kind failed on
+    the node and waits to run again. `excluded` contains the nodes avoided for maps, reduces or both.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")
@@ -23,7 +23,11 @@ class Avoidance:
         self._waiting: dict[tuple[NodeId, TaskKind], int] = {}
 
     def strength(self, node: NodeId, kind: TaskKind) -> int:
-        """Return the strength of the reason to avoid the node for tasks of the kind, from 0 (none) to 3."""
+        """Return the strength of the strongest reason to avoid the node for maps or reduces (`kind`).
+
+        The values are 3 for a full disk, 2 for many failures, 1 for a failed task that waits, and 0 for no
+        reason.
+        """
         if node not in self.excluded:
             return 0
         if node in self._full:
@@ -33,31 +37,34 @@ class Avoidance:
         return int((node, kind) in self._waiting)
 
     def failed(self, node: NodeId, *, disk_full: bool) -> None:
-        """Count a failure on the node; `disk_full` is true if the node's full disk caused the failure."""
+        """Count an attempt that failed on the node.
+
+        `disk_full` means that the node's full disk was the cause.
+        """
         self._failures[node] = self._failures.get(node, 0) + 1
         if disk_full:
             self._full[node] = None
         self._settle(node)
 
     def freed(self, node: NodeId) -> None:
-        """Remove the reason that the node's disk was full."""
+        """Record that the node's disk is no longer full."""
         self._full.pop(node, None)
         self._settle(node)
 
     def waits(self, node: NodeId, kind: TaskKind) -> None:
-        """Count a task of the kind that failed on the node and waits to run again."""
+        """Add 1 to the number of tasks of the kind that failed on the node and wait to run again."""
         self._waiting[node, kind] = self._waiting.get((node, kind), 0) + 1
         self._settle(node)
 
     def started(self, node: NodeId, kind: TaskKind) -> None:
-        """Count down the waiting tasks of the kind: a task that had failed on the node has started again."""
+        """Subtract 1 from the number of tasks that failed on the node and wait, because one started again."""
         self._waiting[node, kind] -= 1
         if not self._waiting[node, kind]:
             del self._waiting[node, kind]
         self._settle(node)
 
     def _settle(self, node: NodeId) -> None:
-        """Add the node to `excluded` or remove it, according to the remaining reasons."""
+        """Add the node to `excluded` if there is a reason to avoid it, else remove it."""
         self.excluded[node] = None
         if not any(self.strength(node, kind) for kind in TaskKind):
             del self.excluded[node]

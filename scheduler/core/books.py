@@ -1,4 +1,4 @@
-"""The base class of the core's state: attributes, queries for policies, and common state changes."""
+"""The base class of the core's state: attributes, queries that policies call, and common state changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ STATE = (
 
 
 class Books:
-    """The state of the core: nodes, jobs, counters and pending effects. Implements `View` for policies."""
+    """The state of the core: nodes, jobs, counters, and effects that the driver has not taken yet.
+
+    This is the base class of `JobBooks` and `Ledger`, and implements `View` for policies.
+    """
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:
         self.limits: policies.Limits = getattr(policy, "limits", policies.Limits())
@@ -93,16 +96,22 @@ class Books:
         self.recent: deque[DecisionRow] = deque(maxlen=RECENT)
 
     def state(self) -> dict[str, Any]:
-        """Return the attributes that events can change, for a snapshot. Nothing is copied."""
+        """Return a dictionary of the attributes that events can change, for a snapshot.
+
+        The values are not copied.
+        """
         held = vars(self)
         return {name: held[name] for name in STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the attributes that the method `state` returned before the JobTracker restarted."""
+        """Set the attributes to the values in `state`, which the method `state` returned before a restart."""
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return one function that calls the policy's and the speculation's hook; None if neither exists."""
+        """Return a function that calls the hook `name` of the policy and of its speculation.
+
+        Return None if neither has the hook.
+        """
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
         return policies.together(hooks, answers=False) if hooks else None
@@ -112,14 +121,13 @@ class Books:
         return self.map_slots if kind is MAP else self.reduce_slots
 
     def is_ready(self, kind: TaskKind) -> bool:
-        """Return whether any job has a task of the kind that may start."""
+        """Return whether any job has an unstarted map or reduce (`kind`) that may start now."""
         return (self.ready_maps if kind is MAP else self.ready_reduces) > 0
 
     def avoids(self, job: JobView, node: NodeView, kind: TaskKind) -> bool:
         """Implement `View.avoids`: return whether the job has a reason to avoid the node.
 
-        The reason counts only if another live node, with a weaker reason or none, could run a task of the
-        kind.
+        A reason is ignored unless another live node, with a weaker reason or none, could run the task.
         """
         if node.node not in job.excluded:
             return False
@@ -132,7 +140,7 @@ class Books:
         )
 
     def _avoids_now(self, job: Job) -> None:
-        """Add the job to `avoiding` or remove it, after a change of the nodes that the job avoids."""
+        """Update `avoiding`, the jobs that avoid any node, after a change of the nodes that `job` avoids."""
         if job.excluded and job.active:
             self.avoiding[job] = None
         else:
@@ -143,7 +151,10 @@ class Books:
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return which resource the node lacks for another task of the stage; None if a task fits."""
+        """Return a text that states which resource another task of the stage lacks on the node.
+
+        Return None if the task fits.
+        """
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
             return "no slot is free"
@@ -163,7 +174,7 @@ class Books:
         )
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`: record that the job was offered the node and declined."""
+        """Implement `View.skip`: write a decision row that says that the job declined the node, and why."""
         if not self.records_skips:
             return
         label = "map" if kind is MAP else "reduce"
@@ -171,7 +182,7 @@ class Books:
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
-        """Record that an answer of the policy cannot be carried out, with the reason."""
+        """Write a decision row that says that the policy's answer cannot be carried out, and why."""
         job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
         row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
         self._sink.decision(row)
@@ -196,21 +207,24 @@ class Books:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Report all pending changes of stages to the policy: one call of the hook `changed` per stage."""
+        """Call the policy's hook `changed` once for each stage that changed since the last `settle`."""
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Set a function to call with the node of each attempt that is ordered to stop.
+        """Set the function to call with the node's name whenever an attempt on a node is ordered to stop.
 
-        The function is also called when an attempt is ordered to stop again.
+        The function is called again if the order is repeated.
         """
         self._on_kill = observer
 
     def kill(self, attempt: Attempt, reason: str) -> None:
-        """Order the node to stop the attempt. The attempt keeps its slot until the node reports its end."""
+        """Order the attempt's node to stop the attempt, for the given reason.
+
+        The attempt keeps its slot until the node reports the attempt's end.
+        """
         if self._on_kill is not None:
             self._on_kill(attempt.node.node)
         if attempt.state is KILLING:
@@ -224,7 +238,7 @@ class Books:
         self._changed(stage)
 
     def _release(self, attempt: Attempt, state: AttemptState) -> None:
-        """Release the resources of a live attempt and set its new state."""
+        """Set the attempt's new state, remove the attempt from its task and job, and free its resources."""
         task, node = attempt.task, attempt.node
         stage = task.stage
         job = stage.job
@@ -276,14 +290,14 @@ class Books:
         self._record(winner)
 
     def _record(self, attempt: Attempt) -> None:
-        """Write the row of an attempt in its final state, and report the end to the policy."""
+        """Write the row of an attempt that has ended, and call the policy's hook `ended`."""
         self._sink.attempt(attempt_row(attempt))
         if self._on_ended is not None:
             self._on_ended(self, attempt)
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Add to the numbers of running attempts and unstarted tasks of a stage, its user and its queue."""
+    """Add `running` and `unstarted` to these two counters of the stage, of its user and of its queue."""
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue
@@ -294,7 +308,7 @@ def count(stage: Stage, running: int, unstarted: int) -> None:
 
 
 def count_killing(stage: Stage, change: int) -> None:
-    """Add to the number of attempts being killed of a stage, its user and its queue."""
+    """Add `change` to the number of attempts being killed, for the stage, its user and its queue."""
     stage.killing += change
     stage.user.killing += change
     stage.queue.killing += change

@@ -1,8 +1,8 @@
-"""The scheduler as a state machine without I/O: from events with a time to replies, rows and effects.
+"""The scheduler as a state machine without I/O: events go in; replies, table rows and effects come out.
 
 Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat receives the same reply, a node
-with an unknown incarnation is ordered to register again, and attempts in a reply occupy their slots from then
-on. The state is in `scheduler.core.ledger`.
+with an unknown incarnation is ordered to register again, and an attempt occupies its slot as soon as the
+reply that launches it is made. The state is in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ __all__ = ["Commit", "Core", "CoreConfig", "Discard", "Effect", "JobEnded", "Nod
 
 
 class Core:
-    """The scheduler of one JobTracker. Each event has a time `now_s`, in seconds since the run's start.
+    """The scheduler of one JobTracker, without I/O: each method that takes `now_s` processes one event.
 
-    Times never decrease from one event to the next.
+    `now_s` is the time of the event in seconds since the run's start, and never decreases.
     """
 
     def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
@@ -56,7 +56,7 @@ class Core:
 
     @property
     def ledger(self) -> Ledger:
-        """Return the ledger (the core's state), to be read by drivers and checks."""
+        """Return the object with the core's state. Callers may read it, but not change it."""
         return self._ledger
 
     # Nodes
@@ -64,8 +64,8 @@ class Core:
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
         """Register a new or restarted node.
 
-        With a higher incarnation than before, all attempts and map outputs of the old incarnation are lost. A
-        lower incarnation is ignored.
+        If `incarnation` is higher than the known one, all attempts and map outputs of the known incarnation
+        are lost. A lower incarnation is ignored.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -79,9 +79,9 @@ class Core:
         ledger.add_node(node, incarnation)
 
     def node_lost(self, now_s: float, node: NodeId) -> None:
-        """Mark the node as lost, with its attempts and map outputs.
+        """Mark the node, its attempts and its map outputs as lost.
 
-        A node that is already lost is ignored.
+        A node that is unknown or already lost is ignored.
         """
         self._ledger.now_s = now_s
         known = self._ledger.nodes.get(node)
@@ -93,9 +93,9 @@ class Core:
         self._ledger.effects.append(NodeLost(node.node))
 
     def recovered(self, now_s: float) -> None:
-        """Set the time of the last heartbeat of every live tracker to now, after a restart of the JobTracker.
+        """Set the last heartbeat time of every live node to `now_s`, after a restart of the JobTracker.
 
-        No heartbeat could arrive while the JobTracker was down.
+        Otherwise nodes would expire, because no heartbeat could arrive while the JobTracker was down.
         """
         self._ledger.now_s = now_s
         for node in self._ledger.nodes.values():
@@ -103,9 +103,9 @@ class Core:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark silent trackers as lost, and carry out the policy's preemptions.
+        """Mark nodes without recent heartbeats as lost, and carry out the policy's preemptions.
 
-        Called about once per heartbeat interval.
+        The driver calls this method about once per heartbeat interval.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -121,9 +121,9 @@ class Core:
                 ledger.preempt(proposal)
 
     def _expire(self, latest_s: float) -> None:
-        """Mark live trackers as lost whose last heartbeat was before `latest_s`.
+        """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        Trackers are searched only if the oldest known heartbeat time is before `latest_s`.
+        Nodes are searched only if a lower bound of all heartbeat times is before `latest_s`.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -133,22 +133,25 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Record that the block's replicas are now on the given nodes. Unstarted maps prefer these nodes."""
+        """Record that the block now has replicas on the nodes `hosts`, which unstarted maps then prefer."""
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
     # Jobs
 
     def submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job.
+        """Add a submitted job. Raises ValueError if a job with this id was submitted before.
 
-        Orders and tables use the job's `submit_s`. Raises ValueError if the job id is not new.
+        Orders of jobs and result tables use `job.submit_s` as the submit time, not `now_s`.
         """
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
 
     def kill_job(self, now_s: float, job: str, reason: str) -> None:
-        """End the job as killed and stop its attempts. Ended and unknown jobs are ignored."""
+        """End the job in the state killed, and stop its attempts.
+
+        Jobs that are unknown or have ended are ignored.
+        """
         self._ledger.now_s = now_s
         known = self._ledger.jobs.get(job)
         if known is not None:
@@ -162,7 +165,10 @@ class Core:
             self._ledger.commit_succeeded(task)
 
     def commit_failed(self, now_s: float, attempt: str, reason: str) -> None:
-        """Process the report that a commit failed. The attempt counts as failed, and its task runs again."""
+        """Process the report that the commit of an attempt's output failed.
+
+        The attempt becomes failed, and its task runs again.
+        """
         self._ledger.now_s = now_s
         task = self._committing(attempt)
         if task is not None:
@@ -188,9 +194,9 @@ class Core:
     # Heartbeats
 
     def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
-        """Process a tracker's heartbeat and return the reply.
+        """Process a node's heartbeat and return the reply.
 
-        A heartbeat with a sequence number that was answered before receives the last reply again.
+        If the heartbeat's sequence number is not new, return the last reply again.
         """
         ledger = self._ledger
         node = ledger.nodes.get(beat.node)
@@ -251,7 +257,7 @@ class Core:
             self._miss_attempts(node, beat)
 
     def _miss_attempts(self, node: Node, beat: Heartbeat) -> None:
-        """End attempts of the node that the heartbeat should list and does not list."""
+        """End the attempts of the node that the heartbeat should list but does not list."""
         listed = {status.attempt for status in beat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
@@ -262,10 +268,10 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Discard the output of an attempt whose report is unexpected.
+        """Discard the output of a reported attempt that the core does not know as running.
 
-        The report may be repeated, or the attempt was given up earlier. The output of the winning attempt
-        stays.
+        The report may be a repetition, or the core has given up the attempt. The output of an attempt that
+        won its task is kept.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -300,7 +306,10 @@ class Core:
             actions.append(Launch(attempt.attempt, task.stage.job.job, kind, task.index, task.part))
 
     def _offer_copies(self, speculation: Speculation, node: Node, actions: list[Action]) -> None:
-        """Offer slots left free by the policy to the speculation, and launch the copies it proposes."""
+        """Offer the slots that the policy left free to `speculation`, and launch the copies that it proposes.
+
+        The launches are appended to `actions`.
+        """
         ledger = self._ledger
         for kind in (MAP, REDUCE):
             while not ledger.limits.slots or node.free_slots(kind) > 0:
@@ -314,7 +323,7 @@ class Core:
     # Queries of the driver
 
     def take_effects(self) -> list[Effect]:
-        """Return the effects (actions for the driver) since the last call, in order."""
+        """Return the effects (actions for the driver) that arose since the last call, in order."""
         effects = self._ledger.effects
         if effects:
             self._ledger.effects = []
@@ -333,28 +342,34 @@ class Core:
         return not self._ledger.jobs and not self._ledger.live_attempts
 
     def state(self) -> dict[str, Any]:
-        """Return all state that events can change, for a snapshot. Nothing is copied."""
+        """Return a dictionary of the attributes that events can change, for a snapshot.
+
+        The values are not copied.
+        """
         return {**self._ledger.state(), "heard_s": self._heard_s}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Set the state that the method `state` returned before the JobTracker restarted."""
+        """Set the attributes to the values in `state`, which the method `state` returned before a restart."""
         self._heard_s = state["heard_s"]
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Remove the recorded replicas of a moved block that no known job reads."""
+        """Drop the recorded replica locations of a moved block.
+
+        The caller ensures that no known job reads it.
+        """
         self._ledger.moved.pop(block, None)
 
     def check_books(self) -> None:
         """Raise AssertionError if the core's state is inconsistent.
 
-        Takes time proportional to the cluster's size.
+        The duration grows in proportion to the number of nodes and tasks.
         """
         check_books(self._ledger)
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Add actions that announce new map outputs to the reduces on the node."""
+    """Append actions that announce new map outputs to the reduces that run on the node."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

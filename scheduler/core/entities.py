@@ -1,4 +1,4 @@
-"""The objects of the core: nodes, jobs, stages, tasks, attempts, and sums by user and queue.
+"""The objects of the core: nodes, jobs, stages, tasks, attempts, and the counters of each user and queue.
 
 Only `scheduler.core.ledger` changes these objects; policies read them through `scheduler.view`.
 """
@@ -22,7 +22,7 @@ LIVE = (ASSIGNED, RUNNING, KILLING)
 
 
 class Tally:
-    """Sums of the task counters over the jobs of one user or queue, for one kind of task."""
+    """The sums of the task counters over all jobs of one user or one queue, for maps or for reduces."""
 
     __slots__ = ("killing", "name", "running", "unstarted")
 
@@ -76,14 +76,17 @@ class Task:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the known racks of the task's hosts; computed at the first use."""
+        """Return the racks, if known, of the nodes with the task's input.
+
+        They are computed at the first use.
+        """
         racks = self._racks
         if racks is None:
             racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
         return racks
 
     def move(self, hosts: tuple[NodeId, ...]) -> None:
-        """Set the hosts of the task's input. Their racks are computed again at the next use."""
+        """Set the nodes that have the task's input. Their racks are computed again at the next use."""
         self.hosts = hosts
         self._racks = None
 
@@ -94,16 +97,19 @@ class Task:
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records precede this part's records; None for other tasks."""
+        """Return the index of the map whose records come before the records of this part.
+
+        Return None for a task that is not a second part.
+        """
         return self.part.after if self.part is not None else None
 
     @property
     def split_of(self) -> str:
-        """Return the id of the task that was split, for both parts; an empty string for a whole task."""
+        """Return the id of the task that was divided, if this task is one of its two parts; else ""."""
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Turn the task into the given part of its split."""
+        """Turn the task into `part`, so that it reads only that part of its split."""
         self.part = part
         self.split = part.split(self.index)
 
@@ -148,17 +154,17 @@ class Attempt:
 
     @property
     def progress(self) -> float:
-        """Return the progress last reported by the node, from 0 to 1; 0 before the first report."""
+        """Return the progress (0 to 1) that the node last reported, or 0 before the first report."""
         return self.status.progress if self.status is not None else 0.0
 
     @property
     def phase(self) -> str:
-        """Return the phase last reported by the node; an empty string before the first report."""
+        """Return the phase that the node last reported, or an empty string before the first report."""
         return self.status.phase if self.status is not None else ""
 
 
 class Stage:
-    """All tasks of one kind (maps or reduces) of a job, with counters for orders of jobs."""
+    """All maps or all reduces of a job, with counters that orders of jobs use."""
 
     __slots__ = (
         "demand",
@@ -199,7 +205,7 @@ class Stage:
 
 
 class Feed:
-    """The progress of announcing a job's map outputs to a node that runs reduces of the job."""
+    """A record of which outputs of a job's maps were announced to a node that runs reduces of the job."""
 
     __slots__ = ("all_done", "cursor", "job", "reduces")
 
@@ -276,7 +282,7 @@ class Job:
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Set the methods that find unstarted maps to the methods of the index, which saves a call each."""
+        """Set `local_map` and similar attributes to methods of `index`, which saves a call at each use."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere
@@ -293,17 +299,17 @@ class Job:
         return self.maps.done == self.maps.total
 
     def whole_map(self, rack: str) -> Task | None:
-        """Return a map that can be split, preferably with its input in the rack; None if there is none."""
+        """Return an unstarted map that can be split, preferably with input in the rack, or None."""
         if self.wholes is None:
             self.wholes = WholeIndex(self.maps.tasks if self.maps.shuffled else ())
         return self.wholes.near(rack)
 
     def any_reduce(self) -> Task | None:
-        """Return an unstarted reduce; None if there is none or slow-start does not allow reduces yet."""
+        """Return an unstarted reduce, or None if there is none or too few maps are done to start reduces."""
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
-        """Drop data and reference cycles that only a running job needs, so that memory is freed at once."""
+        """Drop data that only a running job needs, including reference cycles, to free memory at once."""
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:
                 task.winner = None
@@ -316,7 +322,7 @@ class Job:
 
 
 class Node:
-    """One incarnation of a node, with its attempts and free resources."""
+    """One incarnation of a node (its life from registration to loss), with attempts and free resources."""
 
     __slots__ = (
         "alive",
@@ -372,7 +378,7 @@ class Node:
         return self.spec.reduce_slots - self.free_reduces
 
     def hold(self, attempt: Attempt, stage: Stage) -> None:
-        """Subtract the slot, memory and vcores of an attempt of the stage from the free resources."""
+        """Add the attempt to the node, and subtract its slot, memory and vcores from the free resources."""
         self.attempts[attempt.attempt] = attempt
         if stage.kind is MAP:
             self.free_maps -= 1
@@ -383,7 +389,7 @@ class Node:
         self.free_vcores -= demand.vcores
 
     def free(self, attempt: Attempt, stage: Stage) -> None:
-        """Free the slot, memory and vcores of an attempt of the stage."""
+        """Free the slot, memory and vcores of the attempt, and remove it from the node."""
         del self.attempts[attempt.attempt]
         if stage.kind is MAP:
             self.free_maps += 1

@@ -1,4 +1,4 @@
-"""Indices of a job's unstarted maps by replica host and by rack, with lookups in constant time.
+"""Indices that find an unstarted map of a job by node or by rack of its input, in constant time.
 
 The indices are stacks from which started tasks are removed only when a lookup finds them (lazy deletion).
 """
@@ -16,13 +16,13 @@ UNSTARTED = TaskState.UNSTARTED
 
 
 class Placed(Protocol):
-    """The attributes of a task that `TaskIndex` uses: its state and the location of its input."""
+    """The protocol of the tasks in a `TaskIndex`: the task's state and the location of its input."""
 
     state: TaskState
 
     @property
     def hosts(self) -> tuple[NodeId, ...]:
-        """Return the nodes that hold a replica of the task's input."""
+        """Return the nodes that have a replica of the task's input."""
         ...
 
     @property
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=Placed)
 
 
 class TaskIndex(Generic[T]):
-    """The unstarted tasks of one job, in stacks by replica host and by rack.
+    """The unstarted tasks of one job, in one stack for each node and each rack that has input of a task.
 
     A task that starts stays in the stacks until a lookup finds and removes it. At first the task with the
     lowest index is on top; a task that must run again is added on top. The stacks of racks are built at the
@@ -53,7 +53,7 @@ class TaskIndex(Generic[T]):
             self.add(task)
 
     def fill(self, tasks: Sequence[T]) -> None:
-        """Add the tasks of a new job, the last task first."""
+        """Add all tasks of a new job, such that the first task is on top of each stack."""
         by_host = self._by_host
         self._every = list(reversed(tasks))
         for task in self._every:
@@ -63,7 +63,7 @@ class TaskIndex(Generic[T]):
                 by_host[host].append(task)
 
     def add(self, task: T) -> None:
-        """Add a task that became unstarted, or an unstarted task whose hosts changed."""
+        """Add a task that must run again, or an unstarted task whose input is now on other nodes."""
         self._every.append(task)
         if not task.hosts:
             self._anywhere.append(task)
@@ -74,13 +74,16 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """Add the task to the stacks of its racks, after more of its racks became known."""
+        """Add the task to the stacks of its racks, after the rack of a node with its input became known."""
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)
 
     def _racks(self) -> defaultdict[str, list[T]]:
-        """Return the stacks by rack. The first call builds them from the unstarted tasks."""
+        """Return a dictionary from rack to its stack of tasks.
+
+        The first call builds it from the unstarted tasks.
+        """
         by_rack = self._by_rack
         if by_rack is None:
             by_rack = self._by_rack = defaultdict(list)
@@ -112,7 +115,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def anywhere(self) -> T | None:
-        """Return the next unstarted task without hosts, or None."""
+        """Return the next unstarted task whose input is on no node, or None."""
         stack = self._anywhere
         while stack:
             task = stack[-1]
@@ -122,7 +125,7 @@ class TaskIndex(Generic[T]):
         return None
 
     def first(self) -> T | None:
-        """Return the next unstarted task, wherever its input is; None if all tasks have started."""
+        """Return the next unstarted task, wherever its input is, or None if all tasks have started."""
         stack = self._every
         while stack:
             task = stack[-1]
@@ -132,7 +135,10 @@ class TaskIndex(Generic[T]):
         return None
 
     def holds(self, task: T) -> bool:
-        """Return whether the task is in every stack it belongs to. Used by consistency checks."""
+        """Return whether the task is in every stack in which it should be.
+
+        Consistency checks call this method.
+        """
         stacks = [self._every]
         stacks += [self._by_host.get(host, []) for host in task.hosts] or [self._anywhere]
         if self._by_rack is not None:
@@ -141,13 +147,13 @@ class TaskIndex(Generic[T]):
 
 
 class WholeTask(Placed, Protocol):
-    """The attributes of a task that `WholeIndex` uses."""
+    """The protocol of the tasks in a `WholeIndex`, with the number of attempts so far (`tries`)."""
 
     tries: int
 
     @property
     def part(self) -> object | None:
-        """Return the part of a split that the task is; None for a whole task."""
+        """Return the part of a divided map that this task runs, or None for a whole task."""
         ...
 
 
@@ -155,9 +161,10 @@ W = TypeVar("W", bound=WholeTask)
 
 
 class WholeIndex(Generic[W]):
-    """The maps of a job that can be split, by rack: unstarted whole maps with input and no earlier attempt.
+    """The maps of a job that can be split, in one stack for each rack that has input of a map.
 
-    The index is rebuilt after replicas have moved.
+    A map can be split if it is unstarted, has input, was never tried, and is not a part itself. The caller
+    makes a new index after replicas have moved.
     """
 
     __slots__ = ("_by_rack", "_every")
@@ -170,7 +177,7 @@ class WholeIndex(Generic[W]):
                 self._by_rack[rack].append(task)
 
     def near(self, rack: str) -> W | None:
-        """Return the next map with input in the rack, else the next map in any rack, else None."""
+        """Return the next map with input in the rack. If there is none, return any map, or None."""
         return _top(self._by_rack.get(rack)) or _top(self._every)
 
 
@@ -187,5 +194,8 @@ def _is_whole(task: WholeTask) -> bool:
 
 
 def racks_of(hosts: Iterable[NodeId], rack_by_node: Mapping[NodeId, str]) -> tuple[str, ...]:
-    """Return the known racks of the hosts, each once, in the order of the hosts."""
+    """Return the racks of the nodes `hosts`, without duplicates, in order.
+
+    Nodes not in `rack_by_node` are ignored.
+    """
     return tuple(dict.fromkeys(filter(None, map(rack_by_node.get, hosts))))

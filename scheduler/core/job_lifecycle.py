@@ -1,4 +1,4 @@
-"""State changes of whole jobs: submission, start of reduces, lost map outputs, and completion."""
+"""State changes of whole jobs: submission, start of reduces, loss of map outputs, and the end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ ENDED_KEPT = 1000
 
 
 class JobBooks(Books):
-    """The state changes that concern whole jobs. `Ledger` adds the changes of nodes and attempts."""
+    """The part of the core's state that processes the submission, completion and changes of jobs.
+
+    The subclass `Ledger` adds the state changes of nodes and attempts.
+    """
 
     def add_job(self, spec: JobSpec) -> None:
-        """Add a submitted job with its tasks.
+        """Add a submitted job and make its tasks.
 
-        Raises ValueError if the job id is not new or the splits are misnumbered.
+        Raises ValueError if the job id is not new, or if the splits are not numbered 0, 1, 2 and so on.
         """
         if spec.job in self.used_ids:
             raise ValueError(f"job {spec.job} was submitted before")
@@ -63,9 +66,9 @@ class JobBooks(Books):
         stage.index.fill(stage.tasks)
 
     def split_task(self, task: Task, share: float) -> Task:
-        """Split a whole map into two tasks and return the new one.
+        """Divide a map into two tasks and return the second one.
 
-        The given task keeps the first `share` of the bytes; the new task gets the remaining bytes.
+        The given task keeps the first `share` (0 to 1) of the bytes; the new task reads the remaining bytes.
         """
         stage = task.stage
         job = stage.job
@@ -99,7 +102,7 @@ class JobBooks(Books):
             self.end_job(job, JobState.SUCCEEDED, "")
 
     def end_job(self, job: Job, state: JobState, reason: str) -> None:
-        """End the job and kill its running attempts."""
+        """End the job in the final state `state`, and kill its running attempts."""
         job.state = step(job.job, job.state, state)
         job.reason = reason
         job.finish_s = self.now_s
@@ -134,7 +137,7 @@ class JobBooks(Books):
             del self.ended[oldest]
 
     def lose_output(self, task: Task) -> None:
-        """Process the loss of a finished map's output: tell the reduces, and run the map again."""
+        """Record that the output of a finished map is lost, tell the job's reduces, and run the map again."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -146,10 +149,7 @@ class JobBooks(Books):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """Update the rack index of maps with input on a host whose rack became known.
-
-        These maps can then be found as rack-local.
-        """
+        """Add the maps with input on the node `host` to the index by rack, after its rack became known."""
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None
@@ -159,7 +159,7 @@ class JobBooks(Books):
                 job.maps.index.add_racks(task)
 
     def move_block(self, block: str, hosts: tuple[NodeId, ...]) -> None:
-        """Set the hosts of all maps that read a block whose replicas moved, including maps of later jobs."""
+        """Record that the block's replicas are now on the nodes `hosts`, for maps of known and later jobs."""
         self.moved[block] = hosts
         for job in self.jobs.values():
             if job.blocks is None:

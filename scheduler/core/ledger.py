@@ -1,4 +1,4 @@
-"""The core's state (`Ledger`): every change of a node, job, task or attempt updates its counters and indices.
+"""The core's state (`Ledger`): each change of a node, job, task or attempt also updates counters and indices.
 
 Heartbeats are processed in `scheduler.core.core`, not here.
 """
@@ -36,13 +36,13 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class Ledger(JobBooks):
-    """The state of the core, with the state changes of nodes and attempts.
+    """The complete state of the core. This class adds the state changes of nodes and attempts.
 
-    `JobBooks` has the changes of jobs.
+    The base class `JobBooks` has the state changes of jobs.
     """
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:
-        """Add a node that registered. An earlier incarnation of the node must have been removed before."""
+        """Add a node that registered. The caller must have removed an earlier incarnation of the node."""
         self.note_disk(spec.node, full=False)
         node = Node(spec, incarnation, self.now_s)
         self.nodes[spec.node] = node
@@ -53,7 +53,7 @@ class Ledger(JobBooks):
             self._index_racks(spec.node)
 
     def remove_node(self, node: Node, reason: str) -> None:
-        """Remove a node. Its attempts and the map outputs on it are lost."""
+        """Remove a node, for the given reason, and mark its attempts and the map outputs on it as lost."""
         node.alive = False
         self.map_slots -= node.spec.map_slots
         self.reduce_slots -= node.spec.reduce_slots
@@ -66,7 +66,10 @@ class Ledger(JobBooks):
         node.outbox = []
 
     def note_disk(self, node: NodeId, *, full: bool) -> None:
-        """Record whether the node's disk is full. If not, jobs no longer avoid the node for that reason."""
+        """Record whether the node's disk is full.
+
+        If it is not full, jobs no longer avoid the node because of it.
+        """
         known = self.nodes.get(node)
         if known is not None:
             known.disk_full = full
@@ -122,16 +125,16 @@ class Ledger(JobBooks):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """Remove the failures of a task, which has started again, from the reasons to avoid nodes."""
+        """Update the job's reasons to avoid nodes, after a task that had failed there started again."""
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)
         self._avoids_now(job)
 
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why a task of a running job cannot be launched as proposed; None if the launch is possible.
+        """Return why the proposed task of a running job cannot be launched, or None if it can be launched.
 
-        `launch` does not check the proposal again if the proposal passed here and is the next to be launched.
+        If the result is None and `launch` is called next with the same proposal, `launch` skips this check.
         """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
@@ -148,7 +151,7 @@ class Ledger(JobBooks):
 
     @staticmethod
     def _uncut(task: Task, proposal: policies.Proposal) -> str | None:
-        """Return why the task cannot be split as proposed; None if it can be split."""
+        """Return the reason why the task cannot be split as proposed, or None if it can be split."""
         share, split = proposal.split, task.split
         assert share is not None
         if not task.stage.shuffled or not task.hosts:
@@ -184,7 +187,10 @@ class Ledger(JobBooks):
         return None
 
     def preempt(self, proposal: policies.Kill) -> None:
-        """Kill the attempt named in a policy's `Kill`. Raises PolicyError if the attempt is not live."""
+        """Kill the attempt that a policy chose.
+
+        Raises PolicyError if the attempt is not assigned or running.
+        """
         attempt = proposal.attempt
         if not isinstance(attempt, Attempt) or attempt.state not in (
             ASSIGNED,
@@ -195,7 +201,7 @@ class Ledger(JobBooks):
         self.kill(attempt, proposal.reason)
 
     def reported(self, attempt: Attempt, report: AttemptReport) -> None:
-        """Process the node's report that the attempt ended, with its state, times and counters."""
+        """Process the node's report, with state, times and counters, that the attempt has ended."""
         attempt.counters = report.counters
         attempt.started_s = report.start_s
         attempt.end_s = report.end_s
@@ -241,14 +247,14 @@ class Ledger(JobBooks):
     def forget_outputs(attempt: Attempt) -> None:
         """Order the node again to delete the map outputs of the attempt's job, if the job has ended.
 
-        A killed map may have written output after the first such order.
+        The map may have written output after the node processed the first order.
         """
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
             attempt.node.outbox.append(ForgetJob(job=stage.job.job))
 
     def _lose_outputs(self, job: Job, node: Node) -> None:
-        """Mark the outputs of the job's maps on the node as lost, in the order in which the maps ended."""
+        """Mark the job's map outputs on the node as lost, in the order in which the maps had ended."""
         for output in list(job.outputs):
             if output.node == node.node and not output.lost:
                 task = job.maps.tasks[output.index]
@@ -274,7 +280,7 @@ class Ledger(JobBooks):
             self.kill(other, "superseded")
 
     def commit_succeeded(self, task: Task) -> None:
-        """Mark the task as done after its output was put into place. The job may end."""
+        """Mark the task as done, because its output was committed. If it is the last task, end the job."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -286,7 +292,7 @@ class Ledger(JobBooks):
         self._end_if_done(job)
 
     def commit_failed(self, task: Task, reason: str) -> None:
-        """Count the committing attempt as failed, because its output is unusable, and run the task again."""
+        """Set the state failed for the task's attempt that could not be committed, and run the task again."""
         winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)
@@ -296,9 +302,9 @@ class Ledger(JobBooks):
             self._run_again(task)
 
     def end_attempt(self, attempt: Attempt, state: AttemptState, reason: str) -> None:
-        """End an attempt that is no longer on its node.
+        """Set the final state of an attempt that no longer exists on its node.
 
-        Its task runs again unless another attempt of the task runs.
+        The attempt's task runs again unless another attempt of the task runs.
         """
         task = attempt.task
         job = task.stage.job

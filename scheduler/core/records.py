@@ -1,4 +1,4 @@
-"""The output of the core: rows of the result tables, and effects (actions for the driver to carry out)."""
+"""The output of the core: rows of the result tables, and effects, which are actions for the driver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from schedbed.tasks.values import value
 
 
 class Sink(Protocol):
-    """A receiver of the core's rows, which arrive in the order of events."""
+    """The protocol of a receiver of table rows from the core. Rows arrive in the order of events."""
 
     def decision(self, row: DecisionRow) -> None:
-        """Receive the row of an offer and its answer."""
+        """Receive the row of an offer and the policy's answer."""
 
     def attempt(self, row: AttemptRow) -> None:
         """Receive the row of an attempt that ended."""
@@ -23,7 +23,7 @@ class Sink(Protocol):
 
 
 class NoSink:
-    """A sink that drops all rows, to replay a journal whose rows are already written."""
+    """A sink that drops all rows. It is used to replay a journal whose rows were written before."""
 
     def decision(self, row: DecisionRow) -> None:
         """Drop the row of a decision."""
@@ -55,16 +55,16 @@ class Discard:
 
 @value
 class NodeLost:
-    """Effect: a node was lost, because its heartbeats stopped or because it was declared lost."""
+    """Effect: handle the loss of a node, whose heartbeats stopped or which was reported as lost."""
 
     node: NodeId
 
 
 @value
 class JobEnded:
-    """Effect: a job ended.
+    """Effect: handle the end of a job.
 
-    `state` is succeeded, failed or killed; `reason` is empty for a job that succeeded.
+    `state` is succeeded, failed or killed. `reason` is empty for a job that succeeded.
     """
 
     job: str

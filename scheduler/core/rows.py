@@ -1,8 +1,8 @@
 """The rows that the core writes to the tables of jobs, attempts and decisions.
 
-Each row class defines the columns of a table, and the function below the class makes a row from the core's
-objects. `scheduler.history` reads column names and types from the classes. In files, the columns `policy` and
-`repeat` come first.
+Each row class defines the columns of one table. A function after the class makes a row from the core's
+objects. `scheduler.history` reads column names and types from the classes, and adds the columns `policy` and
+`repeat` before them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ make_row: Callable[..., Any] = vars(tuple)["__new__"]
 class AttemptRow(NamedTuple):
     """A row of the attempts table: an attempt that ended.
 
-    `start` is the time of the first line of task code, None if no code ran. `locality` is `off` for a reduce
-    and for a map without input. `split_of` is the id of the task that was split, in the rows of both parts;
-    the first part keeps that id.
+    `start` is the time at which the task's code began to run, or None if it never ran. `locality` is `off`
+    for a reduce and for a map without input. In the rows of both parts of a split task, `split_of` is the id
+    of that task; the first part keeps the id as its own.
     """
 
     job: str  # id of the job, such as `job_0001`
@@ -85,9 +85,9 @@ def attempt_row(attempt: Attempt) -> AttemptRow:
 
 
 class DecisionRow(NamedTuple):
-    """A row of the decisions table: an offer of a slot and its answer (launch, split, skip, reject or kill).
+    """A row of the decisions table: an offered slot and the answer (launch, split, skip, reject or kill).
 
-    `task` is empty if a whole job was skipped.
+    `task` is empty if a job declined the slot without a task.
     """
 
     t: float  # when the slot was offered
@@ -100,7 +100,7 @@ class DecisionRow(NamedTuple):
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """Return the row of an answer that concerns a task."""
+    """Return the decision row for an answer, such as `launch`, about a task on a node."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 
@@ -108,7 +108,8 @@ def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: st
 class JobRow(NamedTuple):
     """A row of the jobs table: a job that ended.
 
-    `start` is the time of the job's first launch, None without any. `maps` counts both parts of a split map.
+    `start` is the time of the job's first launch, or None if nothing was launched. In `maps`, a split map
+    counts as two.
     """
 
     job: str  # id of the job, such as `job_0001`

@@ -11,12 +11,12 @@ from schedbed.scheduler.sizes import TRUE_SIZES, Sizes
 class CoreConfig:
     """The settings of a JobTracker that do not depend on the policy.
 
-    `heartbeat_s`: the interval between heartbeats. `expiry_s`: seconds without a heartbeat after which a
-    tracker is lost; the default is ten heartbeat intervals, at least 3 s. `max_attempts`: the number of
-    failures of a task at which its job fails. `slowstart`: share of maps that must be done before reduces
-    start. `fetch_failures_to_rerun`: number of reports that a map's output cannot be fetched, after which the
-    map runs again. `node_failures_to_exclude`: number of failures of a job on a node after which the job
-    avoids the node. `records_skips`: record a row for each job that was offered a node and did not take it.
+    `heartbeat_s`: seconds between heartbeats. `expiry_s`: seconds without a heartbeat after which a node is
+    lost; the default is ten heartbeat intervals, at least 3 s. `max_attempts`: number of failures of a task
+    at which its job fails. `slowstart`: share of maps that must be done before reduces start.
+    `fetch_failures_to_rerun`: number of reports that a map's output cannot be fetched, after which the map
+    runs again. `node_failures_to_exclude`: number of failures of a job on a node after which the job avoids
+    the node. `records_skips`: whether to record a row for each job that declined an offered node.
     `maps_per_heartbeat`, `reduces_per_heartbeat`: maximum number of tasks that one reply starts; 0 means that
     only free slots limit the number. `sizes`: the task costs that a user's policy can read; shipped policies
     read none.
@@ -35,5 +35,8 @@ class CoreConfig:
 
     @property
     def silence_s(self) -> float:
-        """Return `expiry_s`, or its default value if `expiry_s` is None."""
+        """Return the seconds without a heartbeat after which a node is lost.
+
+        This is `expiry_s`, or the default value if `expiry_s` is None.
+        """
         return max(10 * self.heartbeat_s, 3.0) if self.expiry_s is None else self.expiry_s

@@ -1,9 +1,9 @@
 """Snapshots: conversion of a JobTracker's state to bytes and back, with pickle.
 
-The core's objects refer to each other in cycles that are deeper than pickle's recursion limit. An object is
-therefore pickled without its attributes where pickle first reaches it; the attributes follow later, one
-object at a time. Snapshots are read only from the run's private folder, next to the journal, because
-unpickling files of other users is unsafe.
+The core's objects refer to each other in cycles, whose depth exceeds pickle's recursion limit. An object is
+therefore first pickled without its attributes; the attributes of all objects follow, one object at a time.
+Snapshots are read only from the run's private folder, which also contains the journal, because unpickling
+files of other users is unsafe.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ UNPICKLABLE = (pickle.PicklingError, TypeError, AttributeError, RecursionError)
 
 
 class Unkept(Exception):
-    """The error raised if the policy's state cannot be put into a snapshot. The message is one line."""
+    """The error raised if a snapshot cannot contain the policy's state. The message is one line."""
 
 
 def freeze(state: Any) -> bytes:
-    """Return the state and all objects it refers to as bytes. Raises one of `UNPICKLABLE` if that fails."""
+    """Return the state and all objects it refers to as bytes.
+
+    Raises one of the exceptions in `UNPICKLABLE` if an object cannot be pickled.
+    """
     file = BytesIO()
     pickler = pickle.Pickler(file, protocol=5)
     waiting: list[Any] = []
@@ -52,7 +55,7 @@ def freeze(state: Any) -> bytes:
 
 
 def thaw(data: bytes) -> Any:
-    """Return the state from the bytes that `freeze` returned."""
+    """Return the state that `freeze` converted to the bytes `data`."""
     unpickler = pickle.Unpickler(BytesIO(data))
     with _no_collection():
         state = unpickler.load()

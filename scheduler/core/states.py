@@ -16,7 +16,10 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states of a task. COMMITTING: the task has succeeded, but its output file is not in place yet."""
+    """The states of a task.
+
+    In COMMITTING, an attempt has succeeded, but its output file is not in place yet.
+    """
 
     UNSTARTED = "unstarted"
     RUNNING = "running"
@@ -93,13 +96,13 @@ _State = TypeVar("_State", JobState, TaskState, AttemptState)
 
 
 class BadTransition(Exception):
-    """A transition that the tables do not allow: a bug in the core."""
+    """The error raised for a state change that the tables do not allow, which is a bug in the core."""
 
 
 def step(who: str, old: _State, new: _State) -> _State:
-    """Return `new` if this state may follow the state `old`.
+    """Return `new` if the table of transitions allows a change from `old` to `new`.
 
-    Raises BadTransition, whose message names `who`.
+    Otherwise raise BadTransition. `who` is the name of the object in the message.
     """
     if new not in _TABLES[type(old)][old]:
         raise BadTransition(f"{who}: {old} -> {new} is not allowed")

@@ -9,9 +9,9 @@ from schedbed.scheduler.core.ledger import Ledger
 
 
 def status(ledger: Ledger) -> dict[str, Any]:
-    """Return the jobs, the nodes and the last decisions other than skips.
+    """Return the jobs, the nodes and the most recent decisions (without skips) as JSON values.
 
-    Jobs are in order of submission and include recently ended jobs; nodes are sorted by name.
+    Jobs are in order of submission and include recently ended jobs. Nodes are sorted by name.
     """
     jobs = sorted([*ledger.ended.values(), *ledger.jobs.values()], key=lambda job: job.serial)
     return {

@@ -1,7 +1,7 @@
 """The recorded answers of a user's policy, for the journal.
 
-A replay uses the recorded answers even if the policy answers differently. The policy is also asked in a
-replay, so that its own state, including random numbers, becomes the same as before.
+A replay uses the recorded answers even if the policy answers differently now. The policy is nevertheless
+called in a replay, so that its own state, including random numbers, becomes the same as before.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Answer = tuple[Any, ...]
 
 @value
 class Replies:
-    """The policy's answers to all questions during one event of the journal, in order."""
+    """The policy's answers to all calls during one event of the journal, in order."""
 
     answers: tuple[Answer, ...]
 
 
 class Answers:
-    """A recorder of the answers of a guarded policy, which also replays recorded answers, event by event.
+    """A recorder of a user's policy's answers. In a replay, it returns recorded answers instead of new ones.
 
-    `line_of` returns the file and line of a method of the policy. Proposals of the shipped speculation are
-    not recorded, because a replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. Copies proposed by a shipped speculation
+    are not recorded, because a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -40,36 +40,37 @@ class Answers:
         """One line about the first answer in a replay that differs from the record; empty if none differs."""
 
     def take(self) -> Replies | None:
-        """Return the answers recorded since the last call; None if the policy was not asked."""
+        """Return the answers recorded since the last call, or None if the policy was not called."""
         given, self._given = self._given, []
         return Replies(tuple(given)) if given else None
 
     def replay(self, replies: Replies | None) -> None:
-        """Set the recorded answers for the next event.
+        """Set the recorded answers to use during the next event.
 
-        With None, the policy's own answers are used, because no recorded answers were sent to a node.
+        With None, the policy's new answers are used, which is safe because no earlier answers reached a node.
         """
         self._known = None if replies is None else list(reversed(replies.answers))
 
     def proposal(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
-        """Record a proposal and return the proposal to use, which in a replay is the recorded one.
+        """Record the policy's proposal and return it. In a replay, return the recorded proposal instead.
 
-        `method` is the name of the policy's method that proposed.
+        `method` is the name of the policy's method that made the proposal.
         """
         now = _plain(proposal)
         answer = self._counts(view, now, method)
         return proposal if answer is now else _proposal(view, answer)
 
     def kills(self, view: Ledger, kills: list[Kill]) -> list[Kill]:
-        """Record the kills from `preempt` and return the kills to use: in a replay the recorded kills."""
+        """Record the policy's kills and return them. In a replay, return the recorded kills instead."""
         now = tuple((kill.attempt.attempt, kill.reason) for kill in kills)
         answer = self._counts(view, now, "preempt")
         return kills if answer is now else _kills(view, answer)
 
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the answer to use: in a replay the recorded answer, else the new answer.
+        """Return the answer `now`, or in a replay the recorded answer.
 
-        If the two answers differ for the first time, a description is stored in `difference`.
+        At the first difference between the two, store a description in `difference`. `method` is the policy's
+        method that answered.
         """
         if not self._known:
             self._given.append(now)

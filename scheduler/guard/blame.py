@@ -16,7 +16,10 @@ TEXT_MAX = 300
 
 
 class Culprit:
-    """The source code of one policy: its file, and other files in the same folder that it may import."""
+    """The source code of one policy: its file, and other files in the same folder that it may import.
+
+    The methods find the line of this code that caused an error or is slow.
+    """
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -24,7 +27,7 @@ class Culprit:
 
     @staticmethod
     def of_class(made: type) -> Culprit:
-        """Return the source code of a policy class that a Python program passed."""
+        """Return the source code of the policy class `made`, which a Python program passed directly."""
         try:
             return Culprit(inspect.getfile(made))
         except (TypeError, OSError):  # For example, a class defined in an interactive session.
@@ -39,9 +42,9 @@ class Culprit:
         return beside and not ours and not file.startswith(sys.prefix)
 
     def line_of_traceback(self, traceback: TracebackType | None) -> str | None:
-        """Return the innermost line of the policy's own code in the traceback, or None.
+        """Return the innermost line of the traceback that is in the policy's code, or None.
 
-        The line is a text such as `mine.py, line 7`.
+        The result is a text such as `mine.py, line 7`.
         """
         found = None
         while traceback is not None:
@@ -51,7 +54,7 @@ class Culprit:
         return found
 
     def line_of_thread(self, thread: int) -> str | None:
-        """Return the line of the policy's own code that the thread executes now, or None."""
+        """Return the line of the policy's code that the thread with this id executes now, or None."""
         frame = sys._current_frames().get(thread)
         while frame is not None:
             if self._owns(frame):
@@ -60,9 +63,9 @@ class Culprit:
         return None
 
     def line_of_method(self, made: type, name: str) -> str:
-        """Return the line where the policy's method begins.
+        """Return the line where the method `name` of the policy's class `made` begins.
 
-        If the method is defined in another file, the first line of the class is returned.
+        If the method is in another file, return the first line of the class.
         """
         code = getattr(getattr(made, name, None), "__code__", None)
         if isinstance(code, CodeType) and code.co_filename == self.file:
@@ -74,13 +77,13 @@ class Culprit:
 
 
 def told(error: BaseException) -> str:
-    """Return an error as one line of at most TEXT_MAX characters, also if its class overrides `__str__`."""
+    """Return the error as one line of at most TEXT_MAX characters, even if its text has line breaks."""
     text = " ".join(f"{type(error).__name__}: {_words(error)}".split()).removesuffix(":")
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def _words(error: BaseException) -> object:
-    """Return the error's message. An AttributeError of a read-only proxy is rephrased for policy authors."""
+    """Return the error, or a clearer message if a policy read an attribute that a read-only proxy lacks."""
     if type(error) is AttributeError and isinstance(error.obj, Face):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error

@@ -15,7 +15,7 @@ TEXT_MAX = 4_000_000
 class OutputBound:
     """A limit of `most` characters on the output that a policy writes to text streams during its calls.
 
-    A write above the limit raises PermissionError. Output outside of the policy's calls is not counted.
+    A write above the limit raises PermissionError. Output by other code is not counted.
     """
 
     def __init__(self, most: int = TEXT_MAX) -> None:
@@ -24,9 +24,9 @@ class OutputBound:
         self._streams: list[Any] = []
 
     def begin(self, *streams: Any) -> None:
-        """Limit these streams and reset the count.
+        """Limit the output to the given streams, and set the number of written characters to 0.
 
-        The reset is needed because several policies may run in one process, one after the other.
+        Several policies may run in one process, one after the other, and each may use the full limit.
         """
         self._written = 0
         for stream in streams:
@@ -51,5 +51,8 @@ _OF_THIS_PROCESS = OutputBound()
 
 
 def bound_output() -> None:
-    """Limit the output of the policy that starts now in this process, and reset the count."""
+    """Limit the output of the policy that starts now in this process.
+
+    Output of earlier policies in this process does not count.
+    """
     _OF_THIS_PROCESS.begin(sys.stdout, sys.stderr)

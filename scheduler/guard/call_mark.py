@@ -1,6 +1,6 @@
-"""A record of the policy's current call ("call mark") in memory that is backed by a file.
+"""A record of the policy's current call (the "call mark") in memory that is backed by a file.
 
-The record outlives the process. It shows in which call the policy ended the process or hangs.
+The file outlives the process. It shows during which call the process ended or hangs.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 
 
 class CallMark:
-    """The call mark of this process: the policy's current or last call. Without `share` nothing is recorded.
+    """The call mark of this process: a record of the policy's current or last call.
 
-    For speed, `guarded_calls.Guard.wrap` repeats the code of `enter` and `leave` inline.
+    Nothing is recorded until `share` is called. For speed, `guarded_calls.Guard.wrap` repeats the code of
+    `enter` and `leave` inline.
     """
 
     def __init__(self) -> None:
@@ -48,13 +49,13 @@ class CallMark:
         self._texts = [""]
 
     def share(self, memory: mmap | None) -> None:
-        """Record calls in the given memory from now on."""
+        """Record calls in `memory` from now on; with None, record nothing."""
         self.memory = memory
         for number in range(len(self._texts)):
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return a number for a call's text, such as `decide (mine.py, line 7)`, to be passed to `enter`.
+        """Return the number to pass to `enter` for the call `text`, such as `decide (mine.py, line 7)`.
 
         The text is added to the memory. If the memory is full, the text replaces the last one.
         """
@@ -75,14 +76,17 @@ class CallMark:
             self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
 
     def enter(self, number: int) -> None:
-        """Record the start of the call with the given number."""
+        """Record that the call with this number (from the method `number`) starts."""
         if self.memory is not None:
             self.inside, self.thread = True, get_ident()
             self.memory[0] = number
             self.count = self.memory[1] = (self.count + 2) & 255
 
     def last(self) -> str:
-        """Return the current or last call, as `in decide (mine.py, line 7)` or `after decide (...)`."""
+        """Return a text about the current or last call, as `in decide (mine.py, line 7)` or `after decide`.
+
+        The text is empty if no calls are recorded.
+        """
         if self.memory is None:
             return ""
         inside, _, text = read_mark(self.memory)
@@ -96,17 +100,17 @@ class CallMark:
 
 
 def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
-    """Return whether a call is active, the low bits of the number of calls, and the text of the last call."""
+    """Return whether a call is active, the low bits of the counter of calls, and the last call's text."""
     count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
     text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
     return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Return the memory of the call mark, backed by the file, and an error message about the policy.
+    """Map the file of the call mark into memory. Return the memory, and a text if a policy caused a crash.
 
-    The message is empty unless the policy has repeatedly ended the JobTracker's process. The process id is
-    stored in the file.
+    The text is empty unless several processes of the JobTracker ended during or soon after calls of the
+    policy. The id of this process is stored in the file.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))
@@ -126,15 +130,15 @@ def kept_mark(path: Path) -> tuple[mmap, str]:
 
 
 def no_short_life(memory: mmap) -> None:
-    """Reset the count of processes that ended early, since this process has run long enough."""
+    """Record that this process has run long enough not to count as one that ended early."""
     memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
-    """A call mark read from its file by another process.
+    """A call mark that another process read from the file.
 
     `pid`: the process that writes the mark. `inside`: whether a call is active. `calls`: the low bits of the
-    number of calls. `text`: the last call.
+    counter of calls. `text`: a description of the current or last call.
     """
 
     pid: int
@@ -144,7 +148,7 @@ class KeptMark(NamedTuple):
 
 
 def read_kept_mark(path: Path) -> KeptMark | None:
-    """Return the call mark in the file; None if the file is missing or incomplete."""
+    """Return the call mark in the file `path`, or None if the file is missing or incomplete."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -31,10 +31,10 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Faces(dict[Any, Any]):
-    """A dictionary from the core's objects to their faces (read-only proxies), created on demand.
+    """A dictionary from an object of the core to its proxy ("face"), which is created on demand.
 
-    `withheld` are jobs that avoid the offered node. While a job is withheld, its faces have another class and
-    show no task to start.
+    `withheld` are jobs that avoid the offered node. The proxies of such a job have another class, which shows
+    no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -47,14 +47,14 @@ class Faces(dict[Any, Any]):
         return face
 
     def withhold(self, job: Job) -> None:
-        """Withhold the job: its faces show no task to start, until `offer_all` is called."""
+        """Withhold the job: show none of its tasks to the policy until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobFace)
         for stage in (job.maps, job.reduces):
             put(self[stage], "__class__", _WithheldStageFace)
 
     def offer_all(self) -> None:
-        """Make the tasks of all withheld jobs visible again."""
+        """Show the tasks of all withheld jobs to the policy again."""
         for job in self.withheld:
             put(self[job], "__class__", JobFace)
             for stage in (job.maps, job.reduces):
@@ -62,18 +62,18 @@ class Faces(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, face: Any, kind: type) -> Any:
-        """Return the core's object of type `kind` behind a face; None if the face is foreign or outdated."""
+        """Return the core's object of type `kind` behind the proxy `face`, or None if there is none."""
         if not isinstance(face, Face):
             return None
         raw = raw_of(face)
         return raw if type(raw) is kind and self.get(raw) is face else None
 
     def spec(self, job: JobSpec) -> JobSpec:
-        """Return the job's specification with the costs that policies may read and read-only parameters."""
+        """Return a copy of the job's specification with read-only parameters and possibly hidden costs."""
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the faces of an ended job, except those that attempts still being killed refer to."""
+        """Drop the proxies of an ended job, except those that attempts still being killed need."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -84,7 +84,7 @@ class Faces(dict[Any, Any]):
 
 
 class JobsFace(MapFace):
-    """A read-only proxy of the jobs by id. Iteration skips withheld jobs; lookup by id finds them."""
+    """A read-only dictionary from job id to job. Iteration skips withheld jobs; lookup finds them."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -103,7 +103,7 @@ class JobsFace(MapFace):
         return len(self.__raw) - len(self.__faces.withheld)
 
     def values(self) -> Any:
-        """Return the faces of the jobs, in the order of submission."""
+        """Return the proxies of the jobs that are not withheld, in the order of submission."""
         faces = self.__faces
         withheld = faces.withheld
         if not withheld:
@@ -111,12 +111,12 @@ class JobsFace(MapFace):
         return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return the ids with the faces of the jobs, in the order of submission."""
+        """Return (id, proxy) of each job that is not withheld, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
 class TallyFace(Face):
-    """A read-only proxy of the sums of a user or queue. Implements `TallyView`."""
+    """A read-only proxy of the counters of a user or queue. Implements `TallyView`."""
 
     __slots__ = ()
     name = live("name")
@@ -140,18 +140,18 @@ class TaskFace(Face):
 
     @property
     def job(self) -> Any:
-        """Implement `TaskView.job`: return the face of the task's job."""
+        """Implement `TaskView.job`: return the proxy of the task's job."""
         return faces_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
-        """Implement `TaskView.part`: return a read-only copy of the part; None for a whole map."""
+        """Implement `TaskView.part`: return a read-only copy of the part, or None for a whole task."""
         part: Part | None = raw_of(self).part
         return None if part is None else still(part)
 
     @property
     def attempts(self) -> tuple[Any, ...]:
-        """Implement `TaskView.attempts`: return the faces of the task's live attempts."""
+        """Implement `TaskView.attempts`: return the proxies of the task's live attempts."""
         faces = faces_of(self)
         return tuple([faces[attempt] for attempt in raw_of(self).attempts])
 
@@ -206,7 +206,7 @@ class StageFace(Face):
 
     @property
     def tasks(self) -> tuple[Any, ...]:
-        """Implement `StageView.tasks`. The tuple is made again only if the number of tasks has changed."""
+        """Implement `StageView.tasks`: return the proxies of the stage's tasks."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
             faces = faces_of(self)
@@ -215,7 +215,7 @@ class StageFace(Face):
 
 
 class _WithheldStageFace(StageFace):
-    """The proxy of a stage of a withheld job: the stage is never ready."""
+    """The proxy of a stage of a withheld job. Its attribute `ready` is always false."""
 
     __slots__ = ()
     ready = property(lambda _: False)
@@ -264,51 +264,51 @@ class JobFace(Face):
 
     @property
     def spec(self) -> JobSpec:
-        """Implement `JobView.spec`: return a copy with read-only parameters."""
+        """Implement `JobView.spec`: return a copy of the job's specification with read-only parameters."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
             put(self, "_spec", (raw, faces_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
-        """Implement `JobView.stage`: return the face of the maps or of the reduces."""
+        """Implement `JobView.stage`: return the proxy of the job's maps or of its reduces."""
         if kind is REDUCE:  # Comparing with a text is slower.
             return self.reduces
         return self.maps if kind is MAP or kind == "map" else self.reduces
 
     def local_map(self, node: NodeId) -> Any:
-        """Implement `JobView.local_map`: return the face of a map with input on the node."""
+        """Implement `JobView.local_map`: return the proxy of an unstarted map with input on the node."""
         task = self.__raw.local_map(node)
         return None if task is None else self.__faces[task]
 
     def rack_map(self, rack: str) -> Any:
-        """Implement `JobView.rack_map`: return the face of a map with input in the rack."""
+        """Implement `JobView.rack_map`: return the proxy of an unstarted map with input in the rack."""
         task = self.__raw.rack_map(rack)
         return None if task is None else self.__faces[task]
 
     def free_map(self) -> Any:
-        """Implement `JobView.free_map`: return the face of a map whose input has no location."""
+        """Implement `JobView.free_map`: return the proxy of an unstarted map whose input has no location."""
         task = self.__raw.free_map()
         return None if task is None else self.__faces[task]
 
     def any_map(self) -> Any:
-        """Implement `JobView.any_map`: return the face of any unstarted map."""
+        """Implement `JobView.any_map`: return the proxy of any unstarted map."""
         task = self.__raw.any_map()
         return None if task is None else self.__faces[task]
 
     def whole_map(self, rack: str) -> Any:
-        """Implement `JobView.whole_map`: return the face of a map that can be split."""
+        """Implement `JobView.whole_map`: return the proxy of a map that can be split."""
         task = self.__raw.whole_map(rack)
         return None if task is None else self.__faces[task]
 
     def any_reduce(self) -> Any:
-        """Implement `JobView.any_reduce`: return the face of any unstarted reduce."""
+        """Implement `JobView.any_reduce`: return the proxy of any unstarted reduce."""
         task = self.__raw.any_reduce()
         return None if task is None else self.__faces[task]
 
 
 class _WithheldJobFace(JobFace):
-    """The proxy of a withheld job: all methods that find a task return None."""
+    """The proxy of a withheld job. Its methods that find a task return None."""
 
     __slots__ = ()
 
@@ -340,12 +340,12 @@ class NodeFace(Face):
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Implement `NodeView.free_slots`; the kind may also be a plain string."""
+        """Implement `NodeView.free_slots`. The kind may also be the string `map` or `reduce`."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
 class ViewFace(Face):
-    """A read-only proxy of the ledger (the core's state). Implements `View`."""
+    """A read-only proxy of the ledger, which contains the core's state. Implements `View`."""
 
     __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
@@ -362,26 +362,26 @@ class ViewFace(Face):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`; the kind may also be a plain string."""
+        """Implement `View.slots`. The kind may also be the string `map` or `reduce`."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Implement `View.fits`. Raises TypeError if an argument is not of this view."""
+        """Implement `View.fits`. Raises TypeError if an argument is not an object of this view."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Implement `View.avoids`. Raises TypeError if an argument is not of this view."""
+        """Implement `View.avoids`. Raises TypeError if an argument is not an object of this view."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`. Raises TypeError for a wrong argument; long reasons are cut."""
+        """Implement `View.skip`. A long reason is cut. Raises TypeError for an argument of a wrong type."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))
 
 
 def _core(face: Any, kind: type) -> Any:
-    """Return the core's object of type `kind` behind the face. Raises TypeError for other arguments."""
+    """Return the object of type `kind` behind the proxy `face`. Raises TypeError if there is none."""
     raw = raw_of(face) if isinstance(face, Face) else None
     if type(raw) is not kind:
         raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")

@@ -1,6 +1,7 @@
-"""Calls of a user's policy with a time limit, a call mark, and errors that name the policy's line.
+"""Calls of a user's policy with a time limit, a call mark, and errors that state the policy's file and line.
 
-A call also ends when the policy reads a value that a simulation may have skipped (`BeatRead`).
+A call is also aborted if the policy reads a value that may be outdated because the simulation skipped a
+heartbeat (`BeatRead`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 class BeatRead(BaseException):
-    """The exception raised when a policy reads a value that a skipped heartbeat may have changed.
+    """The exception raised when a policy reads a value that may be outdated because a heartbeat was skipped.
 
-    The simulation then starts again without skipping heartbeats.
+    The simulation then starts again and skips no heartbeats.
     """
 
 
 class BeatWatch:
-    """A record of one policy's reads of values that heartbeats change.
+    """A record of whether a policy has read a value that each heartbeat can change.
 
     `read`: the policy has read such a value. `is_over`: the run has ended.
     """
@@ -36,9 +37,9 @@ class BeatWatch:
         self.is_over = False
 
     def note(self) -> None:
-        """Record a read of a value that heartbeats change.
+        """Record that the policy reads a value that each heartbeat can change, and raise BeatRead.
 
-        Raises BeatRead, or TypeError after the end of the run.
+        After the end of the run, raise TypeError instead.
         """
         if self.is_over:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
@@ -47,7 +48,10 @@ class BeatWatch:
 
 
 class Guard:
-    """A caller for one policy's code, with a time limit and errors that name the policy's line."""
+    """A caller of one policy's code, with a time limit and errors that state the policy's file and line.
+
+    `culprit` is the policy's source code and `made` the policy's class.
+    """
 
     def __init__(self, culprit: Culprit, made: type = object) -> None:
         self._culprit = culprit
@@ -56,17 +60,16 @@ class Guard:
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function of the policy and return its result.
+        """Call a function of the policy and return its result. `what` is the function's name in messages.
 
-        Raises PolicyFailed with the policy's line if the function fails or takes too long. `what` names the
-        call.
+        Raises PolicyFailed, with the policy's file and line, if the function fails or takes too long.
         """
         return self.wrap(what, function)(*arguments)
 
     def wrap(self, what: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a wrapper of the function that does the same as `call`, for repeated calls.
+        """Return a function that does the same as `call` for this `function`, but is faster if called often.
 
-        All code is inline for speed.
+        For speed, the wrapper calls no helper functions.
         """
         bound, mark, now, watch = TIME_BOUND, CALL_MARK, (what, self._culprit), self.watch
         number = mark.number(f"{what} ({self.line_of(what)})")
@@ -104,7 +107,10 @@ class Guard:
         return call
 
     def _fail(self, what: str, error: BaseException) -> NoReturn:
-        """Raise the exception that reports an error of the policy's code to the caller."""
+        """Raise PolicyFailed for an error in the policy's call `what`.
+
+        A KeyboardInterrupt from the keyboard (Ctrl-C) is raised again unchanged.
+        """
         if isinstance(error, Overdue):
             TIME_BOUND.rest()
             raise PolicyFailed(TIME_BOUND.trouble) from None
@@ -115,9 +121,10 @@ class Guard:
         raise self.blamed(what, error) from error
 
     def blamed(self, what: str, error: BaseException) -> PolicyFailed:
-        """Return the PolicyFailed for an error of the policy's code.
+        """Return a PolicyFailed with the error's text and the line of the policy's code that caused it.
 
-        The error's text is computed with a time limit, because its class may be the policy's own.
+        The text is computed under the time limit, because the policy may define the error's class. `what` is
+        the name of the call.
         """
         place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
@@ -129,9 +136,9 @@ class Guard:
         return PolicyFailed(f"{text} ({place})")
 
     def failed(self, text: str, method: str) -> PolicyFailed:
-        """Return a PolicyFailed with the text and the line where the policy's method begins."""
+        """Return a PolicyFailed with `text`, and the line where the policy's method begins."""
         return PolicyFailed(f"{text} ({self.line_of(method)})")
 
     def line_of(self, method: str) -> str:
-        """Return the file and line where the method of the policy begins."""
+        """Return the file and line where the policy's method begins, such as `mine.py, line 7`."""
         return self._culprit.line_of_method(self._made, method)

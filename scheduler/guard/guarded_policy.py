@@ -1,6 +1,6 @@
-"""The wrapper of a user's policy: read-only proxies, checked answers, time limits, precise errors.
+"""The wrapper of a user's policy: read-only proxies, checked answers, time limits, and precise errors.
 
-The core calls shipped policies without this wrapper; tests check that both ways give the same rows.
+The core calls shipped policies without this wrapper. Tests check that both ways give the same rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REJECTS = 100
 
 
 class GuardedPolicy:
-    """A wrapper of a user's policy with the same hooks and attributes, called by the core."""
+    """A wrapper that the core calls instead of a user's policy. It has the same hooks and attributes."""
 
     def __init__(self, make: Callable[[], Any], culprit: Culprit, made: type) -> None:
         self._guard = Guard(culprit, made)
@@ -63,7 +63,7 @@ class GuardedPolicy:
     # ------------------------------------------------------ hooks and attributes
 
     def _take_over(self) -> None:
-        """Read the hooks and attributes of the user's policy, and set the same hooks and attributes here."""
+        """Give this wrapper the same hooks and attributes as the user's policy."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -80,7 +80,7 @@ class GuardedPolicy:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
     def _take_faces(self, own: Any) -> None:
-        """Wrap the policy's methods so that the policy receives only read-only proxies."""
+        """Wrap the methods of the policy `own` so that they receive read-only proxies."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
@@ -92,7 +92,7 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Wrap a policy of shipped axes so that the axes receive the core's own objects."""
+        """Wrap the policy `own`, whose shipped axes may receive the core's own objects."""
         core: Any = composed(own, self._guard, self._hook, self._faces_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -104,7 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Set a hook of the wrapper. Methods of this class call the policy's own `ended` and `finished`."""
+        """Set a hook of this wrapper. `ended` and `finished` are stored under other names."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -131,7 +131,7 @@ class GuardedPolicy:
         )
 
     def _hook(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method wrapped for calls by the core. Frequent hooks have a faster wrapper."""
+        """Return a function for the core that calls the policy's method with proxies of the arguments."""
         call = self._guard.wrap(name, method)
 
         def hook(*arguments: Any) -> Any:
@@ -163,18 +163,18 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._faces[argument]
 
     def _met(self, ledger: Ledger) -> Faces:
-        """Create and return the proxies for a ledger that this policy has not seen before."""
+        """Create and return the collection of proxies for a new ledger (state of a core)."""
         self._ledger = ledger
         self._faces = self._make_faces(ledger.size_view, ledger.seed)
         return self._faces
 
     def watch_beats(self) -> BeatWatch:
-        """Return a watch on reads of values from heartbeats. Must be called before the core's first event."""
+        """Return a watch on reads of values from heartbeats. Call this before the core's first event."""
         self._make_faces = partial(WatchedFaces, self._guard.watch)
         return self._guard.watch
 
     def keep_answers(self) -> Answers:
-        """Return a record of all answers from now on, for a journal. Must precede the first `decide`."""
+        """Return a record of all later answers, for a journal. Call this before the first `decide`."""
         self._answers = Answers(self._guard.line_of)
         self.decide = self._decide_kept
         return self._answers
@@ -184,9 +184,9 @@ class GuardedPolicy:
         return self._guard.line_of(method)
 
     def keep_state(self) -> Any:
-        """Return the result of the policy's `state` and this wrapper's own state, for a snapshot.
+        """Return the policy's state, from its method `state`, and this wrapper's state, for a snapshot.
 
-        Raises Unkept if the policy has no `state` and `restore`, or if its state is not made of plain values.
+        Raises Unkept if the policy lacks `state` or `restore`, or if its state is not made of plain values.
         """
         own = self.own
         if not (hasattr(own, "state") and hasattr(own, "restore")):
@@ -201,7 +201,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state that `keep_state` returned; the policy's `restore` receives the policy's part."""
+        """Restore the state that `keep_state` returned, and call the policy's `restore` with its own part."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -224,7 +224,7 @@ class GuardedPolicy:
         self._faces.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks.preempt`: return the kills from the policy that can be carried out."""
+        """Implement `Hooks.preempt`: return those kills from the policy that the core can carry out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -261,11 +261,11 @@ class GuardedPolicy:
     # ------------------------------------------------------------------- offers
 
     def _decide_kept(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the answer to use: in a replay the recorded answer, else the policy's answer."""
+        """Implement `Policy.decide`: record and return the answer; in a replay return the recorded answer."""
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first proposal of a user's speculation that can be carried out, or None."""
+        """Return the first possible proposal of a user's speculation, or None. `ask` is its method `copy`."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -331,9 +331,9 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the proposed task, an error message, and a proposal with the core's objects.
+        """Return the proposed task, an error message, and the proposal with core objects instead of proxies.
 
-        If the proposal cannot be carried out, the proposal is None; otherwise the error message is empty.
+        If the proposal cannot be carried out, the third value is None; otherwise the error message is empty.
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
@@ -363,9 +363,9 @@ class GuardedPolicy:
 
 
 def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Policy:
-    """Return a guarded policy around the policy that `make` returns. `made` is the policy's class.
+    """Return a wrapper of the user's policy that `make` returns. The policy's class is `made`.
 
-    Raises PolicyFailed with a one-line message if the policy cannot be made.
+    Raises PolicyFailed with a one-line message if `make` fails. `file` is the source file if known.
     """
     culprit = Culprit(file) if file is not None else Culprit.of_class(made)
     policy: Any = GuardedPolicy(make, culprit, made)
@@ -380,7 +380,7 @@ def _limits(own: Any) -> Limits:
 
 
 def _json_report(own: Callable[[], Any]) -> dict[str, Any]:
-    """Return the policy's report as JSON values. Raises TypeError or ValueError if that is impossible."""
+    """Return the policy's report as JSON values. Raises TypeError or ValueError if it has other values."""
     report = own()
     if not isinstance(report, Mapping):
         raise TypeError(f"report gives a {type(report).__name__}, expected a mapping of JSON values")

@@ -1,4 +1,4 @@
-"""Detection of runs that would never end: the policy leaves all nodes idle, or kills all tasks."""
+"""Detection of runs that would never end, because the policy leaves all nodes idle or kills all tasks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ KILLS_A_SLOT = 10
 
 
 class IdleWatch:
-    """Counters of a policy's answers None and of its kills, to end a run without progress.
+    """Counters that detect a policy that starts no task although it could, or that kills every attempt.
 
-    `patience_s`: minimum number of seconds for which the policy may leave an idle cluster idle.
+    `patience_s`: number of seconds for which the policy may leave an idle cluster idle.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:
@@ -26,17 +26,18 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Reset the count of answers None, because a task started."""
+        """Reset the number of consecutive answers None, because the policy started a task."""
         self._nones = 0
 
     def succeeded(self) -> None:
-        """Reset the count of kills, because an attempt succeeded."""
+        """Reset the number of kills, because an attempt succeeded."""
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Count an answer None. Return an error message if the policy has left the cluster idle for too long.
+        """Count a call of the policy that returned None.
 
-        The message is empty while attempts run, no task could start, or the limits are not reached.
+        Return an error message if the cluster was left idle for too long. The message is empty while attempts
+        run, no task could start, or the limits are not reached.
         """
         if ledger.live_attempts:
             self._nones = 0
@@ -59,9 +60,10 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Count a kill by the policy. Return an error message if too many kills had no success in between.
+        """Count a kill by the policy.
 
-        Otherwise the message is empty.
+        Return an error message after too many kills without a succeeded attempt. Otherwise the message is
+        empty.
         """
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
@@ -71,7 +73,7 @@ class IdleWatch:
 
 
 def _startable(ledger: Ledger) -> tuple[int, int]:
-    """Return the number of unstarted tasks that could start on a live node, and of free slots for them."""
+    """Return the number of unstarted tasks that a live node has room for, and the number of free slots."""
     nodes = [node for node in ledger.nodes.values() if node.alive]
     stages = [stage for job in ledger.jobs.values() for stage in (job.maps, job.reduces)]
     found = [stage for stage in stages if stage.ready and any(_takes(ledger, node, stage) for node in nodes)]

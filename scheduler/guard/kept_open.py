@@ -1,6 +1,6 @@
-"""Detection that a policy has closed files of this process, for example by `os.closerange`.
+"""Detection that a policy has closed files of the JobTracker's process, for example with `os.closerange`.
 
-One file is kept open for this check.
+The process opens a file for this purpose and checks whether it is still open.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """A file that stays open until `close` is called. If it is found closed, a policy has closed it."""
+    """A file that only `close` should close. If it is found closed before, a policy has closed it."""
 
     def __init__(self, path: Path) -> None:
         self._number: int | None = os.open(path, os.O_RDONLY)
         self._file = os.fstat(self._number)
 
     def is_lost(self) -> bool:
-        """Return whether the file was closed by other code, or its descriptor now refers to another file."""
+        """Return whether other code has closed the file or reused its descriptor for another file."""
         number = self._number
         if number is None:
             return False
@@ -28,7 +28,7 @@ class KeptOpen:
             return self._number is not None
 
     def close(self) -> None:
-        """Close the file, unless its descriptor refers to another file."""
+        """Close the file, unless other code has closed it."""
         number, lost = self._number, self.is_lost()
         self._number = None
         if number is not None and not lost:

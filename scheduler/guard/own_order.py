@@ -1,7 +1,7 @@
-"""A composition of a shipped locality and admission with an order that may be a user's own.
+"""A policy composed of a shipped locality and admission, and an order that a user may have written.
 
-Only a user's order receives read-only proxies. Shipped axes receive the core's own objects, as in shipped
-policies; tests check that the rows are the same.
+A user's order receives read-only proxies. Shipped axes receive the core's own objects, as in shipped
+policies. Tests check that the rows are the same.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ MakeHook = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 def method_of(own: Any, name: str) -> Callable[..., Any]:
-    """Return the method `name` of an object.
+    """Return the method `name` of the object `own`.
 
-    Raises AttributeError if it is absent, TypeError if not callable.
+    Raises AttributeError if the method is absent, and TypeError if the attribute is not callable.
     """
     method = getattr(own, name)
     if not callable(method):
@@ -40,7 +40,7 @@ def method_of(own: Any, name: str) -> Callable[..., Any]:
 
 
 def is_shipped(axis: Any) -> bool:
-    """Return whether the axis is an object of a shipped class without methods replaced by a user."""
+    """Return whether the axis is an instance of a shipped class, and no method of it was replaced."""
     kind = type(axis)
     ours = kind.__module__.startswith(AXES) and getattr(
         sys.modules.get(kind.__module__), kind.__qualname__, None
@@ -55,9 +55,10 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 
 
 def takes_core(own: Any) -> bool:
-    """Return whether the policy's locality and admission can receive the core's own objects.
+    """Return whether the locality and admission of the policy `own` may receive the core's own objects.
 
-    They must be shipped, in a plain `Composed`; a user's order must not have `preempt`.
+    This requires that they are shipped, that the policy's class is `Composed`, and that a user's order has no
+    `preempt`.
     """
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False
@@ -65,10 +66,11 @@ def takes_core(own: Any) -> bool:
 
 
 def hears_each_beat(own: Any) -> bool:
-    """Return whether the policy may depend on heartbeats that report no change.
+    """Return whether the policy `own` may depend on heartbeats that report no change.
 
-    This is so if the policy or an axis has the hook `beat` or is not `elidable`. Reads of other values that
-    heartbeats change are detected by `scheduler.guard.watched_faces`.
+    A policy or axis that is declared `elidable` does not. Without this declaration, a shipped axis may, and a
+    user's code may if it has the hook `beat`. Reads of other values that heartbeats change are detected by
+    `scheduler.guard.watched_faces`.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)
@@ -81,7 +83,10 @@ def _hears(part: Any, *, sees_core: bool) -> bool:
 
 
 class OwnOrder:
-    """A wrapper of a user's order, called by a composition that the core calls. It has the order's hooks."""
+    """A wrapper of a user's order, which replaces the order in a `Composed` policy.
+
+    It has the hooks that the user's order has.
+    """
 
     def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:
         self._met = met
@@ -93,9 +98,9 @@ class OwnOrder:
                 setattr(self, name, hook(name, method_of(own, name)))
 
     def jobs(self, view: Ledger, node: Node, kind: TaskKind) -> Iterator[Job]:
-        """Implement `Order.jobs`: yield the core's jobs for the proxies that the user's order returns.
+        """Implement `Order.jobs`: call the user's order, and yield the core's job for each returned proxy.
 
-        Raises PolicyFailed for a value that is not a running job.
+        Raises PolicyFailed if the order returns anything but running jobs.
         """
         faces = self._met(view)
         answer = self._ask(faces[view], faces[node], kind)
@@ -109,6 +114,10 @@ class OwnOrder:
 
 
 def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> Composed:
-    """Return a composition for calls by the core, with a user's order wrapped; see `takes_core`."""
+    """Return a policy for the core with the axes of `own`, in which a user's order is wrapped.
+
+    `hook` wraps a hook of the order, and `met` returns the proxies for a ledger. The policy must satisfy
+    `takes_core`.
+    """
     order: Any = own.order if is_shipped(own.order) else OwnOrder(own.order, guard, hook, met)
     return Composed(order, own.locality, own.admission)

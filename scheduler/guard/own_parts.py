@@ -1,4 +1,4 @@
-"""Wrappers of a user's admission and speculation, which shipped code and the core call."""
+"""Wrappers of a user's admission and speculation, which pass read-only proxies to the user's code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedbed.scheduler.policy import Proposal
 
 
 class GuardedAdmission:
-    """A wrapper of a user's admission, called by the shipped speculation."""
+    """A wrapper of a user's admission, which the shipped speculation calls."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))
@@ -18,7 +18,7 @@ class GuardedAdmission:
 
 
 class GuardedSpeculation:
-    """A wrapper of a user's speculation, called by the core. Absent hooks do nothing."""
+    """A wrapper of a user's speculation, which the core calls. A hook that the user left out does nothing."""
 
     def __init__(self, own: Any, hook: MakeHook, copy: Callable[..., Proposal | None]) -> None:
         self.copy = copy  # See `Speculation.copy`.
@@ -27,4 +27,4 @@ class GuardedSpeculation:
 
 
 def _nothing(*_: Any) -> None:
-    """Do nothing, in place of an absent hook."""
+    """Do nothing. This function replaces a hook that a user's speculation lacks."""

@@ -24,7 +24,7 @@ REASON_MAX = 1000
 
 
 def clean(reason: str) -> str:
-    """Return the text as tables can store it: at most REASON_MAX characters of valid Unicode."""
+    """Return `reason` in a form that tables can store: at most REASON_MAX characters of valid Unicode."""
     reason = reason[:REASON_MAX]
     return reason if reason.isascii() else reason.encode("utf-8", "replace").decode()
 
@@ -35,14 +35,14 @@ def _refuse(self: object, name: str, *_: object) -> NoReturn:
 
 
 def label(of: object) -> str:
-    """Return the name of a proxy's type in error messages, such as `job` for a `JobFace`."""
+    """Return a word for a proxy in error messages, such as `job` for a `JobFace`."""
     return re.sub("^_Withheld|^_Watched|Face$", "", type(of).__name__).lower()
 
 
 def live(name: str) -> property:
-    """Return a property that reads the attribute from the core's object at each access.
+    """Return a property of a proxy that reads the attribute `name` of the core's object at each access.
 
-    Suitable for immutable values only.
+    It is safe only for immutable values, because the policy receives the value itself.
     """
     return property(attrgetter(f"_Face__raw.{name}"))
 
@@ -50,8 +50,8 @@ def live(name: str) -> property:
 class Face:
     """The base class of read-only proxies of the core's objects. Changes and copies raise TypeError.
 
-    There is no `__getattr__`, because it would slow down every attribute; `blame.told` writes the error
-    message for a missing attribute.
+    The class has no `__getattr__`, because that would slow down every attribute. `blame.told` writes the
+    error message for a missing attribute.
     """
 
     __slots__ = ("__faces", "__raw")
@@ -71,7 +71,7 @@ class Face:
 
 
 class MapFace(Mapping[str, Any]):
-    """A read-only proxy of a dictionary whose values are the core's objects. Its values are proxies."""
+    """A read-only proxy of a dictionary from a key to an object of the core. It returns proxies as values."""
 
     __slots__ = ("__faces", "__raw")
 
@@ -106,7 +106,7 @@ class MapFace(Mapping[str, Any]):
         return tuple(map(faces.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
-        """Return the keys with the proxies of their values, in the dictionary's order."""
+        """Return (key, proxy of the value) for each entry, in the dictionary's order."""
         faces = self.__faces
         return tuple([(key, faces[raw]) for key, raw in self.__raw.items()])
 
@@ -115,7 +115,7 @@ class MapFace(Mapping[str, Any]):
 
 
 def _read_only(cls: type) -> type:
-    """Return a subclass of `cls` whose objects refuse changes of attributes."""
+    """Return a subclass of `cls` whose instances raise TypeError when an attribute is set or deleted."""
     return type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__delattr__": _refuse})
 
 
@@ -124,7 +124,7 @@ _STILL = {cls: (_read_only(cls), names, attrgetter(*names)) for cls, names in _F
 
 
 def still(value: Any) -> Any:
-    """Return a read-only copy of a Usage, Counters or Part."""
+    """Return a read-only copy of a value of class Usage, Counters or Part."""
     cls, names, values = _STILL[type(value)]
     copy = object.__new__(cls)
     for name, each in zip(names, values(value), strict=True):
@@ -133,16 +133,16 @@ def still(value: Any) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """Return a read-only version of JSON values: mappings become mapping proxies, lists become tuples."""
+    """Return a read-only version of a JSON value: lists become tuples, and mappings cannot be changed."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(each) for key, each in value.items()})
     return tuple(frozen(each) for each in value) if isinstance(value, list) else value
 
 
 def is_plain(given: Any) -> bool:
-    """Return whether the value consists only of numbers, strings, bytes, TaskKinds and None.
+    """Return whether the value is a number, string, bytes, TaskKind or None.
 
-    These may be nested in lists, tuples and dictionaries.
+    Lists, tuples and dictionaries of such values, also nested, are plain as well.
     """
     kind = type(given)
     if kind is dict:

@@ -1,4 +1,4 @@
-"""Refusal of operations that no policy needs: deleting files, ending or starting processes, and others.
+"""Refusal of operations that no policy needs, such as deleting files and ending or starting processes.
 
 An audit hook of the interpreter refuses them. The hook cannot be removed, so it is installed only in
 processes that run just one policy, and in the JobTracker's process of a live run.
@@ -30,7 +30,7 @@ _installed: list[int] = []
 
 
 def refuse_harm() -> None:
-    """Refuse the operations in `REFUSED` from now on, in any thread that executes a call of the policy.
+    """Refuse the operations in `REFUSED` from now on, whenever they happen during a call of the policy.
 
     A refused operation raises PermissionError.
     """

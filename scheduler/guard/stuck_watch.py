@@ -1,7 +1,7 @@
-"""Detection, from another process of the host, that the JobTracker's process hangs in a call of the policy.
+"""Detection, by another process of the same host, that a call of the policy hangs the JobTracker's process.
 
-The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code such as the
-power `3**10**9`, which holds the interpreter's lock.
+The JobTracker's own watch (`TimeBound`) limits the time of each call, but cannot interrupt C code that holds
+the interpreter's lock, such as the power `3**10**9`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 
 class StuckWatch:
-    """A watch on the call mark, the file in which the JobTracker records the policy's current call.
+    """A watch on the file `path`, in which the JobTracker records the policy's current call (the call mark).
 
-    The watch counts its checks instead of elapsed time, so that a pause of the host does not count. A process
-    that is stopped, or that was killed in a call, is not stuck.
+    `stuck_s` returns the allowed seconds for a call. The watch counts its checks, at intervals of `every_s`,
+    instead of elapsed time, so that a pause of the host does not count. A process that is stopped, or that
+    was killed in a call, is not stuck.
     """
 
     def __init__(self, path: Path, *, every_s: float, stuck_s: Callable[[str], float] = stuck_s) -> None:
@@ -32,9 +33,9 @@ class StuckWatch:
         self._looks = 0
 
     def look(self) -> str:
-        """Check the mark if `every_s` seconds have passed. Return an error message if the call hangs.
+        """Check the call mark, unless the last check was less than `every_s` seconds ago.
 
-        Otherwise the message is empty.
+        Return an error message if the current call hangs, else an empty string.
         """
         if time.monotonic() - self._last_s < 0.9 * self._every_s:
             return ""

@@ -1,9 +1,9 @@
 """A limit on the time of one call of a user's code.
 
-A thread checks the current call four times a second and raises `Overdue` in a call that takes too long. In
-the main thread a signal raises `Overdue`, which also interrupts sleeping and waiting; in other threads the
-interpreter raises `Overdue`, which interrupts Python code only. If the code ignores `Overdue`, the process
-prints a message and ends.
+A thread checks the current call four times a second, and raises `Overdue` in a call that takes too long. In
+the main thread, `Overdue` is raised by a signal, which also interrupts sleeping and waiting. In other threads
+it is raised by the interpreter, which interrupts Python code only. If the call continues nevertheless, the
+process prints a message and ends.
 """
 
 from __future__ import annotations
@@ -31,14 +31,17 @@ TICK_S = 0.25
 
 
 def limit_s(call: str) -> float:
-    """Return the allowed seconds for a call, given as `decide` or as `decide (mine.py, line 7)`."""
+    """Return the seconds that a call may take.
+
+    `call` is a text such as `decide` or `decide (mine.py, line 7)`.
+    """
     return MAKING_S.get(call.partition(" (")[0], LIMIT_S)
 
 
 def stuck_s(call: str) -> float:
     """Return the seconds after which another process regards the call as stuck.
 
-    This is later than the time at which the watch in the call's own process should have ended the call.
+    The result exceeds the time within which the call's own process should have ended the call.
     """
     return limit_s(call) + GRACE_S + 0.25
 
@@ -47,26 +50,26 @@ LastWords = Callable[[str], NoReturn]
 
 
 class Overdue(BaseException):
-    """The exception raised in a call of a user's code that takes too long."""
+    """The exception that is raised in a call of a user's code if the call takes too long."""
 
 
 def _say_and_exit(text: str) -> NoReturn:
-    """Print the text and end the process, because the code cannot be interrupted in another way."""
+    """Print the text and end the process, because a call of a user's code cannot be interrupted."""
     print(f"schedbed: {text}", file=sys.stderr, flush=True)
     os._exit(1)
 
 
 def look_at_nothing() -> None:
-    """Do nothing: the default of `TimeBound.on_tick`."""
+    """Do nothing. This function is the default of `TimeBound.on_tick`."""
 
 
 class TimeBound:
     """A watch that limits the time of one call at a time.
 
     The watch counts its checks instead of elapsed time, so that a pause of the process does not count. Before
-    each call, the caller sets `thread` and then `now` (the call's name and the code it belongs to). After the
-    call, the caller sets `now` to None and calls `settle` if `interrupted` is set. `last_words` ends the
-    process if a call cannot be interrupted.
+    each call, the caller sets `thread` and then `now` (the call's name and source code). After the call, the
+    caller sets `now` to None, and calls `settle` if `interrupted` is true. `last_words` is called with an
+    error message if a call cannot be interrupted, and must end the process.
     """
 
     def __init__(self, last_words: LastWords = _say_and_exit) -> None:
@@ -85,9 +88,10 @@ class TimeBound:
     def call(
         self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
-        """Call the function and return its result. Raises Overdue if the call was interrupted.
+        """Call the function and return its result. Raises Overdue if the call took too long.
 
-        Overdue is also raised if the function caught the interrupt.
+        Overdue is also raised if the function itself caught that exception. `what` is the call's name, and
+        `culprit` the source code, for the error message.
         """
         try:
             self.serial += 1
@@ -104,9 +108,9 @@ class TimeBound:
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait until an interrupt that was already sent has arrived, so that no later call receives it.
+        """Wait until an interrupt that was already sent has arrived, so that it cannot hit a later call.
 
-        Always raises Overdue.
+        This method always raises Overdue.
         """
         with self._lock:
             pass
@@ -115,13 +119,13 @@ class TimeBound:
         raise Overdue
 
     def rest(self) -> None:
-        """Reset the watch after an interrupted call."""
+        """Clear the current call and the flag `interrupted`, after an interrupted call."""
         with self._lock:
             self.now = None
             self.interrupted = False
 
     def watch(self) -> None:
-        """Start the watching thread of this process, unless it runs already."""
+        """Start the thread that checks calls, unless it already runs in this process."""
         if current_thread() is main_thread() and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
             signal.signal(signal.SIGURG, self._on_signal)
         if self._watcher is None or self._pid != os.getpid():

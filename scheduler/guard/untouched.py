@@ -12,10 +12,10 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
-    """Raise PolicyFailed if the core's state is inconsistent, or if jobs are missing in the jobs table.
+    """Raise PolicyFailed if the core's state is inconsistent, or if rows of jobs are missing.
 
-    `missing_jobs` is the number of jobs without a row after all jobs have ended. Shipped policies are not
-    checked, since tests check them.
+    `missing_jobs` is the number of ended jobs without a row in the jobs table. Runs with shipped policies are
+    not checked.
     """
     line_of = getattr(policy, "line_of", None)
     if line_of is None:

@@ -1,4 +1,4 @@
-"""Distinction between Ctrl-C on the keyboard and a KeyboardInterrupt raised by a policy."""
+"""Distinction of a Ctrl-C on the keyboard from a KeyboardInterrupt that a policy raised."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_raised(error: BaseException) -> bool:
-    """Return whether a `raise` statement raised the error.
+    """Return whether the error comes from a `raise` statement, and not from Ctrl-C on the keyboard.
 
-    An interrupt from the keyboard can occur at any instruction. An error without a traceback counts as
-    raised.
+    An error without a traceback is regarded as raised.
     """
     traceback = error.__traceback__
     if traceback is None:

@@ -1,4 +1,4 @@
-"""Protection of builtins and the module `time` against replacement by a user's file."""
+"""Protection of Python's builtins and the module `time` against replacement by a user's file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MODULES = (builtins, time)
 
 
 def with_vitals_kept(act: Callable[[], T]) -> tuple[T, list[str]]:
-    """Call `act`. Return its result and the names of functions of `MODULES` that the call replaced.
+    """Call `act`. Return its result, and the names of functions in `MODULES` that `act` replaced.
 
-    The replaced functions are restored.
+    The original functions are restored.
     """
     before = [dict(vars(module)) for module in MODULES]
     try:

@@ -1,7 +1,7 @@
-"""Proxies that detect reads of values from heartbeats, for simulations that skip heartbeats.
+"""Proxies that detect whether a policy reads values from heartbeats, for simulations that skip heartbeats.
 
-A simulation skips heartbeats that report no change. The values are the number of heartbeats, the usage of a
-node, and the node's report on a running attempt: its progress, phase, start time, and whether it runs
+A simulation skips heartbeats that report no change. They would only update the number of heartbeats, the
+usage of a node, and the report on a running attempt: its progress, phase, start time, and whether it runs
 already. All other values change only by simulated events.
 """
 
@@ -20,7 +20,7 @@ from schedbed.scheduler.sizes import Sizes
 
 
 class WatchedFaces(Faces):
-    """The read-only proxies of one run. Reads of values from heartbeats are reported to a `BeatWatch`."""
+    """The read-only proxies of one run, which tell `watch` when a policy reads a value from heartbeats."""
 
     def __init__(self, watch: BeatWatch, sizes: Sizes, seed: int) -> None:
         super().__init__(sizes, seed)
@@ -35,14 +35,14 @@ class WatchedFaces(Faces):
 
 
 def _note(face: Face) -> Any:
-    """Report that the policy reads a value from heartbeats, which raises BeatRead."""
+    """Tell the watch of this proxy that the policy reads a value from heartbeats. Raises BeatRead."""
     faces_of(face).watch.note()
 
 
 class _WatchedAttemptFace(AttemptFace):
-    """The proxy of an attempt. Reads of progress and phase, and of some states and start times, are reported.
+    """The proxy of an attempt. A read of a value that may come from a heartbeat raises BeatRead.
 
-    The end of an attempt is a simulated event, and a report of the end contains the start time.
+    These values are progress and phase, the state while the attempt runs, and the start time before the end.
     """
 
     __slots__ = ()
@@ -51,7 +51,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def state(self) -> str:
-        """Implement `AttemptView.state`. A read before the end is reported to the `BeatWatch`."""
+        """Implement `AttemptView.state`. A read while the attempt is assigned or running raises BeatRead."""
         state = raw_of(self).state
         if state is ASSIGNED or state is RUNNING:
             _note(self)
@@ -59,7 +59,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def started_s(self) -> float | None:
-        """Implement `AttemptView.started_s`. A read before a reported end is reported to the `BeatWatch`."""
+        """Implement `AttemptView.started_s`. A read before the attempt's end was reported raises BeatRead."""
         raw: Attempt = raw_of(self)
         if raw.state not in (SUCCEEDED, FAILED, COMMITTING):
             _note(self)
@@ -67,18 +67,18 @@ class _WatchedAttemptFace(AttemptFace):
 
 
 class _WatchedNodeFace(NodeFace):
-    """The proxy of a node. Reads of its usage are reported to the watch."""
+    """The proxy of a node. A read of the node's usage raises BeatRead."""
 
     __slots__ = ()
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView.usage`. Each read is reported to the `BeatWatch`, which raises BeatRead."""
+        """Implement `NodeView.usage`. Each read raises BeatRead, after a note to the `BeatWatch`."""
         return _note(self)
 
 
 class _WatchedViewFace(ViewFace):
-    """The proxy of the view. Reads of the number of heartbeats are reported to the watch."""
+    """The proxy of the view. A read of the number of heartbeats raises BeatRead."""
 
     __slots__ = ()
     beats = property(_note)

@@ -1,6 +1,7 @@
 """Delay scheduling: a job without local data on the offered node waits for a node with local data.
 
-Zaharia et al., EuroSys 2010, Algorithm 3 (two waits), as cited by xu2015 (Algorithm 1 with P = 0).
+The source is Zaharia et al., EuroSys 2010, Algorithm 3 (with two waits). It is also Algorithm 1 of xu2015
+with P = 0.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ MAP = TaskKind.MAP
 
 
 class Patience:
-    """A job's waiting time so far in seconds, and the locality level that the job has reached by waiting.
+    """The waiting time of a job so far, in seconds, and the locality level that the job has reached.
 
-    Levels: 0 node-local maps only, 1 also rack-local maps, 2 any map.
+    At level 0 only node-local maps may start, at level 1 also rack-local maps, at level 2 any map.
     """
 
     __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
@@ -32,7 +33,7 @@ class Patience:
 
 
 class Delay:
-    """Locality axis: a job waits for a node with local data before it starts maps elsewhere.
+    """A locality axis in which a job waits for a node with local data before it starts maps elsewhere.
 
     `node_wait_s` (T1): seconds to wait before a rack-local map may start. `rack_wait_s` (T2): further seconds
     before any map may start.
@@ -51,16 +52,16 @@ class Delay:
             self.scan = self._scan
 
     def awaits_beat(self) -> bool:
-        """Implement `Hooks.awaits_beat`: return whether the last heartbeat skipped a job.
+        """Implement `Hooks.awaits_beat`: return whether a job was skipped at the last heartbeat.
 
-        The next heartbeat adds the elapsed time to the wait of each skipped job.
+        The next heartbeat must then add the elapsed time to the job's waiting time.
         """
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat` (lines 2 and 3): increase the waits of the jobs skipped last time.
+        """Implement `Hooks.beat` (lines 2 and 3): increase the waiting times of the jobs that were skipped.
 
-        The increase is the time since the last heartbeat.
+        The increase is the time since the heartbeat at which the job was skipped.
         """
         if self._skipped:
             for patience in self._skipped:
@@ -72,9 +73,9 @@ class Delay:
         self._patience.pop(job.job, None)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: propose a node-local map, or a farther map after a long enough wait.
+        """Implement `Locality.pick`: propose a node-local map, or after a sufficient wait another map.
 
-        Otherwise the job is skipped, and its waiting time grows with the next heartbeat.
+        Otherwise the job is skipped, and its waiting time grows at the next heartbeat.
         """
         patience = self._patience.get(job.job)
         if patience is None:
@@ -93,9 +94,9 @@ class Delay:
         return self._wait(view, node, job, patience)
 
     def _scan(self, view: View, node: NodeView, jobs: Iterable[JobView]) -> Proposal | None:
-        """Implement `Locality.scan`: offer the node to the jobs in order, with the same answers as `pick`.
+        """Implement `Locality.scan`: offer the node to the jobs in order, with the same results as `pick`.
 
-        Jobs without local data that must still wait are skipped without a call of `pick`, for speed.
+        For speed, `pick` is not called for jobs without local data that must still wait.
         """
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
         now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
@@ -123,7 +124,7 @@ class Delay:
         return None
 
     def _further(self, node: NodeView, job: JobView, patience: Patience) -> Proposal | None:
-        """Return a proposal for a rack-local map, or for any map after a long enough wait; else None."""
+        """Return a proposal for a rack-local map, or after a sufficient wait for any map; otherwise None."""
         level, wait_s = patience.level, patience.wait_s
         task = job.rack_map(node.rack)
         if task is not None:
@@ -142,7 +143,7 @@ class Delay:
         return Proposal(task, reason)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Return the answer for a job without local data that must still wait: the reason why it is skipped.
+        """Skip a job that has no local data and must still wait. Return the reason.
 
         `SplitLocality` overrides this method to start a part of a map.
         """

@@ -1,4 +1,7 @@
-"""Greedy locality: a node-local map if possible, else a rack-local map, else any map. Jobs never wait."""
+"""Greedy locality: start a node-local map if possible, else a rack-local map, else any map.
+
+Jobs never wait.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from schedbed.scheduler.view import JobView, NodeView, View
 
 
 class Greedy:
-    """Locality axis: start the unstarted map with the nearest input immediately."""
+    """A locality axis that immediately starts the unstarted map whose input is nearest."""
 
     elidable = True  # Heartbeats that report no change do not affect its answers.
     compiled_as = "greedy"

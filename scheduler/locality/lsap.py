@@ -1,13 +1,13 @@
-"""LSAP: idle slots and candidate maps are matched together so that the total staging time is minimal.
+"""LSAP: idle slots and unstarted maps are matched such that the total staging time is minimal.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is the number of seconds needed
-to transfer the map's input to the slot's node. scipy solves the linear sum assignment problem of slots x
-maps.
+xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is its staging time: the number
+of seconds to transfer the map's input to the slot's node. scipy solves the linear sum assignment problem of
+slots x maps.
 
 Deviations from the paper: maps assigned to other nodes are held until the next heartbeats of these nodes,
 because a node receives launches only in the reply to its own heartbeat. The assignment is computed again when
-a new slot or map appears, and after about two heartbeats of every node; nodes that have been silent for
-longer receive no maps. The candidates are the first unstarted maps in the order of the jobs.
+a new slot or map appears, and after about two heartbeats of every node. Nodes that have been silent for
+longer receive no maps. Only the first unstarted maps, in the order of the jobs, are candidates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ GroupOf = Callable[[View, NodeView], str]
 
 
 class OpenMaps:
-    """The unstarted maps of a job, by index. Maps that have started are not searched again."""
+    """The unstarted maps of a job, sorted by index.
+
+    A map that has started is removed when a search finds it.
+    """
 
     __slots__ = ("_maps", "unstarted")
 
@@ -45,7 +48,7 @@ class OpenMaps:
         self._maps: deque[TaskView] = deque()
 
     def changed(self, job: JobView) -> bool:
-        """Update the number of unstarted maps. Return whether the number has grown."""
+        """Update the number of unstarted maps of the job. Return whether the number has grown."""
         more = job.maps.unstarted > self.unstarted
         self.unstarted = job.maps.unstarted
         if more:
@@ -53,9 +56,9 @@ class OpenMaps:
         return more
 
     def first(self, job: JobView, many: int) -> list[TaskView]:
-        """Return the first `many` unstarted maps.
+        """Return the first `many` unstarted maps of the job, or all if there are fewer.
 
-        All maps of the job are searched again if maps have become unstarted without a `changed` call.
+        If too few are found, all maps of the job are searched again.
         """
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
@@ -74,10 +77,11 @@ class OpenMaps:
 
 
 class Assigned:
-    """An assignment of maps to idle slots, with the maps of each node and the total staging time.
+    """An assignment of maps to idle slots.
 
-    `until_beat` is the number of the last heartbeat for which the assignment is valid. `free` is the number
-    of free slots of each node when the assignment was made.
+    `maps` is a dictionary from node name to the node's assigned maps, and `free` from node name to the number
+    of free slots when the assignment was made. `until_beat` is the number of the last heartbeat for which the
+    assignment is valid. `seconds` is the total staging time.
     """
 
     def __init__(self, until_beat: int) -> None:
@@ -94,10 +98,10 @@ class Assigned:
 
 
 class Lsap:
-    """Locality axis that assigns maps to idle slots with the least sum of costs (linear sum assignment).
+    """A locality axis that assigns maps to idle slots with the least sum of costs (linear sum assignment).
 
-    `candidates`: number of maps to consider in one assignment; the number of idle slots if that is larger.
-    `off_rack`: factor on the transfer time of bytes from another rack.
+    `candidates`: number of maps to consider in one assignment, or the number of idle slots if that is larger.
+    `off_rack`: factor by which a transfer from another rack takes longer.
     """
 
     def __init__(self, *, candidates: int = 100, off_rack: float = 2.0) -> None:
@@ -108,25 +112,25 @@ class Lsap:
         self._assigned: dict[str, Assigned] = {}  # By group of nodes that are offered the same jobs.
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: start to track the job's unstarted maps."""
+        """Implement `Hooks.submitted`: begin a list of the job's unstarted maps."""
         self._open[job.job] = OpenMaps()
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job's unstarted maps."""
+        """Implement `Hooks.finished`: remove the list of the job's unstarted maps."""
         self._open.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: discard all assignments if the job has more unstarted maps now."""
+        """Implement `Hooks.changed`: if the job has more unstarted maps now, discard all assignments."""
         known = self._open.get(job.job)
         if kind is MAP and known is not None and known.changed(job):
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: record the number of the node's last heartbeat."""
+        """Implement `Hooks.beat`: store the current number of heartbeats as the node's last heartbeat."""
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick` for a single slot: propose the map with the shortest staging time."""
+        """Implement `Locality.pick` without an assignment: propose the job's map with the nearest input."""
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"
@@ -138,11 +142,11 @@ class Lsap:
     def next_map(
         self, view: View, node: NodeView, jobs: Iterable[JobView], admission: Admission, group_of: GroupOf
     ) -> Proposal | None:
-        """Return a proposal for the node's next assigned map; None if the node has none.
+        """Return a proposal for the next map assigned to the node, or None.
 
         A new assignment is computed if the current one is no longer valid. `group_of` returns equal strings
-        for nodes to which the same jobs are offered; these nodes share one assignment. Maps held for other
-        nodes are recorded as skipped.
+        for nodes to which the same jobs are offered; these nodes share one assignment. Jobs whose maps are
+        held for other nodes are recorded as skipped.
         """
         group = group_of(view, node)
         assigned, free = self._assigned.get(group), _free(node, admission)
@@ -165,7 +169,7 @@ class Lsap:
         return None
 
     def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
-        """Remove and return the node's next assigned map that may start there; None if there is none."""
+        """Remove and return the node's next assigned map that may start there, or return None."""
         maps = assigned.maps.get(node.node, [])
         while maps:
             task = maps[0]
@@ -203,7 +207,7 @@ class Lsap:
         jobs: Iterable[JobView],
         admission: Admission,
     ) -> Assigned:
-        """Return an assignment of candidate maps to the idle slots of the offered node and of other nodes.
+        """Return an assignment of unstarted maps to the idle slots of the offered `node` and of `others`.
 
         At most SLOTS_AT_ONCE slots are considered, or SLOTS_ASKED if the admission can refuse jobs.
         """
@@ -237,7 +241,7 @@ class Lsap:
         return made
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return the candidates: the first `many` unstarted maps, in the order of the jobs."""
+        """Return the maps to consider: the first `many` unstarted maps, in the order of the jobs."""
         tasks: list[TaskView] = []
         for job in jobs:
             if len(tasks) >= many:
@@ -253,7 +257,10 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Set a prohibitive cost for maps on nodes that the job avoids or the admission refuses."""
+        """Set the cost in `staging` to FORBIDDEN for each map and slot where the map may not start.
+
+        A map may not start on a node that its job avoids, or for which the admission refuses its job.
+        """
         columns: dict[str, list[int]] = {}
         for column, task in enumerate(tasks):
             if task.job.excluded or not _says_yes(admission):
@@ -271,12 +278,15 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the costs to minimize; for LSAP these are the staging times in seconds."""
+        """Return the matrix of costs (slots x maps) to minimize.
+
+        For LSAP these are the staging times in seconds.
+        """
         return staging
 
 
 class AssignedSlots(Explained):
-    """A composition whose locality (`Lsap` or a subclass) assigns maps to all idle slots at once."""
+    """A composed policy whose locality, an `Lsap`, assigns maps to all idle slots at once."""
 
     locality: Any
 
@@ -286,13 +296,13 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False, because any heartbeat of a node may start a map that is held for the node."""
+        """Return False, because any heartbeat can start a held map, so none may be skipped."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: propose the node's next assigned map.
+        """Implement `Policy.decide`: propose the next map that the assignment holds for the node.
 
-        Reduces are proposed by `Composed`.
+        For reduces, the base class decides.
         """
         if kind is not MAP:
             return super().decide(view, node, kind)
@@ -312,7 +322,7 @@ def _says_yes(admission: Admission) -> bool:
 
 
 def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> str | None:
-    """Return the reason why a map of the job cannot start on the node; None if it can start."""
+    """Return the reason why a map of the job cannot start on the node, or None if it can start."""
     if job.excluded and view.avoids(job, node, MAP):
         return AVOIDED
     return admission.refuses(node, job, MAP)
@@ -321,7 +331,7 @@ def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> 
 def _free(node: NodeView, admission: Admission) -> int:
     """Return the node's number of free map slots.
 
-    Without typed slots, return 1 if memory and vcores are free.
+    If the admission has no typed slots, return 1 if memory and vcores are free, else 0.
     """
     if admission.limits.slots:
         return node.free_slots(MAP)

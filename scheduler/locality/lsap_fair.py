@@ -1,11 +1,11 @@
-"""LSAP-Fair: LSAP with a cost that combines staging time with the excess over a user's fair share.
+"""LSAP-Fair: LSAP with a cost that adds the excess over a user's fair share to the staging time.
 
 xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-fair-sched) states that the cost has these two parts, with weights
 set by the administrator. The formulas are this project's own. With S map slots and U users that have maps to
 run, the fair share of a user is S / U. For a user with r running maps, the k-th candidate map would be
 running map number r + k; its excess is (r + k) / share - 1, limited to the range from 0 (within the share) to
-1 (twice the share or more). Staging times are divided by the largest in the matrix, so that `fairness` is a
-weight from 0 (LSAP) to 1 (fairness alone). Candidates are taken from the jobs in turn.
+1 (twice the share or more). Staging times are divided by the longest one, so that `fairness` is a weight from
+0 (LSAP) to 1 (fairness alone). Candidate maps are taken from the jobs in turn.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from schedbed.scheduler.view import JobView, TallyView, TaskView, View
 
 
 class LsapFair(Lsap):
-    """Locality axis: `Lsap` with a cost that includes fairness between users or queues.
+    """A locality axis like `Lsap`, with a cost that includes fairness between users or queues.
 
-    `fairness`: weight of fairness against staging, from 0 to 1. `pool_by`: user or queue, the owner of a fair
-    share.
+    `fairness`: weight of fairness against staging time, from 0 to 1. `pool_by`: `user` or `queue`, whichever
+    has a fair share of the slots.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LsapFair(Lsap):
         self._by_user = pool_by == "user"
 
     def _gather(self, jobs: Iterable[JobView], many: int) -> list[TaskView]:
-        """Return candidate maps taken from the jobs in turn, so that maps of every user are considered."""
+        """Return at most `many` unstarted maps, taken from the jobs in turn so that no user is left out."""
         found = [self._open[job.job].first(job, 1) for job in islice(jobs, many)]
         each = max(1, many // max(1, len(found)))
         for maps in found:
@@ -46,7 +46,10 @@ class LsapFair(Lsap):
         return [maps[number] for number in range(rounds) for maps in found if number < len(maps)][:many]
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return (1 - fairness) x staging / largest staging + fairness x excess, for each slot and map."""
+        """Return the matrix of costs (slots x maps), in which staging times and excesses are weighted.
+
+        A cost is (1 - fairness) x staging / longest staging + fairness x excess.
+        """
         import numpy as np
 
         slowest_s = float(staging[staging < FORBIDDEN].max(initial=0.0))
@@ -54,9 +57,9 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return each map's excess over the fair share of its user or queue, as a multiple of the share.
+        """Return for each map by how much its user or queue would exceed the fair share if the map started.
 
-        The excess is limited to the range from 0 to 1.
+        The excess is a multiple of the fair share, limited to the range from 0 to 1.
         """
         pools: dict[str, int] = {}
         for task in tasks:

@@ -1,9 +1,9 @@
 """Dynamic task splitting (DTSS): a job without local data on a node starts a part of a map on that node.
 
-The remaining part waits for a node with the data. xu2015, Algorithm 1, with the two waits of delay
-scheduling. `p=auto` and `keep_copy` are future work in the paper (chapter 6). With `keep_copy`, the fetched
-part of a block stays on the node, and the node fetches the remaining bytes of the block, so that the next
-reader finds a local replica and need not be split.
+The remaining part waits for a node with the data. The source is Algorithm 1 of xu2015, with the two waits of
+delay scheduling. `p=auto` and `keep_copy` are future work in the paper (chapter 6). With `keep_copy`, the
+node keeps the fetched part of a block and fetches the remaining bytes as well, so that the next reader of the
+block finds a local replica and its map need not be split.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ NEWEST = 0.2  # The weight of the newest value in a running mean.
 
 
 class Known:
-    """Running means of measured times for jobs of one name; None before the first value.
+    """Running means of times measured for all jobs of one name. A mean is None before the first value.
 
     `local_s` and `remote_s`: seconds per input byte of maps with local and with remote input. `delay_s`:
-    seconds until a remaining part, or a map with local input, has started.
+    seconds until the remaining part of a split map, or a map with local input, has started.
     """
 
     __slots__ = ("delay_s", "local_s", "remote_s")
@@ -39,10 +39,10 @@ class Known:
 
 
 class SplitLocality(Delay):
-    """Locality axis: delay scheduling that starts a part of a map where the job has no local data.
+    """A locality axis like `Delay`, but where a job has no local data it starts a part of a map.
 
-    `share` (P): share of a map to start away from its input immediately; None learns the best share. With 0
-    the axis is delay scheduling; with 1 a map is started whole and never waits. `keep_copy`: keep fetched
+    `share` (P): share of a map's bytes to start at once away from its input, or None to learn the best share.
+    With 0 this is delay scheduling; with 1 whole maps start at once. `keep_copy`: whether to keep fetched
     blocks as replicas, up to the share `copy_budget` of the size of all inputs with their replicas.
     """
 
@@ -65,12 +65,12 @@ class SplitLocality(Delay):
         self._rests: dict[str, dict[int, float]] = {}  # By job and map index: time of the split.
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job's waiting time and split times."""
+        """Implement `Hooks.finished`: remove the data about the job's waiting time and split maps."""
         super().finished(view, job)
         self._rests.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: update the means of launch time and of local and remote map times."""
+        """Implement `Hooks.ended`: if the share is learned, use a succeeded attempt to update the means."""
         task, started_s = attempt.task, attempt.started_s
         if self._share is not None or started_s is None or attempt.state != "succeeded":
             return
@@ -84,7 +84,10 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick`: like `Delay.pick`, and measure waiting times if the share is learned."""
+        """Implement `Locality.pick` like `Delay.pick`.
+
+        If the share is learned, also measure waiting times.
+        """
         if self._share is not None:
             return super().pick(view, node, job)
         patience = self._patience.get(job.job)
@@ -95,7 +98,10 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Update the mean waiting time of the job's name with the waiting time of a started map."""
+        """Update the mean waiting time of jobs of this name with the waiting time of a started map.
+
+        `waited_s` is the time that the job had waited. For a remaining part, the time since the split counts.
+        """
         known, part = self._knows(task.job), task.part
         if part is None:
             if waited_s and node.node in task.hosts:
@@ -106,9 +112,9 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Implement `Delay._wait` (lines 24 to 28): propose to split an unstarted whole map.
+        """Implement `Delay._wait` (lines 24 to 28): propose to start a part of an unstarted map.
 
-        Return the reason why the job is skipped if no map can be split.
+        If no map can be split, skip the job and return the reason.
         """
         if self._share == 1.0:
             return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")
@@ -132,16 +138,19 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Return a proposal to start the whole map now, or the reason why the job has no map."""
+        """Return a proposal to start the whole map now; `why` is added to its reason.
+
+        If `task` is None, return the reason why nothing starts.
+        """
         if task is None:
             return "no unstarted map"
         patience.level = 0
         return Proposal(task, f"{_place(node, task)} at once{why}")
 
     def _learnt(self, task: TaskView) -> tuple[float, str]:
-        """Return the best share for a split of the task, with a text that explains it.
+        """Return the best share of the map's bytes to start at once, and a text that explains this share.
 
-        The share is 0 if a split gains less time than a launch takes.
+        The share is 0 if a split saves less time than a launch takes.
         """
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:

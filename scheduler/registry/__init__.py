@@ -1,4 +1,4 @@
 """The available policies with their parameters, and construction of a policy from a SPEC.
 
-A SPEC is the text or mapping that names a policy, such as `delay:node_wait=5s`.
+A SPEC is a text or mapping with a policy's name and parameters, such as `delay:node_wait=5s`.
 """

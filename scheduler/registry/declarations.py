@@ -1,4 +1,4 @@
-"""Classes that declare a policy or an axis, so that the registry lists it and a SPEC can name it.
+"""Classes with which a file declares a policy or an axis, so that the registry lists it under a name.
 
 Files in scheduler/order, locality, admission and policies contain such declarations.
 """
@@ -18,7 +18,7 @@ LAST = 1000
 
 
 class Needs(NamedTuple):
-    """An optional dependency: a module, and the extra of the package schedbed that installs the module."""
+    """An optional dependency: a module, and the extra with which pip installs it, as in `schedbed[extra]`."""
 
     module: str
     extra: str
@@ -31,10 +31,10 @@ class Needs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A declared policy or axis: its name in a SPEC, summary, source paper, parameters and position in lists.
+    """A declared policy or axis implementation: its name, summary, source paper, parameters and list rank.
 
     If the dependency `needs` is not installed, the policy or axis is not listed, and its use raises an error
-    that names the extra to install.
+    that tells which extra to install.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Declared:
 
     @property
     def lacks(self) -> Needs | None:
-        """Return the dependency that is not installed; None if nothing is missing."""
+        """Return the dependency `needs` if it is not installed, else None."""
         return None if self.needs is None or self.needs.met else self.needs
 
 
@@ -55,10 +55,9 @@ class Axis(Declared):
     """An implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
 
     `factory` makes the implementation from the parameters' values. `check(order, locality, admission)` is
-    called with the three objects of a composition; it may connect the objects, and raises ValueError if they
-    do not fit together. `compose` makes the policy from the three objects if `Composed` is not sufficient; if
-    several axes have `compose`, the admission's takes precedence over the locality's, and the locality's over
-    the order's.
+    called with the three objects of a composed policy; it may connect them, and raises ValueError if they
+    cannot be combined. `compose` makes the policy from the three objects if `Composed` is not sufficient. If
+    several axes have `compose`, the admission's is used first, then the locality's, then the order's.
     """
 
     axis: str
@@ -69,9 +68,9 @@ class Axis(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
-    """A published policy that consists of one implementation on each axis, declared as `POLICY`.
+    """A published policy that consists of one implementation of each axis, declared as `POLICY`.
 
-    The registry sets the parameters to the parameters of the three axes.
+    The registry adds the parameters of the three implementations.
     """
 
     order: str
@@ -80,7 +79,7 @@ class Named(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return the name of the chosen implementation by axis."""
+        """Return a dictionary from axis to the name of the chosen implementation."""
         return {"order": self.order, "locality": self.locality, "admission": self.admission}
 
 
@@ -92,5 +91,5 @@ class Whole(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return an empty mapping, since the policy has no axes."""
+        """Return an empty dictionary, because the policy does not consist of axes."""
         return {}

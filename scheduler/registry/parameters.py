@@ -1,4 +1,4 @@
-"""Parameters of policies: names, default values, units, and parsers for values."""
+"""Parameters of policies: their names, default values and units, and functions that parse their values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Reader = Callable[[object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyParameter:
-    """A parameter of a policy, as a user writes it in a SPEC.
+    """A parameter of a policy that a user can set in a SPEC.
 
-    `default` is the default value as a user would write it. `read` parses a value; it raises ValueError with
-    a message that says which values are allowed. If `duration` is true, the value is a time that is
-    multiplied by the scenario's scale. `argument` is the name of the constructor's argument.
+    `default` is the default value, written as in a SPEC. `read` parses a value, and raises ValueError with a
+    message that lists the allowed values. If `duration` is true, the value is a time, which is multiplied by
+    the scenario's scale. `argument` is the name of the constructor's argument.
     """
 
     name: str
@@ -31,13 +31,19 @@ class PolicyParameter:
     duration: bool = False
 
     def value(self, raw: object, scale: float) -> Any:
-        """Return the constructor's argument for the user's value `raw`, with durations times `scale`."""
+        """Return the constructor's argument for the user's value `raw`.
+
+        A duration is multiplied by `scale`.
+        """
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a time in seconds. With the default `off`, the value `off` (None) is allowed."""
+    """Return a parameter whose value is a time in seconds.
+
+    If the default is `off`, `off` (None) is allowed.
+    """
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
         name=name, default=default, unit="s", doc=doc, read=read, argument=f"{name}_s", duration=True
@@ -45,7 +51,7 @@ def duration(name: str, default: str, doc: str) -> PolicyParameter:
 
 
 def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
-    """Return a parameter that accepts one of the `options`. The first option is the default."""
+    """Return a parameter whose value is one of the `options`. The first option is the default."""
 
     def read(raw: object) -> str:
         if raw not in options:
@@ -56,7 +62,7 @@ def choice(name: str, options: tuple[str, ...], doc: str) -> PolicyParameter:
 
 
 def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) -> PolicyParameter:
-    """Return a parameter for a whole number of at least `least`."""
+    """Return a parameter whose value is a whole number of at least `least`."""
 
     def read(raw: object) -> int:
         number = int(raw) if isinstance(raw, str) and raw.isdecimal() and len(raw) < 10 else raw
@@ -68,7 +74,7 @@ def count(name: str, default: str, doc: str, unit: str = "", *, least: int = 0) 
 
 
 def maybe_count(name: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a whole number above 0, or `off` (None). The default is `off`."""
+    """Return a parameter whose value is a whole number above 0, or `off` (None), which is the default."""
     plain = count(name, "off", doc, least=1)
 
     def read(raw: object) -> int | None:
@@ -78,7 +84,7 @@ def maybe_count(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_rate(name: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a rate above 0 in bytes per second, or `auto` (None). The default is `auto`."""
+    """Return a parameter whose value is a rate above 0 in bytes/s, or `auto` (None), which is the default."""
 
     def read(raw: object) -> float | None:
         rate = None if raw is None or raw == "auto" else parse_rate(raw)
@@ -97,7 +103,7 @@ def maybe_rate(name: str, doc: str) -> PolicyParameter:
 
 
 def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a share from 0 to 1, or `auto` (None)."""
+    """Return a parameter whose value is a share from 0 to 1, or `auto` (None)."""
 
     def read(raw: object) -> float | None:
         return None if raw == "auto" else share(raw)
@@ -107,13 +113,16 @@ def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesParameter(PolicyParameter):
-    """A parameter for profiles of jobs. The registry reads profile stores; policies never read files.
+    """A parameter whose value is a set of job profiles. The registry reads them from a profile store.
 
     Profiles with a method `at_scale` are stored for scale 1 and converted to the scenario's scale.
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
-        """Implement `PolicyParameter.value`: return the profiles by kind and name, converted to the scale."""
+        """Implement `PolicyParameter.value`: return a dictionary {kind: {name: profile}}.
+
+        The profiles are converted to the scenario's `scale`.
+        """
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
             for kind, named in self.read(raw).items()
@@ -121,10 +130,10 @@ class ProfilesParameter(PolicyParameter):
 
 
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
-    """Return the parameter for profiles of a kind by name, from a profile store or from YAML.
+    """Return the parameter `profiles`, whose value comes from a profile store or from YAML.
 
-    The parsed value is {kind: {name: result of `parse`}}, plus the unparsed profiles of the kinds `others`,
-    if any.
+    The parsed value is {kind: {name: result of `parse`}}. From a store, it also contains the unparsed
+    profiles of the kinds in `others`.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -150,12 +159,12 @@ def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] 
 
 
 def number(name: str, default: str, unit: str, doc: str, read: Reader) -> PolicyParameter:
-    """Return a parameter for a number. `read` parses its value, for example `positive` or `share`."""
+    """Return a parameter whose value is parsed by `read`, for example by `positive` or `share`."""
     return PolicyParameter(name=name, default=default, unit=unit, doc=doc, read=read, argument=name)
 
 
 def size(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter for a size in bytes. With the default `off`, the value `off` (None) is allowed."""
+    """Return a parameter whose value is a size in bytes. If the default is `off`, `off` (None) is allowed."""
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
@@ -175,10 +184,11 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> PolicyParameter:
-    """Return a parameter for a mapping from names to settings, such as `example`; only YAML can express it.
+    """Return a parameter whose value is a mapping from names to settings. Only YAML can express such a value.
 
-    `readers` parse the values of a setting by key, `make` makes a setting from the parsed values, and `check`
-    validates all settings together (ValueError).
+    `readers` maps each key of a setting to a function that parses its value, `make` makes a setting from the
+    parsed values, and `check` raises ValueError if the settings do not fit together. `what` and `example` are
+    used in error messages.
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -252,7 +262,7 @@ def at_least_one(raw: object) -> int:
 
 
 def switch(raw: object) -> bool:
-    """Parse a boolean, given as a YAML boolean or as text (on, off, true, false).
+    """Parse a boolean from YAML, or from one of the texts on, off, true and false.
 
     Raises ValueError for other values.
     """
@@ -281,7 +291,7 @@ def _parsed(raw: Mapping[Any, Any], parse: Callable[[Mapping[str, Any]], Any]) -
 
 
 def _float(raw: object) -> float | None:
-    """Return the value as a float, from a number or a text; None if the value is not a finite number."""
+    """Return the number or text as a float, or None if it is not a finite number."""
     if isinstance(raw, str):
         try:
             raw = float(raw)
@@ -298,7 +308,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of an error message about an unknown word: a similar known word, and the known words."""
+    """Return the end of an error message about an unknown word: the known words and the most similar one."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:
@@ -309,9 +319,9 @@ def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
 def read_parameters(
     where: str, parameters: tuple[PolicyParameter, ...], given: Mapping[str, object], scale: float
 ) -> dict[str, Any]:
-    """Return the constructor's arguments for the given parameters, including default values.
+    """Return the constructor's arguments for the given values, with default values for other parameters.
 
-    Raises BadInput for unknown parameters and wrong values; the message says which values are allowed.
+    Raises BadInput, with `where` in the message, for an unknown parameter or a value that is not allowed.
     """
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:

@@ -1,4 +1,4 @@
-"""The syntax of a policy SPEC, as text and as YAML. This module does not know the policies' names."""
+"""The syntax of a policy SPEC, as text and as YAML. This module does not know which policies exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Choice = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
-    """A parsed SPEC: either a policy's name with parameters, or `axes` with an implementation by axis."""
+    """A parsed SPEC: either a policy's name with its parameters, or an implementation for each given axis."""
 
     name: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -25,9 +25,9 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse a SPEC. Raises BadInput if the SPEC has another form.
+    """Parse a SPEC. Raises BadInput if its form is wrong.
 
-    Forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and the same as a mapping. `axes`
+    The forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and equivalent mappings. `axes`
     are the names of the axes.
     """
     if isinstance(spec, str):
@@ -86,7 +86,7 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """Return the name and the parameters from a text or from a mapping with one key."""
+    """Return the name and the parameters from a text `name:key=value+...` or a mapping with one key."""
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

@@ -1,4 +1,4 @@
-"""Selection of the profile store for the policy parameter `profiles`."""
+"""Functions that set the profile store to be read for the policy parameter `profiles`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the given parameters with `store` (store, none or a path) as the profile store.
+    """Return the parameters' values, with `store` as the value of each parameter for profiles.
 
-    An explicitly named store in the given parameters is kept. A store that does not exist becomes `none`.
+    A value in `given` that already sets a store is not changed. `store` is `store`, `none` or a path; the
+    path of a file that does not exist becomes `none`.
     """
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
@@ -24,7 +25,7 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """Return the result of `with_store`, with `ProfileStore` objects instead of paths."""
+    """Return the result of `with_store`, with `ProfileStore` objects instead of names of stores."""
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 

@@ -1,6 +1,6 @@
 """The registry of policies and axes, and construction of a policy from a SPEC.
 
-Policies and axes are found in the files that declare them (`AXIS`, `POLICY`).
+The registry finds policies and axes in the files that declare them (as `POLICY` and `AXIS`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ WITHHELD: dict[str, Needs] = {}
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether the dependency of the policy or axis is installed. If not, add it to `WITHHELD`."""
+    """Return whether the dependency of a declared policy or axis is installed.
+
+    If not, add it to `WITHHELD`.
+    """
     lacks = each.lacks
     if lacks is not None:
         WITHHELD[each.name] = lacks
@@ -38,7 +41,7 @@ def _keeps(each: Declared) -> bool:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of an error message about an unknown name: the extra to install, or the known names."""
+    """Return the end of an error message about an unknown name: an extra to install, or the known names."""
     needs = WITHHELD.get(name)
     if needs is None:
         return f"is unknown{hint(name, known)}"
@@ -60,7 +63,7 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return the declared policy with the parameters of its axes added."""
+    """Return a copy of the declared policy that has the parameters of the policy's axes."""
     if isinstance(policy, Whole):
         return policy
     if not isinstance(policy, Named):
@@ -76,10 +79,10 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """Return the policy that SPEC describes, with its durations multiplied by `scale`.
+    """Return the policy that the SPEC describes. Its durations are multiplied by `scale`.
 
-    `store` is the profile store for a policy whose SPEC names none: the user's own (`store`), `none`, or a
-    path. Raises BadInput for a wrong SPEC.
+    `store` is the profile store to use if the SPEC does not set one: `store` (the user's own), `none`, or a
+    path. Raises BadInput if the SPEC is wrong.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -100,10 +103,11 @@ def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: st
 
 
 def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
-    """Return a shipped order, locality or admission by name, for use in a policy of a user.
+    """Return a shipped order, locality or admission, for use in a user's policy.
 
-    `axis` is order, locality or admission. The keyword arguments are arguments of the constructor, with times
-    in seconds; arguments that are not given have their default values. Raises ValueError for an unknown name.
+    `axis` is order, locality or admission, and `name` the name of the implementation. `arguments` are passed
+    to its constructor, with times in seconds; missing arguments have their default values. Raises ValueError
+    for an unknown name.
 
     Example: `shipped_axis("locality", "delay", node_wait_s=5.0)`
     """
@@ -114,7 +118,7 @@ def shipped_axis(axis: str, name: str, **arguments: Any) -> Any:
 
 
 def reads_store(spec: str | Mapping[str, Any]) -> bool:
-    """Return whether the policy reads profiles from the default profile store."""
+    """Return whether the policy that the SPEC describes reads profiles from the default profile store."""
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
         asked = [(AXES[axis][name].parameters, given) for axis, (name, given) in parsed.axes.items()]
@@ -144,8 +148,8 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
     """Return the policy composed of an order, a locality and an admission.
 
-    `chosen` are their declarations and `made` the objects. Raises BadInput if the objects do not fit
-    together.
+    `chosen` are the three declarations and `made` the three objects. Raises BadInput, with `where` in the
+    message, if the objects cannot be combined.
     """
     order, locality, admission = made
     for axis in chosen:

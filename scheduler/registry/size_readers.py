@@ -1,6 +1,6 @@
-"""Detection of the sizes that a policy reads, by a search of its source code.
+"""Detection of which sizes a policy reads, by a search of its source code.
 
-The kinds of sizes are costs of tasks, lengths of inputs, and profiles of earlier runs.
+Sizes are the costs of tasks, the lengths of inputs, and profiles of earlier runs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
 
 
 def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
-    """Return the kinds of sizes that the source code reads.
+    """Return a dictionary from each kind of size that the source code reads to the place of the first read.
 
-    Each kind maps to the first attribute that is read, with its line number.
+    A place is the name of the attribute and the line number.
     """
     found: dict[str, tuple[str, int]] = {}
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
@@ -42,9 +42,9 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return the kinds of sizes that a policy reads. Each kind maps to the place of the first read.
+    """Return a dictionary from each kind of size that the policy reads to the place of the first read.
 
-    A place is a text such as `job.spec.map_costs, mine.py, line 7`; it is empty for shipped policies.
+    A place is a text such as `job.spec.map_costs, mine.py, line 7`, and empty for shipped policies.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
@@ -65,7 +65,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module reads, including the policy modules that it imports."""
+    """Yield the kinds of sizes that a shipped module, or a policy module imported by it, reads."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

@@ -31,9 +31,9 @@ PARAMETERS: tuple[PolicyParameter, ...] = (
 
 
 def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
-    """Return the speculation for a value of the setting; None for `none`.
+    """Return the speculation for a value of the scenario setting, or None for the value `none`.
 
-    Raises BadInput for other values.
+    Durations are multiplied by `scale`. Raises BadInput for an unknown value.
     """
     if given is None or given == "none":
         return None
@@ -46,7 +46,10 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 
 
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
-    """Set the policy's attribute `speculation` according to the scenario's setting, and return the policy."""
+    """Set the policy's speculation according to the scenario setting `given`, and return the policy.
+
+    Durations are multiplied by `scale`.
+    """
     late = make_speculation(given, scale)
     if late is not None:
         late.admission = getattr(policy, "admission", None)

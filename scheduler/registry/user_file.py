@@ -1,4 +1,4 @@
-"""Loading of a user's policy: a class with `decide` in a Python file.
+"""Loading of a user's policy, which is a class with a method `decide` in a Python file.
 
 The SPEC of such a policy is `path/to/file.py:ClassName`.
 """
@@ -23,16 +23,16 @@ from schedbed.tasks.units import parse_duration
 
 
 def is_policy_file(name: str) -> bool:
-    """Return whether the name in a SPEC is the path of a Python file."""
+    """Return whether the policy name in a SPEC is the path of a Python file."""
     return name.endswith(".py") or ".py:" in name
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Import the file and return a guarded instance of the class, with the parameters as keyword arguments.
+    """Import the file and class in `name`, and return a guarded instance of the class.
 
-    Texts that are an int, a float or a bool are converted, and durations such as `5s` become seconds
-    multiplied by `scale`; all other texts are passed unchanged. Raises BadInput if the import or the
-    constructor fails.
+    `given` are the keyword arguments of the constructor. Texts such as `3`, `0.5` or `true` become numbers or
+    booleans; durations such as `5s` become seconds multiplied by `scale`. Raises BadInput if the import or
+    the constructor fails.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:
