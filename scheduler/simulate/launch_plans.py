@@ -34,8 +34,8 @@ class Plans:
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
         """Return the plan of a launched attempt, or None if the attempt's job has ended.
 
-        `start_s`: seconds from the launch until the attempt's code begins. `core_speed`: speed of the node's
-        cores.
+        `start_s`: seconds from now until the attempt's code begins, without costs of the framework.
+        `core_speed`: speed of the node's cores.
         """
         if launch.job not in self._driver.books.jobs:
             return None
