@@ -77,9 +77,10 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """Return the curve of eq. 9 for a job with `maps` and `reduces` remaining tasks.
+    """Return the job's completion time as a function of its slots (eq. 9).
 
-    `bound` selects the estimate of the completion time: "avg", "low" or "up".
+    `maps`, `reduces`: numbers of remaining tasks. `bound` selects the estimate of the completion time: "avg",
+    "low" or "up".
     """
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":

@@ -1,5 +1,5 @@
-"""CSLA's tags (lakshmi2019): two bits, one for CPU and one for I/O. A job's tag tells which of these
-resources its tasks use heavily, a node's tag which of them the node is about to lack.
+"""CSLA's tags (lakshmi2019): two bits, one for CPU and one for I/O. A job's tag marks the resources that its
+tasks use heavily; a node's tag marks the resources that the node will lack.
 
 The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
 """

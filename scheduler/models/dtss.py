@@ -12,8 +12,8 @@ from __future__ import annotations
 
 
 def best_share(local_s: float, remote_s: float, delay_s: float) -> float:
-    """Return the share of a map in its first part at which both parts end at the same time: P M = (1 - P) N +
-    D.
+    """Return the share P of a map to put into its first part so that both parts end together: P M = (1 - P) N
+    + D.
 
     `local_s` (N), `remote_s` (M): seconds of the whole map on a node with or without its input. `delay_s`
     (D): seconds until the second part starts. The result is at most 1, and 0 if all times are 0.

@@ -131,8 +131,7 @@ class _Model:
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
         """Return a heap of the times, in time steps from now, at which slots of that kind become free.
 
-        Running tasks count even if their node's slots do not (a lost node), so the heap may exceed the number
-        of slots.
+        The heap has more entries than there are slots if a node with running tasks was lost.
         """
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
@@ -193,12 +192,12 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by ascending deadline, with the jobs that are chosen to be late at the end.
+    """Return the jobs that should end in time, by ascending deadline, followed by the jobs that will be late.
 
     This is Moore and Hodgson's rule with the cluster of `maps` and `reduces` slots as one machine: if a job
-    would end late, the job with the most work so far moves to the end. The work of a job is the time of its
-    longer stage on all slots; one reduce time is added when the end is compared with the deadline. The solver
-    uses this order only as a starting point.
+    would end late, the job with the most work so far is moved to the late jobs. The work of a job is the time
+    of its longer stage on all slots; one reduce time is added when the end is compared with the deadline. The
+    solver uses this order only as a starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -223,10 +222,10 @@ def plan_late_jobs(
 ) -> LatePlan | None:
     """Return the best plan found, or None if the solver found none.
 
-    The best plan has the fewest late jobs and, among such plans, the smallest sum of ends. `maps`, `reduces`:
-    numbers of slots. `bound`: limit of the search in CP-SAT's deterministic time, which counts search steps
-    and not seconds. `most`: largest number of batches per stage. `seed`: the solver's random seed. The solver
-    has one thread, so that equal jobs give equal plans on any host.
+    The best plan has the fewest late jobs and, among such plans, the smallest sum of the jobs' end times.
+    `maps`, `reduces`: numbers of slots. `bound`: limit of the search in CP-SAT's deterministic time, which
+    counts search steps and not seconds. `most`: largest number of batches per stage. `seed`: the solver's
+    random seed. The solver has one thread, so that equal jobs give equal plans on any host.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

@@ -29,8 +29,10 @@ class TaskTime(NamedTuple):
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean free share of the node's CPU between `from_s` and `to_s`, in seconds since the run's
-    start."""
+    """Return the mean free share of the node's CPU from the time `from_s` to the time `to_s`.
+
+    Times are in seconds since the run's start.
+    """
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]

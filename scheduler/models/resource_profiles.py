@@ -1,4 +1,5 @@
-"""Resource profiles: the resources of a node that a job's tasks use in each phase (polo2011 3.6 and Table 2)."""
+"""Resource profiles: the resources of a node that the tasks of a job use in each phase (polo2011 3.6, Table
+2)."""
 
 from __future__ import annotations
 
@@ -43,8 +44,10 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of a part of the node: `capacity` percent of its CPU and disk, and
-        all its memory."""
+        """Return the demands in percent of the capacity that tasks may use.
+
+        This capacity is `capacity` percent of the node's CPU and disk, and all of its memory.
+        """
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),

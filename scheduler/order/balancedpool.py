@@ -58,7 +58,8 @@ class BalancedPool:
         self._times.ended(view, attempt)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool, and discard its own mean task times."""
+        """Implement `Hooks.finished`: remove the job from its pool, and discard the mean times of its
+        tasks."""
         self._times.finished(view, job)
         pool, _ = self._place.pop(job.job, (0, 0))
         for kind in TaskKind:
@@ -86,7 +87,7 @@ class BalancedPool:
         return chain.from_iterable(self._ready[kind][pool] for pool in pools)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the job's position in the plan, and the slots of its
+        """Return a note to append to the reason of a launch: the job's position in the plan, and the slots of its
         pool."""
         pool, place = self._place.get(job.job, (0, 0))
         if place >= self._most:
@@ -130,8 +131,10 @@ class BalancedPool:
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
 
     def _file(self, job: JobView, kind: TaskKind) -> None:
-        """Update the ready jobs of the job's pool and the number of slots that the pool uses, for tasks of
-        that kind."""
+        """Update the pool of the job after a change of the job's tasks of that kind.
+
+        The pool's list of ready jobs and its number of used slots may change.
+        """
         known = self._place.get(job.job)
         if known is None:
             return

@@ -252,7 +252,7 @@ class Capacity:
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the resources that the job's queue holds and is
+        """Return a note to append to the reason of a launch: the resources that the job's queue holds and is
         guaranteed."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 

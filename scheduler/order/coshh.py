@@ -223,10 +223,10 @@ class Coshh:
     def _demands(
         self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
     ) -> tuple[list[float], list[list[float]]]:
-        """Return two lists with an entry per class: the number of tasks, and their mean seconds on each kind
-        of hardware.
+        """Return two lists with an entry for each class: the number of tasks, and a list of mean times.
 
-        `labels[i]` is the class of `jobs[i]`. Only tasks of the given kind count.
+        A list of mean times contains the mean seconds of the class's tasks on each kind of hardware.
+        `labels[i]` is the class of `jobs[i]`. Only tasks of the given kind are included.
         """
         tasks = [0.0] * self._classes
         times_s = [[0.0] * len(hardware) for _ in tasks]
@@ -273,7 +273,7 @@ class Coshh:
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the job's class, and whether the class is suggested for
+        """Return a note to append to the reason of a launch: the job's class, and whether the class is suggested for
         the node."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""

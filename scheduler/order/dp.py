@@ -115,8 +115,7 @@ class DynamicPriority(PoolOrder):
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:
         """Return the number of slots of that kind that the user's bid buys: all slots x bid / sum of all
-        bids.
-        """
+        bids."""
         total = sum(other.bid for other in self._bidders())
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
@@ -175,7 +174,7 @@ class DynamicPriority(PoolOrder):
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the user's bid, slots and remaining budget."""
+        """Return a note to append to the reason of a launch: the user's bid, slots and remaining budget."""
         bidder: Any = self.pools[job.user]
         if bidder.bid <= 0:
             return f"{job.user} has spent the budget: a slot that no bidder wants"

@@ -206,7 +206,7 @@ class Hod:
         )
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the node's private cluster, and whether the job is a
+        """Return a note to append to the reason of a launch: the node's private cluster, and whether the job is a
         guest."""
         own, cluster = self._cluster_at[node.node], self.cluster_of(job)
         if own is cluster:

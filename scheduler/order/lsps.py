@@ -145,7 +145,7 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the user's slots, and the mean size of the user's
+        """Return a note to append to the reason of a launch: the user's slots, and the mean size of the user's
         jobs."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]

@@ -128,13 +128,14 @@ class Mimp:
     # Order of jobs
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order.group_of`: return the node's free CPU share as text, since equal nodes are offered
-        equal orders."""
+        """Implement `Order.group_of`: return the node's free CPU share as text.
+
+        Nodes with equal shares are offered the same jobs in the same order.
+        """
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs in the order for nodes with this node's free CPU
-        share."""
+        """Implement `Order.jobs`: return the ready jobs, sorted for the free CPU share of the node."""
         if self._is_stale:
             self._look(view)
         level = _level(node, view.now_s)
@@ -169,7 +170,7 @@ class Mimp:
         return round(normal_time(times.fitted(), level / LEVELS, self._slots[kind]), 2)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the risk that the job is late, or its task time on the
+        """Return a note to append to the reason of a launch: the risk that the job is late, or its task time on the
         node."""
         level = _level(node, view.now_s)
         if job.job in self._risks and self._is_in_time(job, kind, level):

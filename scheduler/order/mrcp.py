@@ -122,8 +122,8 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: compute a new plan if a hook has asked for one or if the number of slots
-        has changed."""
+        """Implement `Hooks.tick`: compute a new plan if jobs, task times or the number of slots require
+        one."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -181,7 +181,7 @@ class Mrcp:
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the job's planned start, or why the job is not in the
+        """Return a note to append to the reason of a launch: the job's planned start, or why the job is not in the
         plan."""
         starts_s = self._next_start_s(job, kind)
         if starts_s is None:

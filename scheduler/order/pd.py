@@ -129,7 +129,7 @@ class PerformanceDriven:
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return a note for the reason of a launch: the job's group, and the numbers that led to it."""
+        """Return a note to append to the reason of a launch: the job's group, and the numbers that led to it."""
         if job.deadline_s is None:
             return "spare slot, no deadline"
         group, lacks = self._judge(view, job, kind)

@@ -1,4 +1,4 @@
-"""Pools of the jobs of one user or queue, and the keys by which pools and jobs are sorted."""
+"""Pools, which contain the jobs of one user or queue, and the keys by which pools and jobs are sorted."""
 
 from __future__ import annotations
 

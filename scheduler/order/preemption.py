@@ -84,11 +84,11 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield pairs of a pool name and an attempt to kill so that the pool receives the slot.
+    """Yield kills that free slots for pools that lack slots, each as a pair of the pool's name and the kill.
 
-    `owed`: for each pool that lacks slots its name, the number of slots and the reason. Slots that are
+    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Slots that are
     already being freed reduce the number of kills. Attempts are killed only in pools that hold more slots
-    than in `shares`.
+    than their share in `shares`.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)

@@ -73,15 +73,15 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy.
+    """A whole policy, not composed of axes: each job receives the slots with which it meets its deadline.
 
     `bound`: the estimate of a job's completion time that is compared with the deadline: avg, low, up or
-    waves. `reduce_start`: with all_maps, as in the paper's simulator (7.2), a job's reduces start when its
-    maps are done; with first_map (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: the
+    waves. `reduce_start`: when a job's reduces may start; all_maps: when its maps are done, as in the paper's
+    simulator (7.2); first_map: as soon as the core's slow-start allows (Algorithm 1, line 15). `spare`: the
     jobs that may use slots when no job with a deadline lacks slots: all, deadline (jobs with a deadline),
     others (jobs without a deadline) or none. Even if excluded, jobs without a deadline run while there is no
-    job with a deadline. `profiles["aria"]`: a dictionary from `profile_name` to the job's profile from
-    earlier runs.
+    job with a deadline. `profiles`: dictionaries of profiles by kind; kind `aria` contains the profiles of
+    earlier runs by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -171,8 +171,7 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """Compute the numbers of slots with which the job's remaining tasks end before its deadline, and ask
-        for them.
+        """Compute the numbers of slots with which the job meets its deadline, and store them in the contract.
 
         Without a profile, the job asks for all slots.
         """

@@ -1,5 +1,5 @@
 """CSLA (lakshmi2019, Algorithm 1): tasks avoid nodes that will lack the resources they use most, and a rule
-prevents that jobs starve.
+prevents starvation of jobs.
 
 The rule: if jobs were refused an offer only because of their tags, no task starts for the first such offer.
 For the next such offer, a task of the first refused job starts despite the tag. Maps and reduces are counted
@@ -34,8 +34,8 @@ class LoadAware(Explained):
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: return the proposal of the composed policy.
 
-        If tags are the only reason that no job was accepted, every second such offer is given a task of the
-        first refused job.
+        If only the tags prevent a proposal, every second time a task of the first refused job is proposed
+        despite its tag.
         """
         tags = self._tags
         tags.skipped = None

@@ -26,7 +26,7 @@ MAP = TaskKind.MAP
 
 
 class Easy:
-    """A whole policy.
+    """A whole policy, not composed of axes: all maps of a job start together, in FIFO order with backfilling.
 
     `backfill`: start later jobs before the first job that does not fit. `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
@@ -140,8 +140,8 @@ class Easy:
         self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return the time at which `size` slots will be free, and the number of slots free then beyond
-        `size`.
+        """Return the time at which `size` slots will be free, and the number of additional slots free at that
+        time.
 
         In the papers these are the shadow time and the extra slots. `free`: number of slots free now. A job
         that runs longer than requested is expected to end at any moment. The time is infinite if it depends

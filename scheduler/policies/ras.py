@@ -51,7 +51,7 @@ _FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
 
 
 class Ras:
-    """A whole policy.
+    """A whole policy, not composed of axes: tasks are placed by the resources they use.
 
     `cycle_s`: seconds from the start of one control cycle to the next. `rounds`: largest number of rounds per
     cycle. `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.

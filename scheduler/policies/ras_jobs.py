@@ -47,8 +47,8 @@ class Share:
     node.
 
     `placed`: number of placed maps. `required`: number of map slots with which the job meets its goal.
-    `pending`: number of unfinished maps. `since_s`: start of the cycle. `reducing`: reduces were placed with
-    their demand after the shuffle.
+    `pending`: number of unfinished maps. `since_s`: start of the cycle. `reducing`: whether the job's reduces
+    were placed with the demand of their reduce phase instead of their shuffle.
     """
 
     utility: float = float("-inf")

@@ -58,7 +58,7 @@ class Resting(Protocol):
     rest_turn: int
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether the node would be given no task.
+        """Return whether an offer of the node's free slots would have no effect.
 
         The answer must remain valid until `rest_turn` grows or the node's attempts change.
         """
@@ -77,8 +77,11 @@ def resting_of(policy: Policy) -> Resting | None:
 
 
 class Awaits:
-    """The policy and its axes as far as they have the method `awaits_beat`, which tells that the next
-    heartbeat matters."""
+    """The parts of a policy (the policy itself and its axes) that can ask for heartbeats that report no
+    change.
+
+    Such a part has the method `awaits_beat`, which returns whether the part needs the next heartbeat.
+    """
 
     def __init__(self, policy: Policy) -> None:
         parts: tuple[Any, ...] = (policy, *getattr(policy, "axes", ()))

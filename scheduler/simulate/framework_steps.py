@@ -53,7 +53,10 @@ class FrameworkSteps:
         return bool(self._waiting or self._initialized or self._set_up)
 
     def take_due(self, now_s: float) -> None:
-        """Take the jobs whose submit time has come from the JobTracker's plan, to initialize them."""
+        """Begin to initialize the jobs whose submit time is at or before `now_s`.
+
+        The jobs are removed from the JobTracker's list of jobs to submit.
+        """
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()

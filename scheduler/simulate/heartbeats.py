@@ -38,7 +38,7 @@ from schedbed.tasks.specs import NodeId, job_of
 
 
 class _Faults(Protocol):
-    """The part of `virtual_faults.Faults` that heartbeats use."""
+    """The attributes and methods of `virtual_faults.Faults` that this module uses."""
 
     touch_heartbeats: bool
 
@@ -48,7 +48,7 @@ class _Faults(Protocol):
 
 
 class BeatingSimulation(Protocol):
-    """The part of a simulation that `Beats` uses."""
+    """The attributes and methods of a simulation that `Beats` uses."""
 
     setup: Setup
     rows: Rows
@@ -172,7 +172,7 @@ class Beats:
             self._wakes.played(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
-        """Send a heartbeat that was not answered again, unchanged. `index` is the node's number."""
+        """Send an unanswered heartbeat of the node with the number `index` a second time, unchanged."""
         self._queue.pass_timers(NUMBERS)
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:
@@ -258,8 +258,7 @@ class Beats:
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
-        """Update the node's progress and use of resources, as far as the policy or the tables need these
-        values."""
+        """Update the progress and the use of resources that the node will report, if anything reads them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -283,8 +282,8 @@ class Beats:
         self._wakes.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
-        """Add the ended attempts that the heartbeat reports to the statistics, and wake nodes whose reduces
-        wait for them.
+        """Count the ended attempts in the heartbeat, and wake the nodes whose reduces can now fetch their
+        outputs.
 
         A heartbeat that is sent again is counted once.
         """

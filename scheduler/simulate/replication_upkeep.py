@@ -24,13 +24,13 @@ COPY_LATENCY_S = 0.05
 
 
 class _LinkFaults(Protocol):
-    """The method of `virtual_faults.Faults` that this module uses."""
+    """The method of `virtual_faults.Faults` that this module calls."""
 
     def is_cut_off(self, node: SimNode) -> bool: ...
 
 
 class StoringSimulation(Protocol):
-    """The part of a simulation that `Upkeep` uses."""
+    """The attributes and methods of a simulation that `Upkeep` uses."""
 
     rows: Rows
     setup: Setup

@@ -159,7 +159,7 @@ class Simulation:
         self.register(now_s, node)
 
     def report_blocks(self, now_s: float, node: SimNode) -> None:
-        """Report the node's blocks to the NameNode, if the NameNode has given up the node before."""
+        """Report the node's blocks to the NameNode, if the NameNode had declared the node lost."""
         if node.blocks is not None:
             self.storage.register(now_s, node.node, node.spec.rack, node.blocks)
             node.blocks = None
@@ -224,7 +224,7 @@ class Simulation:
 
     def _play_or_begin_again(self, count: int) -> None:
         """Simulate `count` events, or fewer if the simulation ends. If the policy reads a value that only
-        heartbeats update, start again without skipping any."""
+        heartbeats update, start again from the beginning and skip no heartbeats."""
         try:
             self._play(count)
         except BeatRead:

@@ -227,5 +227,6 @@ class Storage:
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:
-        """Yield the rows of all remaining replicas for the blocks table, as columns. May be called once."""
+        """Yield the rows of all remaining replicas for the blocks table, as columns. Each replica appears
+        once."""
         return columns_of_lives(self._journal.take_living(), list(self.names.files()))

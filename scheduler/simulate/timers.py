@@ -252,14 +252,13 @@ class Wakes:
                 del self._feeds[job]
 
     def fed(self, now_s: float, job: str) -> None:
-        """Wake the nodes that run reduces of the job, since their next heartbeats will fetch the locations of
-        map outputs."""
+        """Wake the nodes that run reduces of the job, since the replies to their heartbeats will list new map
+        outputs."""
         chain = self._feeds.get(job)
         if chain is not None:
             chain.start(now_s)
 
     def fed_all(self, now_s: float) -> None:
-        """Wake all nodes that run reduces, since the locations of map outputs may have changed for any
-        job."""
+        """Wake all nodes that run reduces, since the replies to their heartbeats may list new map outputs."""
         for chain in self._feeds.values():
             chain.start(now_s)

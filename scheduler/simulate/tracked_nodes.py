@@ -72,7 +72,7 @@ class SimNode(Tracker):
         self.blocks: list[dict[str, Any]] | None = None
 
     def boot(self, base_s: float) -> None:
-        """Boot the node as a new incarnation, whose timer has the time base `base_s`."""
+        """Boot the node as a new incarnation. Its timer first fires one heartbeat interval after `base_s`."""
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0

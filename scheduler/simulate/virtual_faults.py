@@ -27,7 +27,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class _Beats(Protocol):
-    """The part of `heartbeats.Beats` that faults use."""
+    """The methods of `heartbeats.Beats` that this module calls."""
 
     def forget(self, node: SimNode) -> None: ...
 
@@ -35,19 +35,19 @@ class _Beats(Protocol):
 
 
 class _Upkeep(Protocol):
-    """The part of `replication_upkeep.Upkeep` that faults use."""
+    """The method of `replication_upkeep.Upkeep` that this module calls."""
 
     def stir(self) -> None: ...
 
 
 class _Master(Protocol):
-    """The part of `virtual_jobtracker.Master` that faults use."""
+    """The method of `virtual_jobtracker.Master` that this module calls."""
 
     def crash(self) -> None: ...
 
 
 class FaultySimulation(Protocol):
-    """The part of a simulation that faults use."""
+    """The attributes and methods of a simulation that this module uses."""
 
     setup: Setup
     rows: Rows
@@ -169,8 +169,8 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives; faults may lose it, each message by its own random
-        draw.
+        """Return whether a message of the node arrives. Each message may be lost with the probability set by
+        faults.
 
         `kind`: the kind of fault that may lose the message.
         """
