@@ -93,7 +93,7 @@ class Placement:
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def play(self, rounds: int) -> Iterator[None]:
-        """Place reduces, then improve the placement of maps in at most `rounds` rounds.
+        """Improve the placement: place the pending reduces, then move maps in at most `rounds` rounds.
 
         This generator yields after each job or node, so that the caller can do other work in between.
         """
@@ -116,7 +116,8 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Place the pending reduces of all jobs until all are placed or no node has room (lines 1 to 8).
+        """Place the pending reduces of all jobs until all are placed or no node has room (Algorithm 1, lines
+        1 to 8).
 
         Yields after each job.
         """
@@ -191,7 +192,8 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move capacity of the node from jobs with high utility to jobs with low utility (lines 11 to 23).
+        """Move capacity of the node from jobs with high utility to jobs with low utility (Algorithm 1, lines
+        11 to 23).
 
         The job with the highest utility gives up maps while its utility is not below that of the job with the
         lowest utility that could use the room. Then the jobs with the lowest utilities are given maps until

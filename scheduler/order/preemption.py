@@ -119,8 +119,8 @@ def _victims(
 ) -> Iterator[AttemptView]:
     """Yield attempts to kill from pools above their share, the most recent launch first.
 
-    `left`: number of slots that each pool would still hold, which this generator reduces. No pool falls below
-    its value in `shares`.
+    `left`: number of slots that each pool still holds; it is decreased for each kill. No pool falls below its
+    value in `shares`.
     """
     rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
     candidates = [

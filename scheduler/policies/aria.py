@@ -41,8 +41,8 @@ class Contract:
     """The slots that a job asks for: the largest number of running tasks of each kind (`asked`), and the
     reason (`why`).
 
-    `profile`: the job's profile from earlier runs, or None. `profiler` measures a profile in this run.
-    `prediction`: the completion time that was predicted when the job first asked for slots.
+    `profile`: the job's profile from earlier runs, or None. `profiler`: measures the job's profile in this
+    run. `prediction`: bounds of the completion time, predicted when the job first asked for slots.
     """
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
@@ -111,8 +111,8 @@ class Aria:
     # Slots that jobs ask for
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: find the job's profile and compute the slots that it asks for (lines 1
-        to 3)."""
+        """Implement `Hooks.submitted`: find the job's profile and compute the slots that it asks for
+        (Algorithm 1, lines 1 to 3)."""
         if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
             self.tick(view)
         name = profile_name(job.spec)
@@ -130,7 +130,7 @@ class Aria:
     def ended(self, view: View, attempt: AttemptView) -> None:
         """Implement `Hooks.ended`: add a successful attempt to the job's profile.
 
-        If the job has a deadline, the slots that it asks for are recomputed (lines 22 to 24).
+        If the job has a deadline, the slots that it asks for are recomputed (Algorithm 1, lines 22 to 24).
         """
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
@@ -231,8 +231,8 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return a task of a job that lacks slots, else of another job (lines 4 to
-        21)."""
+        """Implement `Policy.decide`: return a task of a job that lacks slots, else of another job (Algorithm
+        1, lines 4 to 21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:

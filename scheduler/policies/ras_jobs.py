@@ -65,7 +65,7 @@ class Share:
         return (self.maps if kind is MAP else self.reduces).get(node, 0)
 
     def why(self) -> str:
-        """Return the reason for the placement as text, for the reason of a launch."""
+        """Return a text that explains the placement, to be part of the reason of a launch."""
         goal = f"{self.required} needed" if self.required < self.pending else "as early as possible"
         return (
             f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "

@@ -29,8 +29,7 @@ class Copies:
         self._fetching: dict[str, tuple[str, int]] = {}
 
     def launched(self, node: str, plan: AttemptPlan) -> None:
-        """Decide whether a launched attempt keeps the block that it fetches, and record the attempt if it
-        does.
+        """Record a launched attempt if it will keep the block that it fetches as a replica.
 
         The block is kept if the settings choose the attempt and the NameNode allows another replica on the
         node.

@@ -126,7 +126,7 @@ class Faults:
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether any fault has still to begin or end."""
+        """Return whether any fault will begin or end later."""
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
@@ -274,7 +274,7 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Divide the nodes into the groups that result from all network partitions in force."""
+    """Separate the nodes into the groups that result from all network partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
@@ -313,7 +313,7 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Mark one replica that matches the fault's nodes and target as corrupt, or remove it.
+    """Lose one replica that matches the fault's nodes and target: mark the replica corrupt, or remove it.
 
     Return its block and node as text, or "" if no replica matches. The NameNode is told of a corrupt replica
     immediately; in a live run only when the replica is read.
