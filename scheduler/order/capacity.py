@@ -90,7 +90,7 @@ class Capacity:
     def count_memory(self) -> None:
         """Measure shares in bytes of memory, for maps and reduces together, instead of in slots.
 
-        The policy calls this method if its admission does not use slots.
+        Must be called before the first job if the policy's admission does not limit slots.
         """
         self._by_memory = True
 
