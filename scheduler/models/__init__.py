@@ -1,1 +1,1 @@
-"""Mathematical models from the papers, which policies use: task times, demands, utilities, plans."""
+"""Mathematical models from the papers that policies use: task times, demands, utilities and plans."""

@@ -1,7 +1,7 @@
 """ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the numbers
-of slots that it needs to meet a deadline.
+of map and reduce slots with which the job meets its deadline.
 
-Eq. 7 of the paper is misprinted; here T_avg = (T_low + T_up) / 2. All times are seconds.
+Eq. 7 of the paper is misprinted; this module uses T_avg = (T_low + T_up) / 2. All times are seconds.
 """
 
 from __future__ import annotations
@@ -26,21 +26,26 @@ class Bounds(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Completion time as a function of map slots m and reduce slots r (eq. 9): a/m + b/r + c."""
+    """A job's completion time in seconds as a function of map slots m and reduce slots r: a/m + b/r + c (eq.
+    9)."""
 
     a: float
     b: float
     c: float
 
     def time_s(self, maps: int, reduces: int) -> float:
-        """Return the completion time in seconds on these numbers of slots; infinity if a stage has work but
-        no slot."""
+        """Return the completion time in seconds with `maps` map slots and `reduces` reduce slots.
+
+        The result is infinite if a stage has work but no slot.
+        """
         return _share(self.a, maps) + _share(self.b, reduces) + self.c
 
 
 class SlotAllocation(NamedTuple):
-    """Numbers of map and reduce slots for a job. `capped`: limited to the available slots, which may be too
-    few."""
+    """The numbers of map and reduce slots allocated to a job.
+
+    `capped`: even all available slots may be too few to meet the deadline, so the job receives all of them.
+    """
 
     maps: int
     reduces: int
@@ -54,10 +59,10 @@ def _share(work: float, slots: int) -> float:
 
 
 def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_slots: int) -> Bounds:
-    """Return the bounds of eq. 1 to 7 for a job's remaining tasks.
+    """Return the lower, average and upper bound of the time to run a job's remaining tasks (eq. 1 to 7).
 
-    `maps` and `reduces` are the numbers of remaining tasks, `map_slots` and `reduce_slots` the numbers of
-    slots for them. With a single wave of reduces, the lower bound includes no typical shuffle.
+    `maps`, `reduces`: numbers of remaining tasks. `map_slots`, `reduce_slots`: numbers of slots that run
+    these tasks. If all reduces run in one wave, the lower bound includes only the first shuffle.
     """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
@@ -72,7 +77,11 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
 
 
 def curve(profile: JobProfile, maps: int, reduces: int, bound: str = "avg") -> Curve:
-    """Return the coefficients of eq. 9 for these numbers of remaining tasks. `bound`: one of `BOUNDS`."""
+    """Return the job's completion time as a function of its slots (eq. 9).
+
+    `maps`, `reduces`: numbers of remaining tasks. `bound` selects the estimate of the completion time: "avg",
+    "low" or "up".
+    """
     low, up = _low(profile, maps, reduces), _up(profile, maps, reduces)
     if bound == "low":
         return low
@@ -100,12 +109,12 @@ def _up(profile: JobProfile, maps: int, reduces: int) -> Curve:
 
 
 def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> SlotAllocation:
-    """Return the smallest numbers of slots with which the job ends in `time_s` seconds (eq. 15), rounded up.
+    """Return the smallest numbers of slots with which a job ends in `time_s` seconds, rounded up (eq. 15).
 
-    `most_maps` and `most_reduces` limit the result to the slots of the cluster and to the remaining tasks;
-    they are 0 only if there are no tasks. If eq. 15 gives more slots of one kind than its limit, the result
-    has all slots of that kind, and eq. 11 gives the number for the second kind. If even all slots are too
-    few, the result is all slots, `capped`.
+    `curve` is the job's completion time as a function of slots. `most_maps` and `most_reduces` are the
+    largest numbers allowed; each is 0 only if the job has no tasks of that kind. If eq. 15 exceeds one limit,
+    the job receives that number of slots, and eq. 11 gives the number of slots of the second kind. If even
+    the limits are too few, the result is both limits with `capped` set.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c
@@ -124,13 +133,15 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
 
 
 def _whole(slots: float, most: int) -> int:
-    """Return the number of slots rounded up; at least 1 unless `most` is 0."""
+    """Return `slots` rounded up to a whole number; the result is at least 1 unless `most` is 0."""
     return max(min(1, most), ceil(min(slots, 1e9) - _SLACK))
 
 
 def _rest(work: float, left_s: float, most: int) -> int:
-    """Return the number of slots that finish `work` slot seconds in `left_s` seconds; `most + 1` if no time
-    is left."""
+    """Return the number of slots that finish `work` slot seconds in `left_s` seconds.
+
+    If no time is left, the result is `most + 1`, which is more than the limit `most`.
+    """
     if left_s <= 0:
         return most + 1
     return _whole(work / left_s, most)

@@ -1,13 +1,13 @@
-"""A variant of ARIA's model that counts whole waves (not in verma2011): a stage of n tasks on s slots takes
-ceil(n / s) waves.
+"""A variant of ARIA's model that counts whole waves (not in verma2011): n tasks on s slots take ceil(n / s)
+waves.
 
-The paper's model is linear in tasks / slots. With this model a job cannot end within 7% of each deadline of
-Figure 5, whatever the length of its tasks. There the average bound gives 71 maps and 64 reduces (58, 30)
-slots for 240 s and (43, 22) for 300 s. Both allocations need two waves of maps and three waves of reduces, so
-without any delay and with tasks of equal length both jobs end after the same time T. The T nearest to both
-deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1% after one deadline and 11.1% before the other deadline. This
-module allocates slots so that whole waves end before the deadline, and never more slots than these waves
-need. All times are seconds.
+The paper's model is linear in tasks / slots. Its allocations cannot make a job end within 7% of each deadline
+of Figure 5, whatever the length of the job's tasks: for 71 maps and 64 reduces, the average bound gives 58
+map slots and 30 reduce slots for the deadline 240 s, and 43 and 22 slots for 300 s. Both allocations need two
+waves of maps and three waves of reduces. Without any delay and with tasks of equal length, both jobs
+therefore end after the same time T. The T nearest to both deadlines is 2 / (1/240 + 1/300) = 266.7 s: 11.1%
+after one deadline and 11.1% before the other deadline. This module allocates slots so that whole waves end
+before the deadline, and never more slots than these waves need. All times are seconds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ WAVES = "waves"
 
 
 def waves_time_s(profile: JobProfile, maps: int, reduces: int, slots: SlotAllocation) -> float:
-    """Return the completion time in seconds of `maps` and `reduces` tasks on these slots.
+    """Return the completion time in seconds of `maps` maps and `reduces` reduces on the slots `slots`.
 
-    The last wave of a stage takes as long as the stage's longest task.
+    The last wave of a stage takes as long as the stage's longest task in `profile`.
     """
     map_waves, reduce_waves = _waves(maps, slots.maps), _waves(reduces, slots.reduces)
     return _maps_s(profile, map_waves) + _reduces_s(profile, reduce_waves)
@@ -35,7 +35,8 @@ def allocate_waves(
 ) -> SlotAllocation:
     """Return the smallest numbers of slots with which the job ends within `time_s` seconds.
 
-    If even all slots are too few, the result is all slots, `capped`, as in `aria_bounds.allocate`.
+    `maps`, `reduces`: numbers of remaining tasks. `most_maps`, `most_reduces`: largest numbers of slots
+    allowed. If even these limits are too few, the result is the limits with `capped` set.
     """
     best: SlotAllocation | None = None
     map_waves = _waves(maps, most_maps)
@@ -58,7 +59,7 @@ def _waves(tasks: int, slots: int) -> float:
 
 
 def _slots(tasks: int, waves: float) -> int:
-    """Return the smallest number of slots on which the tasks end within that number of waves."""
+    """Return the smallest number of slots on which `tasks` tasks end within `waves` waves."""
     return -(-tasks // int(waves)) if tasks and waves else 0
 
 
@@ -74,7 +75,10 @@ def _reduces_s(profile: JobProfile, waves: float) -> float:
 
 
 def _most_waves(profile: JobProfile, reduces: int, left_s: float) -> int:
-    """Return the largest number of waves of reduces that fits into `left_s` seconds; 0 if none fits."""
+    """Return the largest number of waves in which the reduces may run to end within `left_s` seconds.
+
+    The result is 0 if the time is too short for one wave.
+    """
     left_s -= _reduces_s(profile, 1)
     if not reduces or left_s < 0:
         return 0

@@ -1,5 +1,5 @@
-"""CSLA's tags (lakshmi2019): two bits for the resources, CPU and I/O, that a job's tasks use heavily or that
-a node will lack.
+"""CSLA's tags (lakshmi2019): two bits, one for CPU and one for I/O. A job's tag marks the resources that its
+tasks use heavily; a node's tag marks the resources that the node will lack.
 
 The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
 """
@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 def tag(cpu: bool, io: bool) -> int:
-    """Return the tag with the CPU bit and the I/O bit as given, a number from 0 to 3."""
+    """Return the tag, a number from 0 to 3, whose CPU bit is `cpu` and whose I/O bit is `io`."""
     return (CPU if cpu else 0) + (IO if io else 0)
 
 
@@ -28,11 +28,11 @@ def words(tag: int) -> str:
 
 
 def predict(history: Collection[float]) -> float:
-    """Return the predicted next value of a series, from 0 to 1 (eq. 1 to 3).
+    """Return a prediction of the next value of the series `history`, from 0 to 1 (eq. 1 to 3).
 
-    The prediction is a linear regression of each value U_t on the value before it, U_(t-1), by least squares.
-    The printed denominators lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than
-    three values, or all equal), the last value is returned. Raises ValueError without values.
+    The prediction is a linear regression by least squares of each value U_t on the value U_(t-1) before it.
+    The denominators as printed lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than
+    three values, or all equal), the prediction is the last value. Raises ValueError if `history` is empty.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -56,7 +56,11 @@ def predict(history: Collection[float]) -> float:
 
 
 class Errors:
-    """Errors of predictions: MAE and RMSE (Table 3), and for comparison the MAE of predicting no change."""
+    """The errors of a series of predictions: mean absolute error (MAE) and root mean square error (RMSE), as
+    in Table 3.
+
+    For comparison, the errors include the MAE of predicting that each value equals the value before it.
+    """
 
     __slots__ = ("absolute", "count", "last_absolute", "squared")
 
@@ -65,18 +69,18 @@ class Errors:
         self.absolute = self.squared = self.last_absolute = 0.0
 
     def add(self, predicted: float, came: float, last: float) -> None:
-        """Add the error of one prediction, given the actual value (`came`) and the actual value before it
-        (`last`)."""
+        """Add the error of the prediction `predicted`, given the actual value `came` and the value before it,
+        `last`."""
         self.count += 1
         self.absolute += abs(predicted - came)
         self.squared += (predicted - came) ** 2
         self.last_absolute += abs(last - came)
 
     def to_json(self) -> dict[str, float | int]:
-        """Return the errors as JSON values; all are 0 without predictions.
+        """Return the errors as a dictionary of JSON values. All are 0 if there was no prediction.
 
-        The keys are `mae`, `rmse`, `last_mae` (the MAE of predicting no change) and `predictions` (their
-        number).
+        The keys are `mae`, `rmse`, `last_mae` (the MAE of predicting no change) and `predictions` (the number
+        of predictions).
         """
         count = max(1, self.count)
         return {
@@ -88,9 +92,9 @@ class Errors:
 
 
 class Predictor:
-    """A predictor of the next value of a series from its last `window` values.
+    """A predictor of the next value of a series from the last `window` values.
 
-    `next` is the predicted value, None before the first value. `errors` collects the errors of past
+    `next` is the predicted value, or None before the first value. `errors` collects the errors of all
     predictions.
     """
 
@@ -104,7 +108,8 @@ class Predictor:
         self.next: float | None = None  # None before the first value
 
     def see(self, value: float) -> None:
-        """Add a value to the series, record the error of its prediction, and predict the next value."""
+        """Add `value` to the series, record the error of the prediction of this value, and predict the next
+        value."""
         last = value if self.next is None else self._history[-1]
         if self.next is not None:
             self.errors.add(self.next, value, last)
@@ -116,7 +121,7 @@ class Predictor:
 
 
 class TaskSample:
-    """CPU and disk use of the first finished maps of a job, from which the job's tag is derived."""
+    """The CPU and disk use of a job's first finished maps, from which the job's tag is computed."""
 
     __slots__ = ("_cpu_s", "_disk_s", "_elapsed_s", "tasks")
 
@@ -125,16 +130,22 @@ class TaskSample:
         self._cpu_s = self._disk_s = self._elapsed_s = 0.0
 
     def add(self, cpu_s: float, disk_s: float, elapsed_s: float) -> None:
-        """Add one finished map: its duration, its CPU time on one core, and its I/O time on an idle disk, in
-        seconds."""
+        """Add a finished map that ran for `elapsed_s` seconds.
+
+        `cpu_s`: seconds of CPU time on one core. `disk_s`: seconds that the map's I/O would take on an idle
+        disk.
+        """
         self.tasks += 1
         self._cpu_s += cpu_s
         self._disk_s += disk_s
         self._elapsed_s += elapsed_s
 
     def tag(self, cpu_share: float, io_share: float) -> int:
-        """Return the tag of the resources whose mean use exceeds these shares; UNKNOWN if nothing was
-        measured."""
+        """Return the job's tag: a bit is set if the mean use of the resource exceeds `cpu_share` or
+        `io_share`.
+
+        The shares are fractions of the maps' run time. The result is UNKNOWN if no map was added.
+        """
         if self._elapsed_s <= 0:
             return UNKNOWN
         return tag(self._cpu_s / self._elapsed_s > cpu_share, self._disk_s / self._elapsed_s > io_share)

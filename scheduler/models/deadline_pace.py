@@ -8,11 +8,13 @@ from math import inf
 def slots_lacking(
     mean_s: float, running_left_s: float, unstarted: int, running: int, until_goal_s: float
 ) -> float:
-    """Return the number of slots that a job lacks: remaining work / time until the goal - running tasks.
+    """Return the number of slots that a job lacks to meet its goal: remaining work / time left - running
+    tasks.
 
-    This is equation 6. `running_left_s` is the sum of the remaining times of the running tasks; the printed
-    (sum / mean + unstarted) x mean equals sum + unstarted x mean. The result is negative if the job has more
-    slots than it needs, infinite if the goal has passed.
+    `mean_s`: mean time of a task. `running_left_s`: sum of the remaining times of the running tasks.
+    `unstarted`, `running`: numbers of tasks. `until_goal_s`: seconds until the goal. The result is negative
+    if the job has more slots than necessary, and infinite if the goal has passed. Equation 6 as printed, (sum
+    / mean + unstarted) x mean, equals the sum + unstarted x mean used here.
     """
     if until_goal_s <= 0:
         return inf

@@ -12,7 +12,8 @@ WHOLE_CORE = 100
 
 
 class Counted(Protocol):
-    """The values that `TaskUse.of` reads from an attempt's counters or from a row of the attempts table."""
+    """The attributes that `TaskUse.of` reads from an attempt's counters or from a row of the attempts
+    table."""
 
     @property
     def cpu_s(self) -> float: ...
@@ -28,8 +29,8 @@ class Counted(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskUse:
-    """Resources used by one task: `cpu_s` in seconds on one core of its node, and the numbers of bytes read
-    and written on the local disk and in HDFS."""
+    """The resources used by one task: seconds of CPU time on one core of its node (`cpu_s`), and the numbers
+    of bytes read and written on the local disk and in HDFS."""
 
     cpu_s: float
     local_bytes: int
@@ -37,11 +38,11 @@ class TaskUse:
 
     @staticmethod
     def of(counters: Counted, *, core_speed: float, writes_file: bool) -> TaskUse:
-        """Return the resources that an attempt used, from its counters.
+        """Return the resources that an attempt with these counters used.
 
-        `core_speed`: speed of an emulated core, where 1 is a core of the host. `writes_file`: the task writes
-        its output to HDFS. The output of a map for reduces is already counted in its spills, so output counts
-        as HDFS bytes only for tasks that write files.
+        `core_speed`: speed of the node's cores, where 1 is the speed of a real core of the host.
+        `writes_file`: the task writes its output to HDFS, so that output bytes count as HDFS bytes. The
+        output of a map for reduces is not added, since it is part of `spill_bytes`.
         """
         read_bytes = counters.read_local_bytes + counters.read_remote_bytes
         return TaskUse(
@@ -52,17 +53,18 @@ class TaskUse:
 
 
 def io_time_s(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Return the I/O time of the task in seconds if all its bytes move at full rate (equation 3).
+    """Return the seconds that the task's I/O takes at the full rates, in bytes/s, of disk and HDFS (equation
+    3).
 
-    The result never overestimates the I/O time, so the CPU demand is never underestimated.
+    The actual I/O time may be longer, so the CPU demand computed from the result is never too low.
     """
     return use.local_bytes / disk_bps + use.hdfs_bytes / hdfs_bps
 
 
 def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
-    """Return the CPU demand in percent of a core: 100 x CPU time / (CPU time + I/O time) (equation 2).
+    """Return the task's CPU demand in percent of a core: 100 x CPU time / (CPU time + I/O time) (equation 2).
 
-    A task that used neither CPU nor I/O has demand 100.
+    `disk_bps`, `hdfs_bps`: rates in bytes/s. A task that used neither CPU nor I/O has the demand 100.
     """
     total_s = use.cpu_s + io_time_s(use, disk_bps, hdfs_bps)
     return WHOLE_CORE * use.cpu_s / total_s if total_s > 0 else WHOLE_CORE
@@ -70,9 +72,9 @@ def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean CPU demand of a job's maps or of its reduces (equations * and **), in percent of a core.
+    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (equations * and **).
 
-    `tasks`: number of tasks added. `demand`, `ran_s`: sums of their demands and of their run times in
+    `tasks`: number of tasks added. `demand`: sum of the tasks' demands. `ran_s`: sum of their run times in
     seconds.
     """
 
@@ -81,7 +83,7 @@ class DemandMean:
     ran_s: float = 0.0
 
     def add(self, demand: float, ran_s: float) -> None:
-        """Add the demand and the run time of a task that succeeded."""
+        """Add a successful task with its demand in percent of a core and its run time in seconds."""
         self.tasks += 1
         self.demand += demand
         self.ran_s += ran_s
@@ -89,8 +91,8 @@ class DemandMean:
     def value(self, shortest_s: float) -> int:
         """Return the mean demand in whole percent of a core, rounded up.
 
-        The result is 100 without tasks and for tasks whose mean run time is below `shortest_s`, since
-        starting such a task costs as much as its work.
+        The result is 100 if there are no tasks, or if their mean run time is below `shortest_s` seconds,
+        since starting such short tasks costs as much CPU as their work.
         """
         if not self.tasks or self.ran_s / self.tasks < shortest_s:
             return WHOLE_CORE
@@ -98,8 +100,8 @@ class DemandMean:
 
 
 class Hardware(NamedTuple):
-    """The hardware on which demands depend: speed of an emulated core (1 is a core of the host), disk rate in
-    bytes/s."""
+    """The properties of a node that change its tasks' demands: speed of its cores (1 is a core of the host)
+    and disk rate in bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -109,8 +111,8 @@ class Hardware(NamedTuple):
 class Demands:
     """The CPU demands of a workload's maps and reduces, in percent of a core.
 
-    `hardware`: the hardware of the measurement; None if the demands apply to any hardware. "Workloads have to
-    be re-analysed every time the cluster hardware changes" (2.2).
+    `hardware`: the hardware on which the demands were measured, or None if the demands apply to any hardware.
+    The paper: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
     """
 
     map: float = WHOLE_CORE
@@ -118,15 +120,15 @@ class Demands:
     hardware: Hardware | None = None
 
     def to_values(self) -> dict[str, Any]:
-        """Return the demands as JSON values, which `read_demands` converts back."""
+        """Return the demands as a dictionary of JSON values, which `read_demands` converts back."""
         values: dict[str, Any] = {"map": self.map, "reduce": self.reduce}
         return values | ({} if self.hardware is None else {"hardware": self.hardware._asdict()})
 
 
 def read_demands(values: Mapping[str, Any]) -> Demands:
-    """Return the demands from JSON values that a user wrote or the profile store holds.
+    """Return the demands described by JSON values, written by a user or loaded from the profile store.
 
-    Raises ValueError with the wrong value if a name is unknown or a number is out of range.
+    Raises ValueError with a message about the wrong value if a name is unknown or a number is out of range.
     """
     known = dict(values)
     hardware = known.pop("hardware", None)

@@ -1,5 +1,5 @@
-"""Gangs: jobs that take a map slot for each of their maps at once and hold all of them until their last map
-ends."""
+"""Gangs: jobs that occupy one map slot for each of their maps at once, and keep all of these slots until the
+last map has ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ MAP = TaskKind.MAP
 
 
 def gang_size(view: View, job: JobView) -> int:
-    """Return the number of map slots that the job needs at once: one per map, at most all slots of the
+    """Return the number of map slots that the job needs to start: one per map, at most all slots of the
     cluster."""
     return min(job.maps.total, view.slots(MAP))
 
 
 class GangBooks:
-    """The jobs that have started as gangs, in order of their start.
+    """A table of the jobs that have started as gangs, in the order of their start.
 
-    `held`: number of map slots that each job holds. `started`: all gangs that have not ended. `starting`: the
-    gangs that still have unstarted maps.
+    `held`: a dictionary from job id to the number of map slots that the job holds. `started`: all gangs that
+    have not ended. `starting`: the gangs that still have unstarted maps.
     """
 
     def __init__(self) -> None:
@@ -28,18 +28,19 @@ class GangBooks:
         self.started: dict[str, JobView] = {}
 
     def free(self, view: View) -> int:
-        """Return the number of map slots that no gang holds."""
+        """Return the number of the cluster's map slots that no gang holds."""
         return view.slots(MAP) - sum(self.held.values())
 
     def start(self, view: View, job: JobView) -> None:
-        """Start a job as a gang. The job holds its slots from now on."""
+        """Record the start of a job as a gang, which holds its map slots from now on."""
         self.held[job.job] = gang_size(view, job)
         self.started[job.job] = self.starting[job.job] = job
 
     def changed(self, job: JobView) -> bool:
-        """Update a gang after a change of the job's maps. Return whether slots became free.
+        """Update the table after maps of the job have started or ended. Return whether the job released its
+        slots.
 
-        A gang keeps all its slots until its last map has ended.
+        A gang releases all slots together when its last map has ended.
         """
         if job.job not in self.started:
             return False
@@ -50,7 +51,8 @@ class GangBooks:
         return not job.maps.running and self.held.pop(job.job, None) is not None
 
     def finished(self, job: JobView) -> bool:
-        """Remove a job that has ended. Return whether slots became free."""
+        """Remove a job that has ended from the table. Return whether the job still held slots, which are now
+        free."""
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
         return self.held.pop(job.job, None) is not None

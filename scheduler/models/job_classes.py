@@ -14,11 +14,11 @@ _NOTHING = 1e-6  # Smaller parts of a resource count as 0.
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class number of each job, given the features of each job.
+    """Return the class number of each job, given one sequence of features per job.
 
-    There are at most `most` classes, numbered from 0 in the order of their mean first feature. Features are
-    scaled by their standard deviations. The centers of k-means start at points spread evenly over the sorted
-    jobs, so that the result does not depend on chance.
+    The method is k-means with at most `most` classes, which are numbered from 0 by ascending first feature.
+    Features are scaled by their standard deviations. The first centers are spread evenly over the sorted jobs
+    instead of drawn at random, so equal input gives equal classes.
     """
     points: Any = np.asarray(features, dtype=float)
     spread = points.std(axis=0)
@@ -36,12 +36,13 @@ def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
 def suggest(
     arrivals: Sequence[float], times_s: Sequence[Sequence[float]], slots: Sequence[int]
 ) -> list[set[int]]:
-    """Return the job classes that each resource (a kind of hardware) should serve.
+    """Return, for each resource (a kind of hardware), the set of job classes that it should serve.
 
     Class i has `arrivals[i]` tasks, each of which takes `times_s[i][j]` seconds on resource j, which has
-    `slots[j]` slots. The linear program finds the parts x of the resources' time that sustain the largest
-    multiple m of the arrivals: maximize m, sum over j of slots_j x_ij / times_ij >= m arrivals_i, sum over i
-    of x_ij <= 1. A class is suggested for a resource if its part there is above 0.
+    `slots[j]` slots. A linear program finds the fractions x_ij of resource j's time to spend on class i that
+    sustain the largest multiple m of the arrivals: maximize m, subject to sum over j of slots_j x_ij /
+    times_ij >= m arrivals_i and sum over i of x_ij <= 1. The result for resource j contains class i if x_ij
+    is above 0.
     """
     classes, resources = len(arrivals), len(slots)
     every = set(range(classes))

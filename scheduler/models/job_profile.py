@@ -1,4 +1,5 @@
-"""Profiles of a job's tasks for ARIA (verma2011 section 2.2), and their measurement from attempts.
+"""Job profiles for ARIA (verma2011 section 2.2): the durations of a job's tasks by phase, measured from
+attempts.
 
 Durations are seconds from a task's launch to its end.
 """
@@ -28,11 +29,11 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProfile:
-    """Durations of a job's phases, averaged over `runs` runs.
+    """The average and longest durations of a job's phases, averaged over `runs` runs of the job.
 
-    `first_shuffle` is the part of the first wave's shuffle and sort that comes after the last map;
-    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Bytes are means per task,
-    selectivities are output bytes / input bytes; 0 if unknown.
+    `first_shuffle` is the part of a first-wave reduce's shuffle and sort that comes after the last map;
+    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Fields in bytes are means per
+    task, selectivities are output bytes / input bytes. Unknown values are 0.
     """
 
     map: Times
@@ -47,10 +48,11 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """Return the profile scaled to another amount of input, since durations grow with it (footnote 6).
+        """Return the profile of the same job with another amount of input, since durations grow with the
+        input (footnote 6).
 
-        `map_input_bytes` is the new mean input of a map. The input of a reduce follows from the maps'
-        selectivity.
+        `map_input_bytes`: mean input of a map. `maps`, `reduces`: numbers of tasks. The new input of a reduce
+        is computed from the maps' selectivity.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -96,7 +98,8 @@ class JobProfile:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> JobProfile:
-        """Return the profile from the values that `to_json` returned. Raises ValueError for other data."""
+        """Return the profile described by `raw`, a dictionary that `to_json` returned. Raises ValueError for
+        other data."""
         try:
             values: dict[str, Any] = {name: Times(*map(float, raw[name])) for name in PHASES}
             values |= {name: float(raw[name]) for name in FIGURES}
@@ -110,7 +113,7 @@ def _ratio(now: float, then: float) -> float:
 
 
 class _Span:
-    """Count, sum, minimum and maximum of added values."""
+    """The count, sum, minimum and maximum of the values added."""
 
     __slots__ = ("count", "least", "most", "total")
 
@@ -130,9 +133,10 @@ class _Span:
 
 
 class Profiler:
-    """A collector of the times and bytes of a job's successful tasks, for the profile of one run.
+    """A collector of the durations and bytes of a job's successful tasks, which computes the profile of one
+    run.
 
-    Tasks must be added in the order of their ends.
+    Tasks must be added in the order in which they ended.
     """
 
     def __init__(self) -> None:
@@ -142,7 +146,8 @@ class Profiler:
         self._reduce_bytes = [0, 0]
 
     def map_ended(self, start_s: float, end_s: float, input_bytes: int, output_bytes: int) -> None:
-        """Add a map that held its slot from `start_s` to `end_s`."""
+        """Add a successful map that held its slot from `start_s` to `end_s`, in seconds since the run's
+        start."""
         self._map.add(max(0.0, end_s - start_s))
         self._maps_end_s = max(self._maps_end_s, end_s)
         self._map_bytes[0] += input_bytes
@@ -151,9 +156,10 @@ class Profiler:
     def reduce_ended(
         self, start_s: float, sorted_s: float | None, end_s: float, input_bytes: int, output_bytes: int
     ) -> None:
-        """Add a reduce that held its slot from `start_s` to `end_s` and had its input sorted at `sorted_s`.
+        """Add a successful reduce that held its slot from `start_s` to `end_s` and had sorted its input at
+        `sorted_s`.
 
-        If `sorted_s` is None, the shuffle counts as taking no time.
+        If `sorted_s` is None, the duration of the shuffle is 0.
         """
         if sorted_s is None:
             sorted_s = max(start_s, self._maps_end_s)
@@ -166,11 +172,11 @@ class Profiler:
         self._reduce_bytes[1] += output_bytes
 
     def profile(self) -> JobProfile | None:
-        """Return the profile measured so far; None before the first map has ended.
+        """Return the profile measured so far, or None before the first map has ended.
 
-        If only one kind of shuffle has occurred, its durations count for both kinds. Before the first reduce
-        has ended, a reduce is assumed to take as long as a map and its shuffle no time; the first measured
-        reduce replaces this estimate.
+        If only one kind of shuffle was measured, its durations are used for both kinds. Before the first
+        reduce has ended, the profile assumes that a reduce takes as long as a map and that its shuffle takes
+        no time.
         """
         maps = self._map.times()
         if maps is None:

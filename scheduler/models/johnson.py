@@ -1,11 +1,12 @@
-"""The plan of BalancedPool: jobs divided into two pools with Johnson's order inside, with the shortest
-estimated makespan.
+"""The planner of BalancedPool: divides jobs into at most two pools so that the estimated makespan is
+shortest.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): jobs are divided into a pool of small jobs and a pool of
-big jobs, and each pool runs its jobs in Johnson's order (Johnson 1954) on its own slots. The chosen division
-is the one whose later pool ends first. The thesis tests a division with SimMR; this module estimates it: a
-stage on s slots takes ceil(tasks / s) x the mean time of a task, the map stages of a pool follow one another,
-and a reduce stage starts after its job's map stage and after the previous reduce stage.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): one pool runs the small jobs and a second pool the big
+jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots. The best division is the
+one with the shortest time until both pools have ended. The thesis simulates each division with SimMR; this
+module uses an estimate: a stage on s slots takes ceil(tasks / s) x the mean time of a task, the map stages of
+a pool run one after another, and a reduce stage starts after its job's map stage and after the previous job's
+reduce stage.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import NamedTuple
 
 
 class PlannedStages(NamedTuple):
-    """The numbers of remaining maps and reduces of a job, and the mean time of a task of each kind in
-    seconds."""
+    """The remaining work of a job: its numbers of remaining maps and reduces, and the mean time of each kind
+    of task in seconds."""
 
     job: str
     maps: int
@@ -26,17 +27,19 @@ class PlannedStages(NamedTuple):
     reduce_s: float
 
     def on(self, maps: int, reduces: int) -> tuple[float, float]:
-        """Return the durations in seconds of the map stage and the reduce stage on these numbers of slots."""
+        """Return the seconds that the map stage takes on `maps` slots, and the reduce stage on `reduces`
+        slots."""
         return ceil(self.maps / maps) * self.map_s, ceil(self.reduces / reduces) * self.reduce_s
 
     @property
     def size_s(self) -> float:
-        """Return the size of the job: the slot seconds of all remaining tasks."""
+        """Return the size of the job in slot seconds: the sum of the times of all remaining tasks."""
         return self.maps * self.map_s + self.reduces * self.reduce_s
 
 
 class Pool2(NamedTuple):
-    """A pool of a plan: its numbers of slots, its jobs in order, and its estimated makespan in seconds."""
+    """A pool of a plan: its numbers of map and reduce slots, the ids of its jobs in order, and its estimated
+    makespan in seconds."""
 
     maps: int
     reduces: int
@@ -45,10 +48,10 @@ class Pool2(NamedTuple):
 
 
 def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[list[PlannedStages], float]:
-    """Return the jobs in Johnson's order on these numbers of slots, and the estimated makespan in seconds.
+    """Return the jobs in Johnson's order, and their estimated makespan in seconds.
 
-    The jobs whose map stage is shorter than their reduce stage come first, shortest map stage first. All
-    other jobs follow, longest reduce stage first.
+    `maps`, `reduces`: numbers of slots. Jobs whose map stage is shorter than their reduce stage come first,
+    shortest map stage first. All other jobs follow, longest reduce stage first.
     """
     staged = [(*job.on(maps, reduces), number, job) for number, job in enumerate(jobs)]
     early = sorted(each for each in staged if each[0] < each[1])
@@ -61,12 +64,13 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
 
 
 def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int) -> tuple[Pool2, ...]:
-    """Return the plan with the shortest estimated makespan.
+    """Return the plan with the shortest estimated makespan: one pool for all jobs, or a pool of small and one
+    of big jobs.
 
-    The plan is one pool of all slots, or two pools, the first with the smaller jobs. `steps`: number of
-    shares of the slots to try for the first pool. For each share, bisection over the jobs by size finds the
-    division at which the makespans of the two pools are closest, since a job that moves to the first pool
-    makes this pool longer and the second pool shorter.
+    `maps`, `reduces`: numbers of slots to divide. `steps`: number of different sizes to try for the pool of
+    small jobs, besides the plan with one pool. For each size, bisection over the jobs sorted by their own
+    size finds the division with the most equal makespans, since each job moved to the pool of small jobs
+    lengthens that pool and shortens the other.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (Pool2(maps, reduces, tuple(job.job for job in ordered), alone_s),)

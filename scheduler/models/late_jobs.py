@@ -1,4 +1,5 @@
-"""MRCP's plan: start times of tasks so that few jobs are late, by constraint programming (xu2015 3.1.5.3).
+"""MRCP's planner: finds start times of tasks by constraint programming so that few jobs are late (xu2015
+3.1.5.3).
 
 The model has the five constraints of the thesis: (a) each task runs once, (b) a task starts after now and
 after its job's submission, (c) reduces start after all maps of their job, (d) a job ends with its last task,
@@ -24,7 +25,7 @@ _MOST_STEPS = 10**8
 
 
 class LeftStage(NamedTuple):
-    """The remaining work of a stage.
+    """The remaining work of a job's maps or of its reduces.
 
     `unstarted`: number of unstarted tasks. `task_s`: expected seconds of a task. `running_s`: remaining
     seconds of each running task.
@@ -36,7 +37,8 @@ class LeftStage(NamedTuple):
 
 
 class JobDue(NamedTuple):
-    """A job to plan: its deadline, `due_s` seconds from now, and the remaining work of its stages."""
+    """A job to plan: its deadline, `due_s` seconds from now, and the remaining work of its map and reduce
+    stages."""
 
     job: str
     due_s: float
@@ -45,10 +47,10 @@ class JobDue(NamedTuple):
 
 
 class PlannedStarts(NamedTuple):
-    """The plan of one job.
+    """The planned start times of one job's tasks.
 
-    `starts`: pairs of a start time (seconds from now) and a number of tasks, by kind of task. `late`: whether
-    the job misses its deadline by this plan.
+    `starts`: for each kind of task, pairs of a start time (seconds from now) and the number of tasks that
+    start then. `late`: whether the job misses its deadline in this plan.
     """
 
     starts: dict[TaskKind, tuple[tuple[float, int], ...]]
@@ -56,9 +58,9 @@ class PlannedStarts(NamedTuple):
 
 
 class LatePlan(NamedTuple):
-    """The plans of all jobs, by job id.
+    """The solver's result: a dictionary from job id to the plan of that job.
 
-    `proven`: the solver proved that no plan has fewer late jobs and earlier ends.
+    `proven`: the solver has proved that the plan is optimal.
     """
 
     jobs: dict[str, PlannedStarts]
@@ -66,7 +68,7 @@ class LatePlan(NamedTuple):
 
 
 class TaskBatch(NamedTuple):
-    """Several tasks of a stage that are planned as one interval: `width` slots for `length` time steps."""
+    """Tasks of a stage that the plan treats as one interval: `width` slots for `length` time steps."""
 
     width: int
     length: int
@@ -74,9 +76,10 @@ class TaskBatch(NamedTuple):
 
 
 def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
-    """Return the tasks of a stage grouped into at most `most` batches; one task per batch if possible.
+    """Divide the `tasks` tasks of a stage into at most `most` batches, and return the batches.
 
-    `steps`: duration of a task in time steps. `slots`: largest width of a batch.
+    Each batch is one task if possible. `steps`: duration of a task in time steps. `slots`: largest number of
+    tasks of a batch that run at the same time.
     """
     if not tasks:
         return []
@@ -107,7 +110,7 @@ class _Model:
         self.latest = 0
 
     def add_all(self, jobs: Sequence[JobDue]) -> None:
-        """Add the jobs and the capacity of the slots (constraint e) to the program."""
+        """Add all jobs and the limit on slots (constraint e) to the program."""
         make = partial(batches, most=self._most)
         work = sum(
             batch.length
@@ -126,19 +129,20 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return the times, in steps from now, at which slots of that kind become free, as a heap.
+        """Return a heap of the times, in time steps from now, at which slots of that kind become free.
 
-        The heap holds more entries than there are slots if a node was lost while tasks run.
+        The heap has more entries than there are slots if a node with running tasks was lost.
         """
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)
         return [0] * max(0, self._slots[kind] - len(held)) + held
 
     def _add(self, job: JobDue, free: dict[TaskKind, list[int]]) -> None:
-        """Add one job to the program (constraints a to d).
+        """Add one job to the program (constraints a to d), with hints for the solver.
 
-        The solver starts from hints: a simple schedule that serves the jobs in the given order and fills no
-        gaps. Even a small search limit therefore gives a plan.
+        The hints are a simple schedule: jobs in the given order, without filling gaps. With these hints the
+        solver finds a plan even within a small search limit. `free` is the heap of times at which slots
+        become free, which the schedule updates.
         """
         hint, known_end = self.model.add_hint, 0
         end = self.model.new_int_var(0, self.latest, "")
@@ -188,12 +192,12 @@ class _Model:
 
 
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
-    """Return the jobs by deadline, with jobs that cannot end in time moved to the end.
+    """Return the jobs that should end in time, by ascending deadline, followed by the jobs that will be late.
 
-    This is Moore and Hodgson's rule, with the whole cluster as one machine. If a job would end late, the
-    accepted job with the most work moves to the end. The work of a job is the time of its longer stage on all
-    slots; one reduce time is added when the end is compared with the deadline. The solver uses this order
-    only as its starting point.
+    This is Moore and Hodgson's rule with the cluster of `maps` and `reduces` slots as one machine: if a job
+    would end late, the job with the most work so far is moved to the late jobs. The work of a job is the time
+    of its longer stage on all slots; one reduce time is added when the end is compared with the deadline. The
+    solver uses this order only as a starting point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []
@@ -216,11 +220,12 @@ def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobD
 def plan_late_jobs(
     jobs: Sequence[JobDue], maps: int, reduces: int, *, bound: float, most: int, seed: int
 ) -> LatePlan | None:
-    """Return the best plan found: fewest late jobs, then the smallest sum of ends; None if no plan was found.
+    """Return the best plan found, or None if the solver found none.
 
-    `bound`: limit of CP-SAT's deterministic time, which counts search steps and not seconds. One worker
-    searches, so that the same jobs give the same plan on any host. `most`: largest number of batches per
-    stage. `seed`: the solver's random seed.
+    The best plan has the fewest late jobs and, among such plans, the smallest sum of the jobs' end times.
+    `maps`, `reduces`: numbers of slots. `bound`: limit of the search in CP-SAT's deterministic time, which
+    counts search steps and not seconds. `most`: largest number of batches per stage. `seed`: the solver's
+    random seed. The solver has one thread, so that equal jobs give equal plans on any host.
     """
     maps, reduces = max(1, maps), max(1, reduces)
     program = _Model({MAP: maps, REDUCE: reduces}, most)

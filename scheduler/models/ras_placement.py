@@ -1,16 +1,16 @@
-"""RAS's placement (polo2011 Algorithm 1): the numbers of maps and reduces of each job on each node, within
-the node's capacity.
+"""RAS's placement (polo2011 Algorithm 1): computes the number of maps and reduces of each job to run on each
+node, within the node's capacity.
 
 Decisions where the paper leaves a choice:
 
-- Reduces are placed first, even if maps run. Maps that no longer fit next to the reduces are removed from the
-  placement.
-- A node takes reduces only if they fit together in each of their phases, so that the switch from shuffle to
+- Reduces are placed first, even if maps run. Maps that no longer fit in addition to the reduces are removed
+  from the placement.
+- A node is given reduces only if all of them fit in each of their phases, so that the switch from shuffle to
   reduce never overloads the node. A reduce in its shuffle must also leave room for the largest map of any
   job, so that reduces that wait for maps never keep those maps from running.
-- A job gives up a task on a node only while its utility stays at least that of the poorest other job that
-  could run there. This is the paper's text; the paper's listing requires a job that fits already, which
-  excludes large tasks.
+- A job gives up a task on a node only while the job's utility stays at least that of the job with the lowest
+  utility among the other jobs that could run there. This is the paper's text; the paper's listing requires a
+  job that fits already, which excludes large tasks.
 - No job gives up its last map to a job without maps, since the lowest utility would not change.
 - A round that does not improve the sorted utilities is undone, and no further round follows.
 """
@@ -30,13 +30,13 @@ _NONE = -float("inf")
 
 @dataclass(eq=False, slots=True)
 class PlacedJob:
-    """A job in one control cycle: its demands, and the number of its tasks planned for each node.
+    """A job in one control cycle of RAS: its demands, and the number of its tasks planned for each node.
 
-    `pending`: number of unfinished maps. `required`: number of map slots that the job needs to meet its goal.
-    `reduces_pending`: number of unfinished reduces (0 while they may not start). `reducing`: count reduces
-    with their demand in the reduce phase, not in the shuffle. `demands`: by kind of node. `barred`: numbers
-    of the nodes that must not get more tasks of the job. `maps`, `reduces`: number of planned tasks by node
-    number.
+    `pending`, `reduces_pending`: numbers of unfinished maps and of unfinished reduces (0 while reduces may
+    not start). `required`: number of map slots with which the job meets its goal. `reducing`: plan reduces
+    with the demand of their reduce phase, not of their shuffle. `demands`: one entry per kind of node.
+    `barred`: numbers of the nodes that must not run more tasks of the job. `maps`, `reduces`: dictionaries
+    from node number to the number of planned tasks.
     """
 
     job: str
@@ -54,15 +54,16 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Return the sort key of the job. The job with the lowest utility comes first."""
+        """Return the sort key of the job; jobs with a lower utility come first."""
         return (self.utility, self.serial)
 
 
 class Placement:
-    """The placement that one control cycle computes, starting from the jobs' running tasks.
+    """The computation of one control cycle of RAS: places tasks on nodes, starting from the tasks that
+    already run.
 
-    `kinds`: the kind of each node, as an index into the jobs' `demands`. `used`: the planned use of each
-    node's CPU, I/O and memory, in percent.
+    `kinds[i]`: the kind of node i, as an index into a job's `demands`. `used[i]`: the planned use of node i's
+    CPU, I/O and memory, in percent.
     """
 
     def __init__(self, jobs: Sequence[PlacedJob], kinds: Sequence[int]) -> None:
@@ -85,14 +86,16 @@ class Placement:
             self._valued(job)
 
     def utilities(self) -> list[float]:
-        """Return the utilities of the jobs with pending maps, lowest first. The comparison of these lists is
-        the objective (equation 4)."""
+        """Return the utilities of all jobs with pending maps, lowest first.
+
+        A placement is better if this list is greater in lexicographic order (equation 4).
+        """
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def play(self, rounds: int) -> Iterator[None]:
-        """Improve the placement in at most `rounds` rounds.
+        """Improve the placement: place the pending reduces, then move maps in at most `rounds` rounds.
 
-        Yields after each job or node, so that the caller can do other work in between.
+        This generator yields after each job or node, so that the caller can do other work in between.
         """
         yield from self._place_reduces()
         for node in range(len(self.kinds)):
@@ -113,8 +116,11 @@ class Placement:
     # Reduces
 
     def _place_reduces(self) -> Iterator[None]:
-        """Place each job's pending reduces on nodes (lines 1 to 8) until all are placed or no node has
-        room."""
+        """Place the pending reduces of all jobs until all are placed or no node has room (Algorithm 1, lines
+        1 to 8).
+
+        Yields after each job.
+        """
         nodes = range(len(self.kinds))
         total = [sum(job.reduces.get(node, 0) for job in self.jobs) for node in nodes]
         largest = [self._largest_map(kind) for kind in range(max(self.kinds, default=-1) + 1)]
@@ -134,13 +140,14 @@ class Placement:
             yield
 
     def _largest_map(self, kind: int) -> Amounts:
-        """Return the largest demand for each resource among the maps of all jobs, on that kind of node."""
+        """Return the largest demand for each resource by a map of any job on nodes of the kind with index
+        `kind`."""
         maps = [job.demands[kind].map for job in self.jobs if job.pending]
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the demand of one reduce of the job in its current phase, with all parallel fetches
-        active."""
+        """Return the largest demand of one reduce of the job in its current phase, that is, with all parallel
+        fetches active."""
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -153,7 +160,7 @@ class Placement:
         return _fits([a + b for a, b in zip(present, self._most(job, node), strict=True)], largest)
 
     def _hold(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the largest demand that one reduce of the job has in any phase, for each resource."""
+        """Return, for each resource, the largest demand of one reduce of the job on the node in any phase."""
         demands = job.demands[self.kinds[node]]
         return Amounts(*map(max, demands.shuffling(demands.copies), demands.reduce))
 
@@ -174,8 +181,10 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """Remove maps from the node until its tasks fit. New reduces or changed profiles may have overloaded
-        the node."""
+        """Remove maps from the node until the remaining tasks fit.
+
+        New reduces or changed profiles may have overloaded the node.
+        """
         while max(self.used[node]) > _FITS:
             out = self._richest(node)
             if out is None:
@@ -183,11 +192,12 @@ class Placement:
             self._remove(out, node)
 
     def _improve(self, node: int) -> None:
-        """Move capacity of the node from jobs with high utility to jobs with low utility (lines 11 to 23).
+        """Move capacity of the node from jobs with high utility to jobs with low utility (Algorithm 1, lines
+        11 to 23).
 
-        The job with the highest utility gives up maps while its utility stays at least that of the job with
-        the lowest utility that could use the room. Then the jobs with the lowest utilities get maps until
-        none fits.
+        The job with the highest utility gives up maps while its utility is not below that of the job with the
+        lowest utility that could use the room. Then the jobs with the lowest utilities are given maps until
+        no map fits.
         """
         while (out := self._richest(node)) is not None:
             poorest = self._poorest_of_others(node, out)
@@ -211,8 +221,11 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return the job with the lowest utility, except `out`, whose map fits next to the node's reduces;
-        else None."""
+        """Return the job with the lowest utility, except `out`, of which a map fits in addition to the node's
+        reduces.
+
+        The result is None if there is no such job.
+        """
         reduces, kind = self._present[node], self.kinds[node]
         for job in self._wanting:
             if job is not out and node not in job.barred and _fits(reduces, job.demands[kind].map):
@@ -220,9 +233,10 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether the nodes of the job's reduces have enough I/O to fetch from one more map on `node`.
+        """Return whether the job may have one more map on `node`.
 
-        False if the job must not get more tasks on the node.
+        False if the job must not get more tasks on the node, or if a node with reduces of the job lacks the
+        I/O to fetch the output of another map.
         """
         if node in job.barred:
             return False
@@ -254,8 +268,8 @@ class Placement:
         self._valued(job)
 
     def _fetch(self, job: PlacedJob, sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) the I/O demand that one more map causes on the nodes of the job's
-        reduces."""
+        """Add (`sign` 1) or remove (`sign` -1) the I/O of fetching one more map's output, on all nodes with
+        reduces of the job."""
         if not job.reducing:
             for place, count in job.reduces.items():
                 demands = job.demands[self.kinds[place]]
@@ -266,7 +280,8 @@ class Placement:
         _add(self.used[node], amounts, count)
 
     def _valued(self, job: PlacedJob) -> None:
-        """Recompute the job's utility (equation 1) and the job's rank among the jobs with unplaced maps."""
+        """Recompute the job's utility (equation 1) and sort the job again among the jobs with unplaced
+        maps."""
         job.utility = reduce_utility(job.reduces_placed, job.reduces_pending)
         job.utility += map_utility(job.placed, job.required, job.pending)
         if job.placed < job.pending:

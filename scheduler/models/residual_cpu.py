@@ -1,9 +1,9 @@
-"""MIMP's model of task times on nodes where a foreground load leaves only a share of the CPU (xu2015 3.1.5.4;
-Zhang et al. 2014).
+"""MIMP's model of task times on nodes where a foreground load leaves only a share of the CPU to tasks (xu2015
+3.1.5.4; Zhang et al. 2014).
 
 A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU free: `fixed` is the time for
-disk and network, `scaled` the time for computing. Both are fitted to the measured times of ended tasks by
-least squares.
+disk and network, `scaled` the time for computing. Both values are fitted by least squares to the measured
+times of ended tasks.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from schedbed.scheduler.models.task_times import UNKNOWN_S
 
 
 class TaskTime(NamedTuple):
-    """The predicted time of a task in seconds: a fixed part, and a part that is divided by the free share of
-    the CPU."""
+    """The predicted time of a task: a fixed number of seconds, plus `scaled_s` seconds divided by the free
+    share of the CPU."""
 
     fixed_s: float
     scaled_s: float
 
     def on(self, free_cpu: float) -> float:
-        """Return the time of a task in seconds on a node with the share `free_cpu` of its CPU free."""
+        """Return the seconds that a task takes on a node with the share `free_cpu` of its CPU free."""
         return self.fixed_s + self.scaled_s / free_cpu
 
 
 def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
-    """Return the mean share of the node's CPU that is free between two times, in seconds since the run's
-    start."""
+    """Return the mean free share of the node's CPU from the time `from_s` to the time `to_s`.
+
+    Times are in seconds since the run's start.
+    """
     if to_s <= from_s:
         return node.free_cpu(from_s)
     changes = [from_s, *(at_s for at_s, _ in node.foreground if from_s < at_s < to_s), to_s]
@@ -38,8 +40,11 @@ def mean_free_cpu(node: NodeSpec, from_s: float, to_s: float) -> float:
 
 
 class ResidualTimes:
-    """Measured times of similar tasks, each with the free share of its CPU, summed for a least-squares
-    fit."""
+    """Measured times of similar tasks on nodes with different free shares of the CPU, to which a `TaskTime`
+    is fitted.
+
+    The instance stores only the sums that the least-squares fit needs.
+    """
 
     __slots__ = ("_count", "_sum_s", "_sum_x", "_sum_xs", "_sum_xx", "_tried")
 
@@ -49,7 +54,7 @@ class ResidualTimes:
         self._tried = (inf, 0.0)  # the least and the largest 1 / r
 
     def add(self, free_cpu: float, took_s: float) -> None:
-        """Add the measured time of one task that ran with the share `free_cpu` of a CPU."""
+        """Add a task that took `took_s` seconds on a node with the share `free_cpu` of its CPU free."""
         x = 1.0 / free_cpu
         self._count += 1
         self._sum_x += x
@@ -59,10 +64,10 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the fitted times; neither part is below 0.
+        """Return the `TaskTime` fitted to the measurements; neither part is negative.
 
-        The whole time counts as `scaled_s` until tasks with two different shares were measured. Without
-        measurements `scaled_s` is UNKNOWN_S.
+        Until tasks with two different shares were added, `fixed_s` is 0. Without measurements, `scaled_s` is
+        UNKNOWN_S.
         """
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)
@@ -81,19 +86,21 @@ class ResidualTimes:
 
 
 class SlotsLeft(NamedTuple):
-    """A number of slots on nodes that all have the share `free_cpu` of their CPU free."""
+    """The number of slots on all nodes that have the same share `free_cpu` of their CPU free."""
 
     free_cpu: float
     slots: int
 
 
 def tasks_per_s(task: TaskTime, levels: list[SlotsLeft]) -> float:
-    """Return the number of tasks per second that the slots complete if they all run tasks with this time."""
+    """Return the number of tasks per second that all slots of `levels` complete together if each task has the
+    time `task`."""
     return sum(level.slots / max(1e-9, task.on(level.free_cpu)) for level in levels)
 
 
 def normal_time(task: TaskTime, free_cpu: float, levels: list[SlotsLeft]) -> float:
-    """Return a task's time with the CPU share `free_cpu`, divided by its mean time over all the slots of `levels`.
+    """Return a task's time on nodes with the CPU share `free_cpu`, divided by its mean time over all slots of
+    `levels`.
 
     A value below 1 is better than average.
     """

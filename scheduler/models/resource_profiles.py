@@ -1,4 +1,5 @@
-"""Resource profiles: the resources of a node that a job's tasks use in each phase (polo2011 3.6 and Table 2)."""
+"""Resource profiles: the resources of a node that the tasks of a job use in each phase (polo2011 3.6, Table
+2)."""
 
 from __future__ import annotations
 
@@ -31,10 +32,10 @@ NOTHING = Amounts()
 
 
 class NodeDemands(NamedTuple):
-    """The demands of a job's tasks on one kind of node, by phase, in percent of the node.
+    """The demands of one map or reduce of a job on one kind of node, by phase, in percent of the node.
 
-    `shuffle.io` is the demand for each placed map of the job; at most `copies` maps count, since a reduce
-    fetches from at most that number of maps at once.
+    `shuffle.io` is the I/O of a reduce for each placed map of the job, for at most `copies` maps: a reduce
+    fetches from at most that number of maps at the same time.
     """
 
     map: Amounts
@@ -43,8 +44,10 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands relative to `capacity` percent of the node's CPU and disk. Memory is not
-        changed."""
+        """Return the demands in percent of the capacity that tasks may use.
+
+        This capacity is `capacity` percent of the node's CPU and disk, and all of its memory.
+        """
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
             _times(self.map, factors),
@@ -54,7 +57,7 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce in its shuffle. `maps`: number of the job's placed maps."""
+        """Return the demand of a reduce during its shuffle, while `maps` maps of its job are placed."""
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
@@ -62,9 +65,9 @@ class NodeDemands(NamedTuple):
 class ResourceProfile:
     """The demands of a job's tasks by phase, in percent of one node.
 
-    `parallel_copies`: fetches of a reduce at the same time. `map_s`: mean time of a map (seconds, before
-    `scale`). `node`: the node that was profiled (host cores, disk bytes/s, memory bytes); None if the
-    percentages apply to any node.
+    `parallel_copies`: number of simultaneous fetches of a reduce. `map_s`: mean seconds of a map in a
+    scenario with `scale` 1, or None if unknown. `node`: capacity of the profiled node (CPU in cores of the
+    host, disk in bytes/s, memory in bytes), or None if the percentages apply to any node.
     """
 
     map: Amounts = NOTHING
@@ -75,8 +78,8 @@ class ResourceProfile:
     node: Amounts | None = None
 
     def on(self, spec: NodeSpec) -> NodeDemands:
-        """Return the demands on a node with this spec. Demands above the node's capacity are limited to
-        100%."""
+        """Return the job's demands on a node with the given spec, at most 100% of the node for each
+        resource."""
         factors = Amounts(1.0, 1.0, 1.0) if self.node is None else _ratio(self.node, rates_of(spec))
         shuffle = _times(self.shuffle, factors)
         most_io = FULL / self.parallel_copies
@@ -88,11 +91,12 @@ class ResourceProfile:
         )
 
     def at_scale(self, scale: float) -> ResourceProfile:
-        """Return the profile for a scenario with that `scale`, which multiplies the time of a map."""
+        """Return the profile for a scenario whose durations are multiplied by `scale`: only `map_s`
+        changes."""
         return self if self.map_s is None else replace(self, map_s=self.map_s * scale)
 
     def to_values(self) -> dict[str, Any]:
-        """Return the profile as JSON values, which `read_profile` converts back."""
+        """Return the profile as a dictionary of JSON values, which `read_profile` converts back."""
         values: dict[str, Any] = {
             phase: getattr(self, phase)._asdict() for phase in ("map", "shuffle", "reduce")
         }
@@ -106,9 +110,10 @@ def rates_of(spec: NodeSpec) -> Amounts:
 
 
 def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
-    """Return the demands of a job without a profile, from the vcores and memory that its tasks declare.
+    """Return the demands of a job without a profile on a node, from the vcores and memory declared for its
+    tasks.
 
-    A reduce in its shuffle mostly waits, so its demand is memory only.
+    The demand for I/O is 0. A reduce mostly waits during its shuffle, so its demand is then memory only.
     """
     map_, reduce = (
         Amounts(
@@ -122,9 +127,9 @@ def declared_demands(job: JobSpec, spec: NodeSpec) -> NodeDemands:
 
 
 def read_profile(values: Mapping[str, Any]) -> ResourceProfile:
-    """Return the profile from JSON values that a user wrote or the profile store holds.
+    """Return the profile described by JSON values, written by a user or loaded from the profile store.
 
-    Raises ValueError with the wrong value if a name is unknown or a number is out of range.
+    Raises ValueError with a message about the wrong value if a name is unknown or a number is out of range.
     """
     known = dict(values)
     node = known.pop("node", None)

@@ -1,4 +1,4 @@
-"""Identification of jobs of the same workload: runs of the same program, whose tasks are similar."""
+"""Functions to recognize jobs of the same workload, that is, runs of the same program with similar tasks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,19 @@ class Run(Protocol):
 
 
 def workload_of(job: Run) -> str:
-    """Return the job's name (liu2015 2.2.1) without the number of a copy in a scenario: `wc` for `wc-2`."""
+    """Return the name of the job's workload: the job's name without the number of the copy, `wc` for `wc-2`.
+
+    A scenario may contain several copies of a job. The paper identifies workloads by job name (liu2015
+    2.2.1).
+    """
     return _COPY.sub("", job.name) or job.name
 
 
 def find_profile(profiles: Mapping[str, T], job: Run) -> T | None:
-    """Return the profile with the job's name, else its workload, else its application; None if there is none.
+    """Return the profile stored under the job's name, else under its workload, else under its application.
 
-    The application of a synthetic job is ignored, since synthetic jobs have only that in common.
+    The result is None if there is no such profile. The application of synthetic jobs is not used, since
+    unrelated synthetic jobs share it.
     """
     names = [job.name, workload_of(job)] + ([job.app] if job.app != SYNTHETIC else [])
     return next((profiles[name] for name in names if name in profiles), None)

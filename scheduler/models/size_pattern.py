@@ -1,5 +1,5 @@
-"""The formulas of LsPS (xu2015 3.1.4.1): each user's slots by mean job size, and the variation of job
-sizes."""
+"""The formulas of LsPS (xu2015 3.1.4.1): the number of slots of each user by mean job size, and the variation
+of job sizes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from statistics import fmean, pstdev
 
 
 def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dict[str, float]:
-    """Return the number of slots of each user, given the users' mean job sizes (equation 2, corrected).
+    """Divide `slots` slots among users, and return the number of slots of each user (equation 2, corrected).
 
-    `sizes` must be above 0. `alpha`: weight of the sizes, from 0 (equal parts for all users) to 1. The
-    results add up to `slots`.
+    `sizes`: a dictionary from user to mean job size, above 0. `alpha`: 0 gives all users equal numbers of
+    slots, 1 gives slots in proportion to 1 / size.
     """
     if not sizes:
         return {}
@@ -21,6 +21,6 @@ def slots_by_size(slots: float, sizes: Mapping[str, float], alpha: float) -> dic
 
 
 def variation(sizes: Sequence[float]) -> float:
-    """Return the coefficient of variation of job sizes; 0 for fewer than two sizes."""
+    """Return the coefficient of variation of the job sizes, or 0 for fewer than two sizes."""
     mean = fmean(sizes) if len(sizes) > 1 else 0.0
     return pstdev(sizes) / mean if mean > 0 else 0.0

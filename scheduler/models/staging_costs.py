@@ -1,7 +1,7 @@
 """The cost matrix of LSAP: the seconds to transfer the input of each candidate map to each idle slot.
 
-xu2015 3.3.1; Guo, Fox and Zhou 2012. A row is an idle slot, a column a candidate map; scipy solves the linear
-sum assignment problem. Costs ignore other traffic on the network.
+LSAP (the linear sum assignment problem; xu2015 3.3.1; Guo, Fox and Zhou 2012) is solved by scipy. A row is an
+idle slot, a column a candidate map. Costs ignore other traffic on the network.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _TIE = 1e-6
 
 
 def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
-    """Return the seconds to transfer the task's input to the node; 0 if the node holds the input.
+    """Return the seconds to transfer the task's input to the node, or 0 if the node holds the input.
 
-    The time is the number of bytes / network rate of the node. Input from another rack takes `off_rack` times
-    as long.
+    The time is the number of bytes divided by the node's network rate, times `off_rack` if the input is in
+    another rack.
     """
     if not task.hosts or node.node in task.hosts:
         return 0.0
@@ -32,8 +32,11 @@ def staging_s(task: TaskView, node: NodeView, off_rack: float) -> float:
 
 
 def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: float) -> Any:
-    """Return the transfer times (`staging_s`) as an array with a row for each slot and a column for each
-    task."""
+    """Return an array of transfer times in seconds, with a row for each slot and a column for each task.
+
+    `slots` contains the node of each idle slot. `off_rack`: factor on the time if the input is in another
+    rack.
+    """
     import numpy as np
 
     nodes = list(dict.fromkeys(node.node for node in slots))
@@ -66,9 +69,9 @@ def cost_matrix(slots: Sequence[NodeView], tasks: Sequence[TaskView], off_rack: 
 
 
 def solve(costs: Any) -> list[tuple[int, int]]:
-    """Return the assignment with the lowest total cost as pairs of row and column.
+    """Return the assignment of columns to rows with the lowest total cost, as pairs of row and column.
 
-    Among assignments of equal cost, earlier columns are preferred.
+    `costs` is a two-dimensional array. Among assignments of equal cost, earlier columns are preferred.
     """
     import numpy as np
 

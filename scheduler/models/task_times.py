@@ -1,5 +1,5 @@
-"""Expected times of tasks for policies that plan: measured in the job, else in similar jobs, else estimated
-from the size of the input."""
+"""Expected times of tasks, for policies that plan: the mean of the job's own tasks, else of similar jobs,
+else an estimate from the size of the input."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def took_s(attempt: AttemptView) -> float:
 
 
 class MeanTimes:
-    """Mean times of tasks by kind.
+    """The mean time of maps and the mean time of reduces of a job or of a group of jobs.
 
-    Before the first task of a kind has ended, the mean of `wider` is used, which collects the times of a
-    larger group of jobs. Times added here are also added to `wider`.
+    `wider`: the mean times of a larger group. Its mean is used before a task of this group has ended, and it
+    also receives all times added here.
     """
 
     __slots__ = ("_count", "_sum_s", "_wider")
@@ -30,36 +30,38 @@ class MeanTimes:
         self._count = dict.fromkeys(TaskKind, 0)
 
     def add(self, kind: TaskKind, took_s: float) -> None:
-        """Add the time of one ended task in seconds, also to `wider`."""
+        """Add the time of an ended task, in seconds, to this group and to the wider group."""
         self._sum_s[kind] += took_s
         self._count[kind] += 1
         if self._wider is not None:
             self._wider.add(kind, took_s)
 
     def knows(self, kind: TaskKind) -> bool:
-        """Return whether a task of that kind has ended."""
+        """Return whether the time of a task of that kind was added to this group."""
         return self._count[kind] > 0
 
     def mean_s(self, kind: TaskKind) -> float:
-        """Return the mean time of a task of that kind in seconds; UNKNOWN_S if none was measured."""
+        """Return the mean time in seconds of tasks of that kind, or UNKNOWN_S if no time was added."""
         if self._count[kind]:
             return self._sum_s[kind] / self._count[kind]
         return UNKNOWN_S if self._wider is None else self._wider.mean_s(kind)
 
     def size_s(self, maps: int, reduces: int) -> float:
-        """Return the size of a job in slot seconds: its numbers of tasks times their mean times."""
+        """Return the size in slot seconds of a job with `maps` maps and `reduces` reduces, from the mean
+        times."""
         return maps * self.mean_s(TaskKind.MAP) + reduces * self.mean_s(TaskKind.REDUCE)
 
 
 class StageTimes:
-    """Mean times of successful tasks, for each job and for all jobs with the same user and job name."""
+    """The mean times of successful tasks, for each job and for each pair of user and job name."""
 
     def __init__(self) -> None:
         self._named: dict[tuple[str, str], MeanTimes] = {}
         self._jobs: dict[str, MeanTimes] = {}
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Add the time of an attempt if it succeeded. A policy calls this method from its hook `ended`."""
+        """Add the time of an ended attempt if the attempt succeeded. A policy calls this method from its hook
+        `ended`."""
         if attempt.state != "succeeded":
             return
         job = attempt.task.job
@@ -70,14 +72,18 @@ class StageTimes:
         times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the job's own times, but keep those of its user and job name.
+        """Remove the mean times of an ended job, but keep the mean times of its user and job name.
 
-        A policy calls this method from its own hook `finished`.
+        A policy calls this method from its hook `finished`.
         """
         self._jobs.pop(job.job, None)
 
     def task_s(self, view: View, job: JobView, kind: TaskKind) -> float:
-        """Return the expected time in seconds of a task of that kind of the job."""
+        """Return the expected time in seconds of one of the job's tasks of that kind.
+
+        The first known value is used: the mean of the job, the mean of its user and job name, an estimate
+        from its input.
+        """
         for times in (self._jobs.get(job.job), self._named.get((job.user, job.spec.name))):
             if times is not None and times.knows(kind):
                 return times.mean_s(kind)
@@ -85,7 +91,8 @@ class StageTimes:
 
 
 def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
-    """Return the seconds to read a task's input at the disk rate of the first node, plus one second."""
+    """Return an estimate of a task's seconds: one second, plus the time to read its input at the first node's
+    disk rate."""
     node = next(iter(view.nodes.values()), None)
     if node is None:
         return UNKNOWN_S

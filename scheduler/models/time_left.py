@@ -1,4 +1,5 @@
-"""The formulas of LATE (Zaharia et al., OSDI 2008): remaining time of a task, and percentiles of rates."""
+"""The formulas of LATE (Zaharia et al., OSDI 2008): the remaining time of a task, and percentiles of
+rates."""
 
 from __future__ import annotations
 
@@ -7,15 +8,19 @@ from collections.abc import Sequence
 
 
 def time_left_s(progress: float, elapsed_s: float) -> float:
-    """Return the remaining seconds of a task that continues at its average rate; infinite for progress 0.
+    """Return the remaining seconds of a task that made `progress` (0 to 1) in `elapsed_s` seconds and keeps
+    this rate.
 
-    `progress` is from 0 to 1.
+    The result is infinite for progress 0.
     """
     return (1 - progress) * elapsed_s / progress if progress > 0 else math.inf
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the percentile of sorted values, interpolated linearly. Raises ValueError without values."""
+    """Return the percentile `percent` (0 to 100) of sorted values, interpolated linearly.
+
+    Raises ValueError if there are no values.
+    """
     if not values:
         raise ValueError("no values")
     place = (len(values) - 1) * percent / 100

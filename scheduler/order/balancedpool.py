@@ -1,11 +1,11 @@
-"""The BalancedPool order: a pool of slots for small jobs and a pool for big jobs, sized so that both pools
-end together, with Johnson's order inside each pool.
+"""The BalancedPool order: divides jobs and slots into a pool of small jobs and a pool of big jobs that end
+together, and runs the jobs of each pool in Johnson's order.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (`models.johnson`) is recomputed from the
-remaining tasks when a job arrives. Deviations from the thesis: a pool without a ready task leaves its slots
-to the second pool, so that no slot idles; the pool that uses the smaller part of its slots is offered a slot
-first; only the first `jobs` jobs are planned, so that a plan stays cheap, and later jobs follow by submit
-time.
+xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see `models.johnson`) is recomputed from the
+remaining tasks whenever a job arrives. Deviations from the thesis: a pool without a ready task leaves its
+slots to the second pool, so that no slot is idle; a slot is offered first to the pool that uses the smaller
+part of its slots; a plan includes only the oldest `jobs` jobs, to limit the planning time, and all later jobs
+follow by submit time.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 
 
 class BalancedPool:
-    """Order axis. `jobs`: largest number of jobs in a plan, oldest first. `steps`: number of shares of the
-    slots to try for the pool of small jobs."""
+    """Order axis: a pool of small jobs and a pool of big jobs that end together, each in Johnson's order.
+
+    `jobs`: largest number of jobs in a plan; the oldest jobs are planned. `steps`: number of different sizes
+    to try for the pool of small jobs.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -40,10 +43,10 @@ class BalancedPool:
         self._running: dict[tuple[str, TaskKind], int] = {}
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: compute a new plan; a job beyond the first `jobs` is appended instead.
+        """Implement `Hooks.submitted`: compute a new plan that includes the job.
 
-        The plan is not computed during an offer, when jobs that avoid the offered node seem to have no ready
-        task.
+        If `jobs` jobs are already planned, the job is appended to the last pool instead. The plan is not
+        computed during an offer, since jobs that avoid the offered node then seem to have no ready task.
         """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
@@ -51,11 +54,12 @@ class BalancedPool:
             self._plan_again(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the attempt's time to the mean task times."""
+        """Implement `Hooks.ended`: add the time of a successful attempt to the mean task times."""
         self._times.ended(view, attempt)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool and from the mean task times."""
+        """Implement `Hooks.finished`: remove the job from its pool, and discard the mean times of its
+        tasks."""
         self._times.finished(view, job)
         pool, _ = self._place.pop(job.job, (0, 0))
         for kind in TaskKind:
@@ -72,9 +76,9 @@ class BalancedPool:
             self._file(job, kind)
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs pool by pool.
+        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool.
 
-        The pool that uses the smaller part of its slots comes first.
+        The first pool is the one that uses the smaller part of its slots.
         """
         used = self._used[kind]
         pools = sorted(
@@ -83,7 +87,8 @@ class BalancedPool:
         return chain.from_iterable(self._ready[kind][pool] for pool in pools)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, to be added to the reason of a launch."""
+        """Return a note to append to the reason of a launch: the job's position in the plan, and the slots of its
+        pool."""
         pool, place = self._place.get(job.job, (0, 0))
         if place >= self._most:
             return "behind the plan, by submit time"
@@ -100,7 +105,7 @@ class BalancedPool:
         return self._plan[pool].maps if kind is MAP else self._plan[pool].reduces
 
     def _plan_again(self, view: View) -> None:
-        """Recompute the plan of all jobs from their remaining tasks."""
+        """Compute a new plan from the remaining tasks of all jobs, and sort the ready jobs by this plan."""
         stages = [self._left(view, job) for job in islice(view.jobs.values(), self._most)]
         maps, reduces = max(1, view.slots(MAP)), max(1, view.slots(REDUCE))
         plan = balanced_pools(stages, maps, reduces, self._steps)
@@ -119,13 +124,17 @@ class BalancedPool:
                 self._file(job, kind)
 
     def _left(self, view: View, job: JobView) -> PlannedStages:
-        """Return the remaining tasks of the job with their mean times. Running tasks count as whole tasks."""
+        """Return the numbers of the job's remaining tasks and their mean times. Each running task counts as
+        one task."""
         left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
         times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
 
     def _file(self, job: JobView, kind: TaskKind) -> None:
-        """Update the job's entry among the ready jobs of its pool, and the pool's number of used slots."""
+        """Update the pool of the job after a change of the job's tasks of that kind.
+
+        The pool's list of ready jobs and its number of used slots may change.
+        """
         known = self._place.get(job.job)
         if known is None:
             return

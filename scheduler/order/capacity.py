@@ -1,9 +1,9 @@
-"""Capacity (Hadoop's capacity scheduler): queues with a guaranteed share that may also use the idle slots of
-other queues.
+"""Capacity (Hadoop's capacity scheduler): each queue has a guaranteed share of the cluster, and may also use
+slots that other queues leave idle.
 
-The queue that holds the smallest part of its guaranteed share comes first. Inside a queue, jobs go by
-priority, then submission; jobs of users at their limit are skipped. Nothing is preempted. Source: Hadoop's
-Capacity Scheduler Guide.
+A slot is offered first to the queue that holds the smallest part of its guaranteed share. Inside a queue,
+jobs are sorted by priority, then by submit time; jobs of users at their limit are skipped. No task is
+preempted. Source: Hadoop's Capacity Scheduler Guide.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _SLACK = 1e-9  # Guaranteed shares are fractions.
 
 
 class Capacity:
-    """Order axis. Queues that `queues` does not name share the remaining capacity equally.
+    """Order axis: queues with guaranteed shares. Queues not named in `queues` share the remaining capacity
+    equally.
 
     With `map_slot_memory_bytes` or `reduce_slot_memory_bytes` (None is off), a task that declares more memory
-    takes several slots, at most all slots of a node. A node with too few free slots keeps them for such a
+    takes several slots, at most all slots of a node. A node with too few free slots reserves them for such a
     task, but for each job only on as many nodes as the job has unstarted tasks.
 
     With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks
@@ -79,30 +80,31 @@ class Capacity:
 
     @property
     def closed_queues(self) -> tuple[str, ...]:
-        """Return the named queues if their shares add up to the whole cluster, else ().
+        """Return the queues named in the settings if their shares add up to the whole cluster, else an empty
+        tuple.
 
-        In the first case jobs of all other queues would starve.
+        If they do, jobs in any other queue would never run.
         """
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
-        """Count shares in bytes of memory, with maps and reduces together, instead of in slots.
+        """Measure shares in bytes of memory, for maps and reduces together, instead of in slots.
 
-        Called when the admission has no slots.
+        Must be called before the first job if the policy's admission does not limit slots.
         """
         self._by_memory = True
 
     # Resources that queues hold
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: count the job for its queue and user."""
+        """Implement `Hooks.submitted`: increase the number of jobs of the job's queue and user."""
         queue = self._queue(job.queue)
         if not queue.jobs_by_user and not queue.named:
             self._unnamed += 1
         queue.jobs_by_user[job.user] = queue.jobs_by_user.get(job.user, 0) + 1
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: subtract the job from the counts of its queue and user."""
+        """Implement `Hooks.finished`: decrease the number of jobs of the job's queue and user."""
         queue = self._queue(job.queue)
         queue.jobs_by_user[job.user] -= 1
         if not queue.jobs_by_user[job.user]:
@@ -111,7 +113,7 @@ class Capacity:
             self._unnamed -= 1
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: update the slots or memory that the queue holds, and its ready jobs."""
+        """Implement `Hooks.changed`: update the queue's ready jobs and the slots or memory that it holds."""
         queue, stage = self._queue(job.queue), job.stage(kind)
         key = (job.job, kind)
         started = stage.running - self._running.get(key, 0)
@@ -140,15 +142,15 @@ class Capacity:
         return queue
 
     def _need(self, job: JobView, kind: TaskKind) -> int:
-        """Return the number of slots, or of bytes of memory, that one task of the job takes."""
+        """Return the number of slots that one task of the job takes, or its bytes of memory if shares are in
+        memory."""
         asked, size = job.stage(kind).demand.memory_bytes, self._slot_bytes[kind]
         if self._by_memory:
             return asked
         return 1 if size is None else max(1, -(-asked // size))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the total memory of the cluster, if shares are counted in
-        memory."""
+        """Implement `Hooks.tick`: recompute the cluster's total memory if shares are measured in memory."""
         if self._by_memory:
             self._memory_bytes = _memory(view)
 
@@ -160,7 +162,7 @@ class Capacity:
         return self._memory_bytes
 
     def _share(self, queue: Queue) -> float:
-        """Return the guaranteed share of the queue, from 0 to 1."""
+        """Return the guaranteed share of the cluster for the queue, from 0 to 1."""
         if queue.named:
             return (queue.settings.capacity or 0.0) / 100
         return self._unpromised / max(1, self._unnamed)
@@ -168,7 +170,7 @@ class Capacity:
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: yield the ready jobs that are within all limits.
+        """Implement `Order.jobs`: yield the ready jobs whose queue and user are below their limits.
 
         Jobs of the queue that holds the smallest part of its guaranteed share come first.
         """
@@ -223,8 +225,8 @@ class Capacity:
         return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
-        """Return the number of free slots of the node. A running task counts as the slots that its memory
-        takes."""
+        """Return the number of free slots of the node, where a running task may take several slots by its
+        memory."""
         tasks = [attempt.task for attempt in node.attempts.values()]
         return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
@@ -235,9 +237,9 @@ class Capacity:
         return fits
 
     def _keeps(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> bool:
-        """Return whether the node keeps its free slots for a large task of the job.
+        """Return whether the node reserves its free slots for a task of the job that needs more slots.
 
-        A job keeps slots on at most as many nodes as it has unstarted tasks.
+        A job has reserved slots on at most as many nodes as it has unstarted tasks.
         """
         kept = self._kept.setdefault((job.job, kind), {})
         for name in [name for name in kept if not view.nodes[name].alive]:
@@ -250,8 +252,8 @@ class Capacity:
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the held and guaranteed resources of the job's queue as text, to be added to the reason of a
-        launch."""
+        """Return a note to append to the reason of a launch: the resources that the job's queue holds and is
+        guaranteed."""
         return self._state(self._queue(job.queue), kind, self._total(view, kind))
 
     def _state(self, queue: Queue, kind: TaskKind, total: int) -> str:
@@ -267,10 +269,8 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return the number of tasks started by the node's current heartbeat that read from another rack.
-
-    Reduces and maps without input count as well.
-    """
+    """Return the number of off-rack tasks, reduces and maps without input that the node's current heartbeat
+    started."""
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 
@@ -290,9 +290,10 @@ def _memory(view: View) -> int:
 
 
 def queues(doc: str) -> PolicyParameter:
-    """Return the policy parameter `queues`: settings by queue name, which only YAML can express.
+    """Return the declaration of the policy parameter `queues`, a dictionary from queue name to settings.
 
-    Capacities add up to at most 100%. `doc` is the help text.
+    Only YAML can express such a value. The capacities must add up to at most 100%. `doc` is the parameter's
+    help text.
     """
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {

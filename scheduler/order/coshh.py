@@ -1,18 +1,20 @@
-"""COSHH: classes of similar jobs, and for each kind of hardware the classes that it serves best.
+"""COSHH: groups similar jobs into classes, and prefers for each kind of hardware the classes that run well on
+it.
 
 xu2015 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task scheduling predicts the mean time of
-each job's tasks. Queuing sorts all users' jobs into classes by k-means (mean time, arrival rate, priority)
+each job's tasks. Queuing divides all users' jobs into classes by k-means (mean time, arrival rate, priority)
 and suggests classes for each kind of hardware by a linear program over classes and resources
-(`scheduler.models.job_classes`). Routing picks a job for a free slot: users below their min share come first,
-the largest deficit first; then jobs of suggested classes, by the number of slots that their users hold.
+(`scheduler.models.job_classes`). Routing picks a job for a free slot: jobs of users below their min share
+come first, the user with the largest deficit first; then jobs of suggested classes, sorted by the number of
+slots that their users hold.
 
 Decisions where the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps
-and for reduces separately. The time of a task is the mean of its workload (user and job name) on the
-hardware. For a workload that has not run there, it is the workload's mean on other hardware scaled by the
-core speeds; for a new workload, the mean of all workloads. Nodes of equal hardware are one resource, and the
-mean time on each resource is a feature. Classes are recomputed on the next tick after a job was submitted or
-finished, or after a workload was measured for the first time; a job without a class counts as suggested. If
-no job of a suggested class is ready, the slot is offered to all other jobs.
+and for reduces separately. The time of a task is the mean time of its workload (user and job name) on the
+hardware. For a workload that has not run on the hardware, the time is the workload's mean on other hardware
+scaled by the core speeds; for a new workload, the mean of all workloads. Nodes of equal hardware are one
+resource, and the mean time on each resource is a feature. Classes are recomputed on the next tick after a job
+was submitted or finished, or after a workload was measured for the first time; a job without a class is
+treated as suggested. If no job of a suggested class is ready, the slot is offered to all other jobs.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _SHORTEST_S = 1e-3
 
 
 class Machinery(NamedTuple):
-    """The hardware of a node: speed of an emulated core (1 is a core of the host), and rates in bytes/s."""
+    """The hardware of a node: speed of its cores (1 is a core of the host), and disk and network rates in
+    bytes/s."""
 
     core_speed: float
     disk_bps: float
@@ -43,8 +46,11 @@ class Machinery(NamedTuple):
 
 
 class KnownWorkload:
-    """Statistics of all jobs with the same user and job name: the number of jobs submitted, and the mean
-    times of their tasks by hardware."""
+    """Statistics of a workload, that is, of all jobs with the same user and job name.
+
+    `jobs`: number of jobs submitted. `on`: mean task times by hardware. `work`: mean task times on a core of
+    speed 1, in seconds.
+    """
 
     __slots__ = ("jobs", "on", "work")
 
@@ -54,14 +60,16 @@ class KnownWorkload:
         self.on: dict[Machinery, MeanTimes] = {}
 
     def time_s(self, kind: TaskKind, hardware: Machinery) -> float:
-        """Return the expected time of a task on that hardware, in seconds above 0."""
+        """Return the expected seconds of a task of that kind on the hardware; the result is always above
+        0."""
         measured = self.on.get(hardware)
         if measured is not None and measured.knows(kind):
             return max(_SHORTEST_S, measured.mean_s(kind))
         return max(_SHORTEST_S, self.work.mean_s(kind) / hardware.core_speed)
 
     def learn(self, kind: TaskKind, hardware: Machinery, seconds: float) -> bool:
-        """Add the time of an ended task. Return whether it is the first task of its kind on that hardware."""
+        """Add the time `seconds` of an ended task. Return whether it is the first task of its kind on the
+        hardware."""
         measured = self.on.setdefault(hardware, MeanTimes())
         first = not measured.knows(kind)
         measured.add(kind, seconds)
@@ -70,7 +78,8 @@ class KnownWorkload:
 
 
 class ReadyByClass:
-    """A user's jobs with ready tasks of one kind, by class. The class None holds jobs without a class."""
+    """A user's jobs that have ready tasks of one kind, grouped by class. Class None contains jobs without a
+    class."""
 
     __slots__ = ("by_class", "class_of")
 
@@ -79,14 +88,14 @@ class ReadyByClass:
         self.class_of: dict[JobView, int | None] = {}
 
     def put(self, job: JobView, label: int | None) -> None:
-        """Add the job to the class `label`. A job of another class is moved."""
+        """Add the job to the class `label`, and remove it from any other class."""
         if self.class_of.get(job, -1) != label:
             self.drop(job)
             self.class_of[job] = label
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """Remove the job if it is among the ready jobs."""
+        """Remove the job from its class, if it is in any."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)
@@ -94,9 +103,10 @@ class ReadyByClass:
                 del self.by_class[label]
 
     def jobs(self, classes: set[int] | None, *, suggested: bool) -> Iterator[JobView]:
-        """Yield the jobs of the suggested `classes`, or all other jobs if `suggested` is false.
+        """Yield the user's jobs of the given classes or, if `suggested` is false, the jobs of all other
+        classes.
 
-        Jobs without a class count as suggested; if `classes` is None, all jobs do.
+        Jobs without a class are treated as suggested. If `classes` is None, all jobs are.
         """
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
@@ -104,8 +114,11 @@ class ReadyByClass:
 
 
 class Coshh:
-    """Order axis. `classes`: largest number of classes. `users`: min share (slots of each kind) and weight by
-    user."""
+    """Order axis: classes of similar jobs, offered first to the hardware that suits them.
+
+    `classes`: largest number of classes. `users`: a dictionary from user to min share (slots of each kind)
+    and weight.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -133,8 +146,8 @@ class Coshh:
         return known
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: count the job for its workload. The next tick recomputes the
-        classes."""
+        """Implement `Hooks.submitted`: count the job in its workload's statistics, and let the next tick
+        recompute the classes."""
         self._workload(job).jobs += 1
         self._stale = True
         for kind in TaskKind:
@@ -142,14 +155,14 @@ class Coshh:
             self._waiting[kind].setdefault(job.user, ReadyByClass())
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the time of a successful task to its workload."""
+        """Implement `Hooks.ended`: add the time of a successful task to its workload's statistics."""
         if attempt.state == "succeeded":
             task = attempt.task
             if self._workload(task.job).learn(task.kind, machinery(attempt.node), took_s(attempt)):
                 self._stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's class. The next tick recomputes all classes."""
+        """Implement `Hooks.finished`: forget the job's class, and let the next tick recompute all classes."""
         self._class_of.pop(job.job, None)
         self._stale = True
 
@@ -165,7 +178,8 @@ class Coshh:
     # Queuing: classes, and the hardware suggested for them
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the classes if jobs, task times or slots have changed."""
+        """Implement `Hooks.tick`: recompute the classes if the jobs, the workloads or the number of slots
+        have changed."""
         slots = (view.slots(TaskKind.MAP), view.slots(TaskKind.REDUCE))
         if (self._stale or slots != self._slots) and view.jobs:
             self._stale, self._slots = False, slots
@@ -189,7 +203,7 @@ class Coshh:
                     self.changed(view, job, kind)
 
     def _features(self, job: JobView, hardware: list[Machinery]) -> list[float]:
-        """Return the features by which jobs are classified.
+        """Return the job's features, the numbers by which jobs are divided into classes.
 
         The features are the logarithms of the mean task time on each kind of hardware, the logarithm of the
         workload's number of jobs, and the priority.
@@ -209,8 +223,11 @@ class Coshh:
     def _demands(
         self, jobs: list[JobView], labels: list[int], kind: TaskKind, hardware: list[Machinery]
     ) -> tuple[list[float], list[list[float]]]:
-        """Return the number of tasks of each class, and their mean time in seconds on each kind of
-        hardware."""
+        """Return two lists with an entry for each class: the number of tasks, and a list of mean times.
+
+        A list of mean times contains the mean seconds of the class's tasks on each kind of hardware.
+        `labels[i]` is the class of `jobs[i]`. Only tasks of the given kind are included.
+        """
         tasks = [0.0] * self._classes
         times_s = [[0.0] * len(hardware) for _ in tasks]
         for job, label in zip(jobs, labels, strict=True):
@@ -250,13 +267,14 @@ class Coshh:
                 yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
 
     def _lacks(self, user: str, kind: TaskKind) -> int:
-        """Return the number of slots that the user lacks to reach the min share."""
+        """Return the number of slots that the user is below the min share for that kind of task, at least
+        0."""
         settings = self._settings.get(user, _PLAIN)
         return max(0, settings.min_share - self._tallies[user, kind].running)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's class and whether the class is suggested for the node, as text for the reason of a
-        launch."""
+        """Return a note to append to the reason of a launch: the job's class, and whether the class is suggested for
+        the node."""
         lacks, label = self._lacks(job.user, kind), self._class_of.get(job.job)
         below = f"{job.user} is {lacks} below the min share, " if lacks else ""
         if label is None:
@@ -274,9 +292,9 @@ _PLAIN = PoolSettings()
 
 
 def _solvers() -> tuple[Any, Any]:
-    """Import and return `classify` and `suggest`.
+    """Import and return the functions `classify` and `suggest`.
 
-    The import is delayed until this order is used, since scipy is slow to import.
+    They are imported only when this order is used, since they import scipy, which is slow.
     """
     from schedbed.scheduler.models.job_classes import classify, suggest
 
@@ -290,7 +308,8 @@ def machinery(node: NodeView) -> Machinery:
 
 
 def _resources(view: View) -> dict[Machinery, dict[TaskKind, int]]:
-    """Return the number of slots of all live nodes, by hardware and kind of task."""
+    """Return a dictionary from kind of hardware to the numbers of map and reduce slots on all live nodes of
+    that kind."""
     found: dict[Machinery, dict[TaskKind, int]] = {}
     for node in view.nodes.values():
         if node.alive:

@@ -1,16 +1,15 @@
-"""Dynamic Priority (DP): users bid for slots and pay from a budget, once in each allocation interval.
+"""Dynamic Priority (DP): users bid for slots and pay from a budget at the end of each allocation interval.
 
 xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in
 proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need
-are divided among the other users by their bids. When the interval ends, the bid is deducted from the budget
-in the proportion of slots held to slots entitled to; additional slots cost nothing. Then all users bid again,
-at most their remaining budget. Attempts of users above their share are killed for users below their share,
-the most recent attempt first.
+are divided among the other users by their bids. At the end of the interval the user pays bid x slots held /
+slots entitled to; additional slots cost nothing. Then all users bid again, at most their remaining budget.
+Attempts of users above their share are killed for users below their share, the most recent attempt first.
 
-Decisions where the thesis has no rule: bids do not change; a user who arrives within an interval bids from
-then on; users without any budget left get only slots that no bidder wants; a user's jobs are ordered as in
-Fair's pools; the next slot is offered to the user with the smallest (held + 1) / bid, so that a small bid
-does not buy the first slot.
+Decisions where the thesis has no rule: a user's bid is the same in each interval; a user who arrives during
+an interval bids immediately; users without any budget left receive only slots that no other user wants; a
+user's jobs are sorted as in the pools of Fair; the next slot is offered to the user with the smallest (held +
+1) / bid, so that a small bid does not buy the first slot.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user's budget, and the user's bid in each interval while the budget lasts. None: the policy's
+    """The budget of a user, and the bid per interval while the budget lasts. None selects the policy's
     default."""
 
     budget: float | None = None
@@ -43,8 +42,11 @@ class Account:
 
 
 class Bidder(Pool):
-    """The pool of one user's jobs, with the remaining budget (`left`), the declared bid (`most`) and the bid
-    of this interval (`bid`), which is the pool's weight."""
+    """The pool of one user's jobs, with the user's money.
+
+    `left`: remaining budget. `most`: the bid that the user declares. `bid`: the bid in this interval, at most
+    `left`, which is also the pool's weight.
+    """
 
     __slots__ = ("bid", "left", "most")
 
@@ -55,15 +57,19 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Implement `Pool.key`: the user who pays most for the next slot comes first."""
+        """Implement `Pool.key`: return a key by which the user who pays most for the next slot comes
+        first."""
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
 
 class DynamicPriority(PoolOrder):
-    """Order axis. `accounts`: budget and bid by user. Other users have `budget` and `bid`, amounts of money
-    in any unit. `interval_s`: seconds of an allocation interval. `preempt`: kill attempts of users above
-    their share."""
+    """Order axis: users buy shares of the slots with bids.
+
+    `accounts`: a dictionary from user to budget and bid. `budget`, `bid`: values for all other users, as
+    amounts of money in any unit. `interval_s`: seconds of an allocation interval. `preempt`: kill attempts of
+    users above their share.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -85,8 +91,8 @@ class DynamicPriority(PoolOrder):
         self.preempts = preempt
 
     def new_pool(self, name: str) -> Bidder:
-        """Implement `PoolOrder.new_pool`: return a bidder with the user's account, or with the default budget
-        and bid."""
+        """Implement `PoolOrder.new_pool`: return the pool of the user `name`, with the user's budget and
+        bid."""
         account = self._accounts.get(name, Account())
         return Bidder(
             name,
@@ -95,7 +101,8 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to its user. The first job starts the first interval."""
+        """Implement `Hooks.submitted`: add the job to its user's pool. The run's first job starts the first
+        interval."""
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
@@ -103,11 +110,12 @@ class DynamicPriority(PoolOrder):
     # Bids and budgets
 
     def _bidders(self) -> list[Any]:
-        """Return the users with jobs. Only these users bid and pay."""
+        """Return the pools of the users with jobs. Only these users bid and pay."""
         return [pool for pool in self.pools.values() if pool.jobs]
 
     def entitled(self, view: View, bidder: Bidder, kind: TaskKind) -> float:
-        """Return the number of slots of that kind that the user's bid buys."""
+        """Return the number of slots of that kind that the user's bid buys: all slots x bid / sum of all
+        bids."""
         total = sum(other.bid for other in self._bidders())
         return view.slots(kind) * bidder.bid / total if total > 0 else 0.0
 
@@ -126,10 +134,9 @@ class DynamicPriority(PoolOrder):
             self.resettle(bidder, replace(bidder.settings, weight=max(bidder.bid, _NOTHING)))
 
     def _price(self, view: View, bidder: Bidder) -> float:
-        """Return the amount that the user pays for the ending interval.
+        """Return the amount that the user pays for the interval that ends now.
 
-        The price is the bid x slots held / slots entitled to. Held slots count up to the entitled number of
-        each kind.
+        The price is bid x slots held / slots entitled to. Slots held beyond the number entitled to are free.
         """
         bought = {kind: self.entitled(view, bidder, kind) for kind in TaskKind}
         held = sum(min(slots_of(bidder, kind), bought[kind]) for kind in TaskKind)
@@ -139,16 +146,16 @@ class DynamicPriority(PoolOrder):
     # Preemption
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the attempts to kill, once after each interval."""
+        """Implement `Hooks.preempt`: after the end of an interval, return the attempts to kill."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False
         return [kill for kind in TaskKind for kill in self._kills(view, kind)]
 
     def _kills(self, view: View, kind: TaskKind) -> list[Kill]:
-        """Return the attempts of users above their share to kill.
+        """Return the attempts to kill, which belong to users above their share.
 
-        There is one kill for each slot that a user below the share lacks and could use at once.
+        One attempt is killed for each slot that a user below the share lacks and could use immediately.
         """
         users = self._bidders()
         claims = []
@@ -167,7 +174,7 @@ class DynamicPriority(PoolOrder):
     # Reasons
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the user's bid, slots and budget as text, to be added to the reason of a launch."""
+        """Return a note to append to the reason of a launch: the user's bid, slots and remaining budget."""
         bidder: Any = self.pools[job.user]
         if bidder.bid <= 0:
             return f"{job.user} has spent the budget: a slot that no bidder wants"

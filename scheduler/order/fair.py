@@ -1,8 +1,9 @@
-"""Fair (Hadoop's fair scheduler, HFS): sorted pools with weights and min shares.
+"""Fair (Hadoop's fair scheduler, HFS): divides slots among pools of jobs by weights and min shares.
 
-Pools below their min share come first, by running tasks / min share; then all other pools by running tasks /
-weight. Ties are broken by the earliest submit time, or by name as in HFS, whose pools all start at time 0.
-Inside a pool, jobs are ordered by running tasks (fair, weighted by priority as in HFS) or FIFO.
+Pools below their min share come first, sorted by running tasks / min share; then all other pools, sorted by
+running tasks / weight. If two pools are equal, the pool with the oldest job comes first; with `ties` set to
+name, the first by name, as in HFS, whose pools all start at time 0. Inside a pool, jobs are sorted by running
+tasks (fair, weighted by priority as in HFS) or FIFO.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Fair(PoolOrder):
-    """Order axis. `pool_by`: user or queue. Pools that are not in `pools` have the default settings.
+    """Order axis: pools of jobs that share slots by weight and min share.
 
-    With a timeout (seconds; None is off), a pool that has been below its min share, or below half its fair
-    share, for a longer time gets slots back: the most recently launched tasks of pools above their share are
+    `pools`: settings by pool name; all other pools have the default settings. `pool_by`: a pool for each
+    user, or for each queue. `inside`: default order of jobs in a pool, fair or fifo. `ties`: which of two
+    equal pools comes first, by submit time or by name.
+
+    With a timeout (in seconds; None is off), a pool that was below its min share, or below half its fair
+    share, for a longer time takes slots back: the most recently launched tasks of pools above their share are
     killed.
     """
 
@@ -49,34 +54,38 @@ class Fair(PoolOrder):
 
     @property
     def preempts(self) -> bool:
-        """Return whether the order kills attempts: true if a timeout is set."""
+        """Return whether this order kills attempts, that is, whether any timeout is set."""
         return self._preemption is not None
 
     @property
     def compiled_as(self) -> str | None:
-        """Return "fair" if the compiled loop implements this order (no preemption, no ties by name), else None."""
+        """Return "fair" if the simulator's compiled loop supports these settings, else None.
+
+        The compiled loop has neither preemption nor ties by name.
+        """
         return None if self.preempts or self._by_name else "fair"
 
     def new_pool(self, name: str) -> Pool:
-        """Implement `PoolOrder.new_pool`: return a pool with the settings of that name."""
+        """Implement `PoolOrder.new_pool`: return a pool with the settings for the pool `name`."""
         return Pool(name, self.settings_of(name), by_name=self._by_name)
 
     def settings_of(self, pool: str) -> PoolSettings:
-        """Return the settings of the pool with that name, or the default settings."""
+        """Return the settings of the pool with the name `pool`; pools without settings have the default
+        settings."""
         return self._settings.get(pool, self._default)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the attempts to kill for pools that were short of slots for too
-        long."""
+        """Implement `Hooks.preempt`: return the attempts to kill for pools that lacked slots longer than the
+        timeouts."""
         if self._preemption is None:
             return ()
         return [kill for kind in TaskKind for kill in self._preemption.kills(view, self.pools, kind)]
 
 
 def pools(doc: str) -> PolicyParameter:
-    """Return the policy parameter `pools`: settings by pool name, which only YAML can express.
+    """Return the declaration of the policy parameter `pools`, a dictionary from pool name to settings.
 
-    `doc` is the help text.
+    Only YAML can express such a value. `doc` is the parameter's help text.
     """
     example = "{ana: {weight: 2, min_share: 1}}"
     readers = {"weight": positive, "min_share": _count, "inside": _inside}

@@ -1,4 +1,5 @@
-"""FIFO: jobs by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never preempts."""
+"""FIFO: sorts jobs by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never
+preempts."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def fifo_key(job: JobView) -> tuple[int, float, int, str]:
 
 
 class Fifo:
-    """Order axis: the ready jobs of each kind, kept sorted."""
+    """Order axis: jobs by priority, then submit time."""
 
     elidable = True  # Heartbeats without news do not change its answers.
     compiled_as = "fifo"

@@ -1,14 +1,15 @@
-"""Hadoop On Demand (HOD): the nodes are permanently divided into private clusters, each with FIFO order.
+"""Hadoop On Demand (HOD): divides the nodes permanently into private clusters, each with FIFO order.
 
 xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all clusters
-share one file system, and a node of one cluster never runs a job of another cluster, even when idle.
+share one file system, and a node of one cluster never runs a job of another cluster, even when the node is
+idle.
 
-Decisions where the thesis names no way to assign clusters: `clusters` gives numbers of nodes by user or
-queue, in that order, and all other users share the remaining nodes as one cluster. Without `clusters` the
-nodes are assigned to `parts` equal clusters in turn, and users get these clusters in turn with their first
-job. A job that no live node of its cluster can run (all nodes are lost, too small, or avoided after failures)
-is a guest on any node that has no ready job of its own cluster, since HOD would allocate another cluster for
-the job's user.
+Decisions where the thesis defines no assignment: `clusters` gives the number of nodes of each user or queue,
+which are assigned in that order, and all other users share the remaining nodes as one cluster. Without
+`clusters` the nodes are assigned in turn to `parts` equal clusters, and each new user is assigned the next
+cluster. A job that no live node of its cluster can run (all nodes are lost, too small, or avoided after
+failures) is a guest on other clusters: nodes without ready jobs of their own cluster run it, since HOD would
+allocate another cluster for the job's user.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ REST = "the rest"
 
 
 class PrivateCluster:
-    """The nodes and ready jobs of one private cluster. `most`: largest number of nodes; None for all
-    remaining nodes."""
+    """The nodes and ready jobs of one private cluster.
+
+    `most`: largest number of nodes, or None if the cluster has no limit.
+    """
 
     __slots__ = ("largest_bytes", "largest_vcores", "most", "name", "nodes", "ready", "suspects")
 
@@ -43,8 +46,11 @@ class PrivateCluster:
 
 
 class Hod:
-    """Order axis. `clusters`: number of nodes by user or queue; without it there are `parts` equal clusters.
-    `cluster_by`: user or queue."""
+    """Order axis: private clusters with FIFO order.
+
+    `clusters`: a dictionary from user or queue to a number of nodes; without it there are `parts` equal
+    clusters. `cluster_by`: a cluster for each user, or for each queue.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -65,13 +71,14 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def heed(self, limits: Limits) -> None:
-        """Set the limits that the core enforces on a node, which decide which nodes can run a job's tasks."""
+        """Set the limits that the core enforces on each node; they decide which nodes can run a task."""
         self._limits = limits
 
     # Nodes of the clusters
 
     def _deal(self, view: View) -> None:
-        """Assign new nodes to private clusters, in the order of their names."""
+        """Assign nodes that have no private cluster yet to private clusters, in the order of the nodes'
+        names."""
         new = [name for name in view.nodes if name not in self._cluster_at]
         for name in sorted(new, key=lambda name: (len(name), name)):
             short = [each for each in self._clusters if each.most is not None and len(each.nodes) < each.most]
@@ -81,7 +88,7 @@ class Hod:
             self._cluster_at[name] = cluster
 
     def _owner(self, view: View, node: NodeView) -> PrivateCluster:
-        """Return the private cluster of the node. New nodes are assigned first."""
+        """Return the private cluster of the node, after assigning any new nodes to clusters."""
         if len(view.nodes) > len(self._cluster_at):
             self._deal(view)
         return self._cluster_at[node.node]
@@ -89,8 +96,8 @@ class Hod:
     def cluster_of(self, job: JobView) -> PrivateCluster:
         """Return the private cluster of the job's user or queue.
 
-        A new user or queue gets the next cluster in turn, or with `clusters` the cluster of all remaining
-        nodes.
+        A new user or queue is assigned the next cluster in turn or, if `clusters` was given, the cluster of
+        all remaining nodes.
         """
         name = job.user if self._by_user else job.queue
         cluster = self._cluster_of.get(name)
@@ -102,8 +109,11 @@ class Hod:
     # Waiting jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: assign new nodes, and record the largest demands of the cluster's
-        tasks."""
+        """Implement `Hooks.submitted`: record the largest memory and vcores that tasks of the job's cluster
+        declare.
+
+        Also assigns nodes that have no private cluster yet.
+        """
         self._deal(view)
         cluster = self.cluster_of(job)
         for kind in TaskKind:
@@ -122,24 +132,27 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: record a job with a failed attempt, since such a job may avoid nodes."""
+        """Implement `Hooks.ended`: after a failed attempt, record that the job may avoid nodes."""
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's failures."""
+        """Implement `Hooks.finished`: forget that the job had failed attempts."""
         self.cluster_of(job).suspects.pop(job.job, None)
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Return the name of the node's private cluster. All nodes of a cluster are offered the same jobs."""
+        """Implement `Order.group_of`: return the name of the node's private cluster, whose nodes are offered
+        the same jobs."""
         return self._owner(view, node).name
 
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterator[JobView]:
-        """Implement `Order.jobs`: yield the jobs of the node's own cluster, then guests from other
-        clusters."""
+        """Implement `Order.jobs`: yield the ready jobs of the node's private cluster, then guests.
+
+        Guests are jobs of other clusters that no live node of their own cluster can run.
+        """
         own = self._owner(view, node)
         yield from own.ready[kind]
         for cluster in self._clusters:
@@ -153,7 +166,7 @@ class Hod:
                 view.skip(node, first, kind, why)
 
     def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
-        """Return the ready jobs of the cluster that none of its live nodes can run."""
+        """Return the ready jobs of `cluster` that none of the cluster's live nodes can run."""
         roomy = any(
             self._could_hold(
                 view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]
@@ -181,7 +194,8 @@ class Hod:
         )
 
     def _could_hold(self, node: NodeView, kind: TaskKind, memory_bytes: int, vcores: int) -> bool:
-        """Return whether the node, if it were idle, could run a task with these demands."""
+        """Return whether a task of that kind with this memory and number of vcores could run on the node if
+        it were idle."""
         limits, spec = self._limits, node.spec
         slots = spec.map_slots if kind is TaskKind.MAP else spec.reduce_slots
         return (
@@ -192,7 +206,8 @@ class Hod:
         )
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the private cluster of the node as text, to be added to the reason of a launch."""
+        """Return a note to append to the reason of a launch: the node's private cluster, and whether the job is a
+        guest."""
         own, cluster = self._cluster_at[node.node], self.cluster_of(job)
         if own is cluster:
             return f"private cluster {own.name}, {len(own.nodes)} nodes"

@@ -1,17 +1,17 @@
-"""Leveraging Size Patterns (LsPS): more slots for users with small jobs, and FIFO for users whose jobs have
-similar sizes.
+"""Leveraging Size Patterns (LsPS): users with small jobs receive more slots, and users whose jobs have
+similar sizes run them in FIFO order.
 
 xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots are divided among users by weight. The
 size of a job is its number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs
 that user i has in the cluster. Equation 2 as printed is wrongly bracketed, since its shares do not add up to
-equation 4. The corrected equation, with SU* = slots / U, is SU_i = SU* x U x (alpha x (1/S_i) / sum(1/S) + (1
-- alpha) / U). Equation 3 is a min share of one slot for each user. Second tier: a user's jobs go by FIFO if
-their sizes are similar (coefficient of variation below 1), else by fair shares.
+equation 4. The corrected equation, with SU* = slots / U for U users, is SU_i = SU* x U x (alpha x (1/S_i) /
+sum(1/S) + (1 - alpha) / U). Equation 3 is a min share of one slot for each user. Second tier: a user's jobs
+run in FIFO order if their sizes are similar (coefficient of variation below 1), else by fair shares.
 
-Decisions where the thesis has no rule: the mean time of a job's tasks of a kind is that of its own ended
-tasks; before the first task has ended, the mean of the user's tasks, then of all users' tasks, then one
-second. The second tier uses the sizes of the user's jobs in the cluster and of the last `window` jobs that
-succeeded.
+Decisions where the thesis has no rule: the mean time of a job's maps or reduces is that of the job's own
+ended tasks; before the first task has ended, it is the mean of the user's tasks, then of all users' tasks,
+then one second. The second tier uses the sizes of the user's jobs in the cluster and of the last `window`
+jobs that succeeded.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SHORTEST_S = 1e-6
 
 
 class SizedPool(Pool):
-    """A user's jobs and their sizes in slot seconds.
+    """The pool of one user's jobs, with the sizes of the jobs in slot seconds.
 
-    `sizes_s`: sizes of the current jobs, by id. `ended_s`: sizes of the last successful jobs. `times`: mean
-    times of the user's tasks.
+    `sizes_s`: a dictionary from the id of each current job to its size. `ended_s`: sizes of the user's last
+    successful jobs. `times`: mean times of the user's tasks.
     """
 
     __slots__ = ("ended_s", "sizes_s", "times")
@@ -55,14 +55,17 @@ class SizedPool(Pool):
 
     @property
     def variation(self) -> float:
-        """Return the coefficient of variation of the sizes of the user's current and last ended jobs."""
+        """Return the coefficient of variation of the sizes of the user's current and last successful jobs."""
         return variation([*self.ended_s, *self.sizes_s.values()])
 
 
 class Lsps(PoolOrder):
-    """Order axis. `alpha`: from 0 (equal slots for all users) to 1 (slots in proportion to 1/size). `alike`:
-    coefficient of variation below which a user's jobs go by FIFO. `window`: number of a user's ended jobs
-    whose sizes are kept."""
+    """Order axis: more slots for users with small jobs.
+
+    `alpha`: from 0 (equal slots for all users) to 1 (slots in proportion to 1 / mean job size). `alike`: a
+    user's jobs run in FIFO order if the coefficient of variation of their sizes is below this value.
+    `window`: number of a user's ended jobs whose sizes are kept.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -74,7 +77,7 @@ class Lsps(PoolOrder):
         self._learned = False  # Whether a task has ended since sizes were last computed.
 
     def new_pool(self, name: str) -> SizedPool:
-        """Implement `PoolOrder.new_pool`: return a pool that keeps the sizes of the user's jobs."""
+        """Implement `PoolOrder.new_pool`: return a pool that also stores the sizes of the user's jobs."""
         return SizedPool(name, self._window, self._everybody)
 
     def _sized_pool(self, job: JobView) -> Any:
@@ -83,14 +86,16 @@ class Lsps(PoolOrder):
     # Sizes
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: compute the job's size, then the shares of all users."""
+        """Implement `Hooks.submitted`: compute the size of the new job, and update the weights of all
+        users."""
         super().submitted(view, job)
         self._times[job.job] = MeanTimes(self._sized_pool(job).times)
         self._size(job)
         self._share_out(view)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: update the job's size. The next tick updates the shares."""
+        """Implement `Hooks.ended`: update the size of the job from the task's time. The next tick updates the
+        weights."""
         job = attempt.task.job
         if job.job in self._times and attempt.state == "succeeded":
             self._times[job.job].add(attempt.task.kind, took_s(attempt))
@@ -98,8 +103,8 @@ class Lsps(PoolOrder):
             self._learned = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: keep the size of a successful job in the user's history, and update all
-        shares."""
+        """Implement `Hooks.finished`: keep the size of a successful job, and update the weights of all
+        users."""
         super().finished(view, job)
         pool = self._sized_pool(job)
         size_s = pool.sizes_s.pop(job.job)
@@ -109,7 +114,7 @@ class Lsps(PoolOrder):
         self._share_out(view)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute all sizes and shares if a task has ended since the last tick."""
+        """Implement `Hooks.tick`: recompute all sizes and weights if a task has ended since the last tick."""
         if self._learned:
             self._learned = False
             for job in view.jobs.values():
@@ -123,7 +128,7 @@ class Lsps(PoolOrder):
     # Slots and the order inside
 
     def slots(self, view: View, kind: TaskKind) -> dict[str, float]:
-        """Return the number of slots of each user with jobs (equation 2)."""
+        """Return a dictionary from each user with jobs to the user's number of slots (equation 2)."""
         sizes = {name: pool.mean_s for name, pool in self._users()}
         return slots_by_size(view.slots(kind), sizes, self._alpha)
 
@@ -131,8 +136,8 @@ class Lsps(PoolOrder):
         return [(name, pool) for name, pool in self.pools.items() if pool.jobs]
 
     def _share_out(self, view: View) -> None:
-        """Set each user's weight from the user's slots, and the order of the user's jobs from the variation
-        of their sizes."""
+        """Set the weights of all users by the sizes of their jobs, and the order of each user's jobs, FIFO or
+        fair."""
         users = self._users()
         weights = slots_by_size(len(users), {name: pool.mean_s for name, pool in users}, self._alpha)
         for name, pool in users:
@@ -140,7 +145,8 @@ class Lsps(PoolOrder):
             self.resettle(pool, replace(pool.settings, weight=weights[name], inside=inside))
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the user's slots and mean job size as text, to be added to the reason of a launch."""
+        """Return a note to append to the reason of a launch: the user's slots, and the mean size of the user's
+        jobs."""
         pool = self._sized_pool(job)
         holds, due = pool.tallies[kind].running, self.slots(view, kind)[job.user]
         return (

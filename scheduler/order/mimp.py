@@ -1,21 +1,21 @@
-"""MIMP: jobs that may miss their deadlines come first, and other jobs run on nodes where a foreground load
-slows them least.
+"""MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes where a foreground
+load slows them least.
 
 xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load,
 declared as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler.
 This module is its MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the
-CPU, and therefore which jobs are likely to be late: these jobs come first, the earliest deadline first. All
-other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots, least
-first. Tasks that compute are therefore placed on dedicated nodes, and tasks that wait for disks and networks
-on shared nodes.
+CPU, and these times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first.
+All other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots,
+least first. As a result, tasks that compute run on dedicated nodes, and tasks that wait for disks and
+networks on shared nodes.
 
-Decisions where the thesis has no rule: the model is learned from the run's own tasks, by user, job name and
-kind. The whole time of a task counts as computing until tasks with two different CPU shares were measured; a
-job without data counts as average on all nodes. To find the jobs at risk, the policy assumes that jobs with a
-deadline use the whole cluster one after the other, the earliest deadline first. A job is at risk if it would
-not end in time when its own time and that of the jobs before it are multiplied by `margin`. Such a job comes
-first on nodes where a task of it ends before the deadline, or on all nodes if there is no such node. Shares
-are rounded to 1/20. Between two equal jobs, a job with a deadline comes first, then FIFO decides.
+Decisions where the thesis has no rule: the model is learned during the run, for each user, job name and kind
+of task. The whole time of a task counts as computing until tasks with two different CPU shares were measured;
+a job without data is treated as average on all nodes. To find the jobs at risk, the policy assumes that jobs
+with a deadline use the whole cluster one after another, the earliest deadline first. A job is at risk if it
+would not end in time when the time of the job and of all jobs before it is multiplied by `margin`. Such a job
+comes first on nodes where a task of it ends before the deadline, or on all nodes if there is no such node.
+Shares are rounded to 1/20. Between two equal jobs, a job with a deadline comes first, then FIFO decides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ LEVELS = 20
 
 
 class Mimp:
-    """Order axis. `margin`: factor for predicted times, to find the jobs at risk."""
+    """Order axis: jobs that may be late first, all other jobs where a foreground load slows them least.
+
+    `margin`: factor by which predicted times are multiplied to find the jobs that may be late.
+    """
 
     elidable = True  # A heartbeat without news finds the same jobs, at most in another order.
 
@@ -57,20 +60,20 @@ class Mimp:
     # Knowledge of task times
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job. The order is recomputed at the next offer."""
+        """Implement `Hooks.submitted`: add the job. The next offer sorts all jobs again."""
         self._jobs[job.job] = job
         self._is_stale = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job. The order is recomputed at the next offer."""
+        """Implement `Hooks.finished`: remove the job. The next offer sorts all jobs again."""
         self._is_stale = True
         self._orders.clear()
         del self._jobs[job.job]
         self._risks.pop(job.job, None)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a successful task's time and its node's mean free CPU share to the
-        model."""
+        """Implement `Hooks.ended`: add a successful task's time, and the mean free CPU share of its node, to
+        the model."""
         if attempt.state != "succeeded":
             return
         times = self._times_of(attempt.task.job, attempt.task.kind)
@@ -78,8 +81,8 @@ class Mimp:
         times.add(mean_free_cpu(attempt.node.spec, attempt.assigned_s, attempt.end_s), took_s(attempt))
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: mark the order as outdated, since loads, running tasks and times to
-        deadlines change."""
+        """Implement `Hooks.tick`: let the next offer sort all jobs again, since foreground loads and
+        remaining times change."""
         self._is_stale = True
 
     def _times_of(self, job: JobView, kind: TaskKind) -> ResidualTimes:
@@ -90,7 +93,8 @@ class Mimp:
         return times
 
     def _look(self, view: View) -> None:
-        """Recompute the free CPU shares of the nodes and the jobs at risk."""
+        """Recompute the number of slots at each free CPU share, and find the jobs that may miss their
+        deadline."""
         self._is_stale = False
         self._orders.clear()
         self._risks.clear()
@@ -110,8 +114,10 @@ class Mimp:
                 self._risks[job.job] = until_s, deadline_s - view.now_s
 
     def _left_s(self, job: JobView, kind: TaskKind) -> float:
-        """Return the seconds in which all slots complete the remaining tasks of the stage. Running tasks
-        count half."""
+        """Return the seconds in which all slots of that kind together complete the job's remaining tasks.
+
+        A running task counts as half a task.
+        """
         stage = job.stage(kind)
         tasks = stage.unstarted + stage.running / 2
         if not tasks:
@@ -122,12 +128,14 @@ class Mimp:
     # Order of jobs
 
     def group_of(self, view: View, node: NodeView) -> str:
-        """Implement `Order.group_of`: nodes with the same free CPU share are offered the same jobs in the
-        same order."""
+        """Implement `Order.group_of`: return the node's free CPU share as text.
+
+        Nodes with equal shares are offered the same jobs in the same order.
+        """
         return str(_level(node, view.now_s))
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs in the order for the node's free CPU share."""
+        """Implement `Order.jobs`: return the ready jobs, sorted for the free CPU share of the node."""
         if self._is_stale:
             self._look(view)
         level = _level(node, view.now_s)
@@ -145,7 +153,8 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task of the job, started now on a node of that level, ends before the deadline.
+        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, meets
+        the deadline.
 
         Also true if the task would be late on every node.
         """
@@ -161,7 +170,8 @@ class Mimp:
         return round(normal_time(times.fitted(), level / LEVELS, self._slots[kind]), 2)
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, as text for the reason of a launch."""
+        """Return a note to append to the reason of a launch: the risk that the job is late, or its task time on the
+        node."""
         level = _level(node, view.now_s)
         if job.job in self._risks and self._is_in_time(job, kind, level):
             needs_s, left_s = self._risks[job.job]
@@ -175,7 +185,7 @@ class Mimp:
 
 
 def _level(node: NodeView, now_s: float) -> int:
-    """Return the free share of the node's CPU in units of 1/20, at least 1."""
+    """Return the free share of the node's CPU at `now_s` in units of 1/20, as a whole number from 1 to 20."""
     return max(1, round(LEVELS * node.spec.free_cpu(now_s)))
 
 

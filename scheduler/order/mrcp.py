@@ -1,18 +1,18 @@
-"""MRCP: the start times of all tasks are planned by constraint programming, so that few jobs miss their
-deadlines.
+"""MRCP: plans the start times of all tasks by constraint programming, so that few jobs miss their deadlines.
 
 xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those
-of `models.late_jobs`. A plan is made on the tick after a job with a deadline arrived, the slots changed, or
-the first task of a job's name was measured; until then the last plan remains in force.
+of `models.late_jobs`. A new plan is computed on the tick after a job with a deadline arrived, the slots
+changed, or the first task with a job's name was measured; until then the last plan remains valid.
 
-Decisions where the thesis has no rule: a plan covers the `jobs` jobs with the earliest deadlines; among plans
-with equally few late jobs, the least sum of ends wins. A slot is offered to the ready job whose next task has
-the earliest planned start, and never idles for a planned start. After the planned jobs come unplanned jobs
-with a deadline, by deadline, then jobs without a deadline, by FIFO. Task times are means of the job's own
-tasks, else of earlier jobs of its user and name (the logs of the thesis), else estimated from the input. The
-solver runs on a tick and not in a heartbeat, in the JobTracker and not in a thread: a plan must be a function
-of the recorded events, so that replays of the journal and simulations give the same answers. `bound` is
-CP-SAT's deterministic time, which counts the solver's steps and not seconds.
+Decisions where the thesis has no rule: a plan includes the `jobs` jobs with the earliest deadlines; among
+plans with equal numbers of late jobs, the plan with the smallest sum of ends is best. A slot is offered to
+the ready job whose next task has the earliest planned start, and is never kept idle until a planned start.
+After the planned jobs come unplanned jobs with a deadline, by deadline, then jobs without a deadline, in FIFO
+order. Task times are means of the job's own tasks, else of earlier jobs of the same user and name (the logs
+of the thesis), else estimated from the input. The solver runs on a tick and not in a heartbeat, in the
+JobTracker and not in a thread: a plan must be a function of the recorded events, so that replays of the
+journal and simulations produce the same answers. `bound` is CP-SAT's deterministic time, which counts the
+solver's steps and not seconds.
 """
 
 from __future__ import annotations
@@ -36,14 +36,19 @@ OR_TOOLS = Needs("ortools", "mrcp")
 
 
 def _solver() -> Any:
-    """Import and return the module `models.late_jobs`, which imports OR-Tools, only when this order is
-    used."""
+    """Import and return the module `models.late_jobs`.
+
+    The module is imported only when this order is used, since it imports OR-Tools.
+    """
     return import_module("schedbed.scheduler.models.late_jobs")
 
 
 class Mrcp:
-    """Order axis. `jobs`: most jobs in a plan. `batches`: most batches per stage. `bound`: limit of the
-    solver's work, in CP-SAT's deterministic time."""
+    """Order axis: start times planned by constraint programming.
+
+    `jobs`: largest number of jobs in a plan. `batches`: largest number of batches into which the tasks of a
+    stage are grouped. `bound`: limit of the solver's work, in CP-SAT's deterministic time.
+    """
 
     elidable = True  # Heartbeats without news do not change its answers.
 
@@ -61,13 +66,13 @@ class Mrcp:
         _solver()  # import the solver here, not in the first tick
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: request a new plan if the job has a deadline."""
+        """Implement `Hooks.submitted`: if the job has a deadline, let the next tick compute a new plan."""
         self._stale = self._stale or job.deadline_s is not None
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the attempt's time to the mean task times.
+        """Implement `Hooks.ended`: add the time of a successful attempt to the mean task times.
 
-        If the job has a deadline, the first success for its user, job name and kind of task requests a new
+        If the job has a deadline, the first such time for its user, job name and kind of task causes a new
         plan.
         """
         self._times.ended(view, attempt)
@@ -78,7 +83,7 @@ class Mrcp:
             self._stale = self._stale or job.deadline_s is not None
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's plan and times."""
+        """Implement `Hooks.finished`: remove the job, its plan and its task times."""
         self._times.finished(view, job)
         self._late.pop(job.job, None)
         for kind in TaskKind:
@@ -102,9 +107,9 @@ class Mrcp:
         return (SPARE, *fifo_key(job))
 
     def _next_start_s(self, job: JobView, kind: TaskKind) -> float | None:
-        """Return the planned start of the job's next task of that kind; None if the job is not planned.
+        """Return the planned start of the job's next task of that kind, in seconds since the run's start.
 
-        The time is in seconds since the run's start.
+        The result is None if the plan does not include the job.
         """
         starts = self._starts.get((job.job, kind))
         if not starts:
@@ -117,7 +122,8 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: compute a new plan if one was requested or the slots have changed."""
+        """Implement `Hooks.tick`: compute a new plan if jobs, task times or the number of slots require
+        one."""
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -141,7 +147,8 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return the job's remaining work and time to its deadline as a `JobDue`, the input of the solver."""
+        """Return the job's remaining work and time to its deadline as a `JobDue` of the planning module
+        `module`."""
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 
@@ -155,7 +162,8 @@ class Mrcp:
         return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
 
     def _take(self, view: View, due: list[JobView], found: Any) -> None:
-        """Put the solver's plan `found` for the jobs `due` into force, and sort all ready jobs again."""
+        """Replace the current plan by the solver's plan `found` for the jobs `due`, and sort all ready jobs
+        again."""
         self._proven = found.proven
         self._starts.clear()
         self._unstarted.clear()
@@ -173,7 +181,8 @@ class Mrcp:
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return the job's planned start, or why it has none, as text for the reason of a launch."""
+        """Return a note to append to the reason of a launch: the job's planned start, or why the job is not in the
+        plan."""
         starts_s = self._next_start_s(job, kind)
         if starts_s is None:
             return "spare slot, no deadline" if job.deadline_s is None else "behind the plan, by deadline"

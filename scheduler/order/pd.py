@@ -1,17 +1,17 @@
-"""Performance-Driven scheduling (PD): each job gets the number of slots that its deadline needs, estimated
-from its own tasks.
+"""Performance-Driven scheduling (PD): each job receives the number of slots with which it meets its deadline,
+estimated from the times of its own tasks.
 
 xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5)
-and the remaining times of its running tasks give the number of slots that the job lacks for its deadline
-(equation 6), for maps and reduces separately, in the same manner. A free slot is offered, in this order, to
-jobs whose deadline has passed, to new jobs without an ended task (at most `probe` tasks at once, so that a
-first time is measured soon), to jobs that lack slots, and to all other jobs.
+and the remaining times of its running tasks determine the number of slots that the job lacks to meet its
+deadline (equation 6), for maps and reduces separately. A free slot is offered, in this order, to jobs whose
+deadline has passed, to new jobs without an ended task (at most `probe` tasks at once, so that a first time is
+measured soon), to jobs that lack slots, and to all other jobs.
 
-Decisions where the thesis has no rule: the earliest deadline is first among late jobs, the oldest among new
-jobs, the largest lack (as in Polo et al.) among jobs that lack slots; all other jobs go by FIFO, with or
-without a deadline. The remaining time of a running task is the mean minus its time so far (`remaining=mean`),
-or follows from its progress (`remaining=progress`). As in the printed equations, maps and reduces have the
-same deadline, so PD may notice too late that a job's reduces need more slots.
+Decisions where the thesis has no rule: late jobs are sorted by deadline, new jobs by submit time, and jobs
+that lack slots by the number of lacking slots, largest first (as in Polo et al.); all other jobs run in FIFO
+order, with or without a deadline. The remaining time of a running task is the mean minus its time so far
+(`remaining=mean`), or is computed from its progress (`remaining=progress`). As in the printed equations, maps
+and reduces have the same deadline, so PD may notice too late that a job's reduces need more slots.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 
 class PerformanceDriven:
-    """Order axis. `probe`: number of tasks of a new job that run before other jobs' tasks. `remaining`: how
-    to estimate the remaining time of a running task, mean or progress."""
+    """Order axis: jobs that lack slots for their deadlines first.
+
+    `probe`: number of a new job's tasks that run before other jobs' tasks. `remaining`: estimate the
+    remaining time of a running task from the mean time of tasks (mean) or from its progress (progress).
+    """
 
     def __init__(self, *, probe: int = 2, remaining: str = "mean") -> None:
         self._probe = probe
@@ -49,18 +52,18 @@ class PerformanceDriven:
     # Groups of jobs
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: start to measure the task times of a job with a deadline."""
+        """Implement `Hooks.submitted`: if the job has a deadline, begin to record the times of its tasks."""
         if job.deadline_s is not None:
             self._times[job.job] = MeanTimes()
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the time of a successful task to the job's mean (equation 5)."""
+        """Implement `Hooks.ended`: add the time of a successful task to its job's mean (equation 5)."""
         times = self._times.get(attempt.task.job.job)
         if times is not None and attempt.state == "succeeded":
             times.add(attempt.task.kind, took_s(attempt))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's task times."""
+        """Implement `Hooks.finished`: discard the recorded task times of the job."""
         self._times.pop(job.job, None)
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
@@ -75,10 +78,8 @@ class PerformanceDriven:
         self._place(view, job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: sort the ready jobs with a deadline again.
-
-        As time passes, such jobs become late or begin to lack slots.
-        """
+        """Implement `Hooks.tick`: sort the ready jobs with a deadline again, since they may become late or
+        lack slots."""
         for kind, due in self._due.items():
             for job in due.values():
                 self._place(view, job, kind)
@@ -89,7 +90,10 @@ class PerformanceDriven:
         self._ready[kind].put(job, (group, within, *fifo_key(job)))
 
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
-        """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks."""
+        """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks.
+
+        SPARE are all jobs that need no additional slot, including jobs without a deadline.
+        """
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
             return SPARE, 0.0
@@ -108,7 +112,10 @@ class PerformanceDriven:
         return (LACKING if lacks > _SLACK else SPARE), lacks
 
     def _left_s(self, view: View, attempt: AttemptView, mean_s: float) -> float:
-        """Return the remaining seconds of a running task, delta in equation 6."""
+        """Return the remaining seconds of a running task, which are delta in equation 6.
+
+        `mean_s`: mean seconds of the job's ended tasks of the same kind.
+        """
         started_s = attempt.started_s
         if self._by_progress and attempt.progress > 0 and started_s is not None:
             return time_left_s(attempt.progress, max(0.0, view.now_s - started_s))
@@ -117,11 +124,12 @@ class PerformanceDriven:
     # Order of jobs
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Any:
-        """Implement `Order.jobs`: return the ready jobs by group: late, new, lacking slots, all others."""
+        """Implement `Order.jobs`: return the ready jobs: late jobs, new jobs, jobs that lack slots, then all
+        others."""
         return self._ready[kind]
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
-        """Return why the job was offered the slot, as text to be added to the reason of a launch."""
+        """Return a note to append to the reason of a launch: the job's group, and the numbers that led to it."""
         if job.deadline_s is None:
             return "spare slot, no deadline"
         group, lacks = self._judge(view, job, kind)

@@ -1,5 +1,5 @@
-"""The base class of orders that share slots among users or queues: sorted pools, each with its sorted ready
-jobs."""
+"""The base class of orders that divide slots among users or queues: a sorted list of pools, each with sorted
+ready jobs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from schedbed.tasks.specs import JobSpec, TaskKind
 
 
 class PoolOrder(ABC):
-    """Order axis: the pools of ready jobs sorted by `Pool.key`, and the jobs of each pool sorted by
-    `Pool.job_key`. `by_user`: a pool for each user, else for each queue."""
+    """Order axis: pools sorted by `Pool.key`, and the ready jobs of each pool sorted by `Pool.job_key`.
+
+    `by_user`: there is a pool for each user; if false, a pool for each queue. Subclasses implement
+    `new_pool`.
+    """
 
     def __init__(self, *, by_user: bool = True) -> None:
         self._by_user = by_user
@@ -26,19 +29,19 @@ class PoolOrder(ABC):
 
     @abstractmethod
     def new_pool(self, name: str) -> Pool:
-        """Return a new pool for the user or queue of that name."""
+        """Return a new pool for the user or queue `name`."""
 
     def pool_of(self, job: JobView | JobSpec) -> str:
-        """Return the name of the job's pool: its user or queue."""
+        """Return the name of the job's pool, which is the job's user or queue."""
         return job.user if self._by_user else job.queue
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Implement `Order.jobs`: return the ready jobs, pool by pool."""
+        """Implement `Order.jobs`: return the ready jobs of the first pool, then of the second pool, and so
+        on."""
         return chain.from_iterable(self._order[kind])
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to its pool. The first job of a user or queue creates the
-        pool."""
+        """Implement `Hooks.submitted`: add the job to its pool, and create the pool if there is none."""
         name = self.pool_of(job)
         pool = self.pools.get(name)
         if pool is None:
@@ -49,10 +52,10 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool.
+        """Implement `Hooks.finished`: remove the job from its pool, and sort the pool again.
 
-        The pool is sorted again here, since the job's last `changed` may come after other jobs of the pool
-        have ended.
+        `changed` does not always sort the pool again: its last call for the job may come after other jobs of
+        the pool have ended.
         """
         pool = self._pool(job)
         pool.jobs.drop(job)
@@ -72,8 +75,8 @@ class PoolOrder(ABC):
         self._place(pool, kind)
 
     def _place(self, pool: Pool, kind: TaskKind) -> None:
-        """Sort the pool by its current key among the pools with ready jobs, or remove a pool without ready
-        jobs."""
+        """Sort the pool again among the pools with ready jobs of that kind. A pool without ready jobs is
+        removed."""
         ready = pool.ready[kind]
         if ready:
             self._order[kind].put(ready, pool.key(kind))
@@ -81,7 +84,7 @@ class PoolOrder(ABC):
             self._order[kind].drop(ready)
 
     def resettle(self, pool: Pool, settings: PoolSettings) -> None:
-        """Change the settings of a pool and sort the pool and its jobs accordingly."""
+        """Change the settings of the pool, and sort the pool and its jobs by the new settings."""
         if settings == pool.settings:
             return
         other_order = settings.inside != pool.settings.inside

@@ -1,4 +1,4 @@
-"""Pools: the sorted jobs of one user or queue, and the keys by which pools and jobs are sorted."""
+"""Pools, which contain the jobs of one user or queue, and the keys by which pools and jobs are sorted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ PRIORITY_WEIGHTS = (4.0, 2.0, 1.0, 0.5, 0.25)  # JobSchedulable.getWeight of HFS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
-    """Settings of a pool: its weight, its min share (in map slots and in reduce slots), and the order of its
-    jobs (`inside`: fair or fifo)."""
+    """The settings of a pool of jobs.
+
+    `weight`: the pool's slots are in proportion to this number. `min_share`: the pool's minimum number of map
+    slots, and also of reduce slots. `inside`: order of the pool's jobs, fair or fifo.
+    """
 
     weight: float = 1.0
     min_share: int = 0
@@ -24,8 +27,11 @@ class PoolSettings:
 
 
 class Pool:
-    """The jobs of one user or queue, with the ready jobs sorted. `by_name`: break ties between pools by name,
-    not by the oldest job."""
+    """The jobs of one user or queue, with sorted lists of the ready jobs.
+
+    `by_name`: if two pools have equal shares, the first by name comes first; otherwise the pool with the
+    oldest job.
+    """
 
     __slots__ = ("by_name", "jobs", "name", "ready", "settings", "tallies")
 
@@ -46,7 +52,8 @@ class Pool:
         return (1, running / settings.weight, submit_s, self.name)
 
     def job_key(self, job: JobView, stage: StageView) -> tuple[Any, ...]:
-        """Return the sort key of a job inside the pool, for the maps or the reduces (`stage`)."""
+        """Return the key by which the job is sorted inside the pool. `stage` is the job's map stage or reduce
+        stage."""
         if self.settings.inside == "fifo":
             return fifo_key(job)
         weight = PRIORITY_WEIGHTS[job.priority]

@@ -1,5 +1,5 @@
-"""Preemption as in HFS (Hadoop's fair scheduler): the pools that have been short of slots for too long, and
-the tasks to kill for them."""
+"""Preemption as in HFS (Hadoop's fair scheduler): finds the pools that have lacked slots for too long, and
+the attempts to kill for them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 
 class Preemption:
-    """The preemption of pools by two timeouts, in seconds (None is never).
+    """A rule that kills attempts for pools that were below their min share or half their fair share for too
+    long.
 
-    For each pool it keeps the last time at which the pool had its min share, and half its fair share.
+    The two timeouts are in seconds, or None to turn off the rule for that share. The instance stores for each
+    pool the last time at which the pool had its min share, and half its fair share.
     """
 
     def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:
@@ -27,7 +29,8 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
 
     def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """Return the attempts to kill now. No pool loses attempts below its own share."""
+        """Return the attempts of that kind to kill now for pools that lack slots. No pool falls below its
+        fair share."""
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
@@ -40,7 +43,7 @@ class Preemption:
 
     @staticmethod
     def shares(view: View, pools: Mapping[str, Pool], names: list[str], kind: TaskKind) -> dict[str, float]:
-        """Return each pool's fair share of the slots of that kind."""
+        """Return a dictionary from each pool in `names` to its fair share of the slots of that kind."""
         claims = [
             Claim(
                 slots_of(pools[name], kind) + pools[name].tallies[kind].unstarted,
@@ -52,9 +55,10 @@ class Preemption:
         return dict(zip(names, fair_shares(view.slots(kind), claims), strict=True))
 
     def _owed(self, view: View, pool: Pool, kind: TaskKind, share: float) -> tuple[int, str]:
-        """Return the number of slots that the pool may take back now, and the reason.
+        """Return the number of slots that the pool may take from other pools now, and the reason as text.
 
-        Also updates the last times at which the pool had its min share and half its fair share.
+        Also updates the last times at which the pool had its min share and half its fair share. `share` is
+        the pool's fair share in slots.
         """
         held, key, now_s = slots_of(pool, kind), (pool.name, kind), view.now_s
         promised = min(pool.settings.min_share, held + pool.tallies[kind].unstarted, share)
@@ -80,10 +84,11 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield a kill, with the pool it serves, for each slot in `owed` (pool, number of slots, reason).
+    """Yield kills that free slots for pools that lack slots, each as a pair of the pool's name and the kill.
 
-    Slots that are already being freed need no kill. Attempts are taken only from pools above their value in
-    `shares`.
+    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Slots that are
+    already being freed reduce the number of kills. Attempts are killed only in pools that hold more slots
+    than their share in `shares`.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}
     coming = sum(pools[name].tallies[kind].killing for name in shares)
@@ -99,7 +104,8 @@ def take_back(
 
 
 def slots_of(pool: Pool, kind: TaskKind) -> int:
-    """Return the number of slots that the pool holds, without the slots that are being freed."""
+    """Return the number of slots of that kind that the pool holds, except slots whose attempts are being
+    killed."""
     tally = pool.tallies[kind]
     return tally.running - tally.killing
 
@@ -113,7 +119,8 @@ def _victims(
 ) -> Iterator[AttemptView]:
     """Yield attempts to kill from pools above their share, the most recent launch first.
 
-    No pool loses attempts below its share.
+    `left`: number of slots that each pool still holds; it is decreased for each kill. No pool falls below its
+    value in `shares`.
     """
     rich = [name for name in names if left[name] - 1 >= shares[name] - _SLACK]
     candidates = [

@@ -1,4 +1,5 @@
-"""The queues of the Capacity scheduler: their guaranteed shares, their use and the limits of their users."""
+"""The queues of the Capacity scheduler: their guaranteed shares, the resources they hold, and the limits of
+their users."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ _SLACK = 1e-9  # Guaranteed shares are fractions of slots.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Settings of a queue as in Hadoop's capacity-scheduler.xml, in percent; None is the policy's default.
+    """Settings of a queue as in Hadoop's capacity-scheduler.xml, in percent. None selects the policy's
+    default.
 
-    `capacity` is the guaranteed share of the cluster, `max_capacity` the largest share that the queue may use
-    while other queues are idle. A user may hold at least `minimum_user_limit_percent` of the queue, more if
-    there are fewer users, but never more than `user_limit_factor` times its capacity. Jobs go by priority if
-    `priorities` is on.
+    `capacity`: guaranteed share of the cluster. `max_capacity`: largest share that the queue may use while
+    other queues are idle. `minimum_user_limit_percent`: percentage of the queue that each user may always
+    use; with fewer users, each may use more. `user_limit_factor`: a user never holds more than this multiple
+    of the queue's capacity. `priorities`: sort the queue's jobs by priority first.
     """
 
     capacity: float | None = None
@@ -30,7 +32,7 @@ class QueueSettings:
 
 
 class Held:
-    """The slots, or the bytes of memory, that a queue holds, in total and by user."""
+    """The amount of slots, or of bytes of memory, that a queue holds, in total and by user."""
 
     __slots__ = ("by_user", "total")
 
@@ -39,13 +41,14 @@ class Held:
         self.by_user: dict[str, int] = {}
 
     def add(self, user: str, amount: int) -> None:
-        """Add `amount`, which may be negative, to the user's and the total amount."""
+        """Add `amount` to the user's amount and to the total. A negative amount is subtracted."""
         self.total += amount
         self.by_user[user] = self.by_user.get(user, 0) + amount
 
 
 class Queue:
-    """A queue with its ready jobs and held resources, in slots or in bytes of memory."""
+    """A queue of the Capacity scheduler: its ready jobs, and the resources that its tasks hold, in slots or
+    in bytes of memory."""
 
     __slots__ = ("held", "jobs_by_user", "max_share", "name", "named", "ready", "settings", "user_factor")
 
@@ -61,19 +64,23 @@ class Queue:
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Return whether another task would exceed the maximum `most` of the queue. One task may always run."""
+    """Return whether a task that needs `need` would make the queue exceed its maximum `most`.
+
+    All amounts are in slots or in bytes of memory. A queue that holds nothing may always run one task.
+    """
     return held.total > 0 and held.total + need > most + _SLACK
 
 
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the user limit: a user who holds this amount gets no more of the queue (as in Hadoop 0.20).
+    """Return the user limit of a queue: a user who holds this amount is given no more (as in Hadoop 0.20).
 
-    The amount is in slots or in bytes of memory. The limit is the larger of an equal part for each of the
-    queue's users and the minimum percentage, both of the queue's capacity or of its use if that is larger; at
-    most `factor` times the capacity. A queue without a guaranteed share has no such maximum, and one task may
-    always run. Source: CapacitySchedulerQueue.
+    All amounts are in slots or in bytes of memory. `need`: amount for the next task. `promised`: the queue's
+    guaranteed amount. The limit is the larger of an equal part for each of the queue's `users` users and the
+    minimum percentage. Both are parts of the guaranteed amount, or of the amount in use if that is larger.
+    The limit is at most `factor` times the guaranteed amount, if there is one, and at least 1. Source:
+    CapacitySchedulerQueue.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

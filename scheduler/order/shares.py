@@ -1,4 +1,4 @@
-"""Fair shares by water-filling (HFS; Hadoop's SchedulingAlgorithms), as a pure function."""
+"""Fair shares of slots by water-filling (HFS; Hadoop's SchedulingAlgorithms), as a pure function."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 
 class Claim(NamedTuple):
-    """The claim of one pool to slots: `demand` and `min_share` in slots, `weight` above 0."""
+    """The claim of one pool to slots: the number it could use (`demand`), its minimum (`min_share`) and its
+    weight, above 0."""
 
     demand: float
     weight: float = 1.0
@@ -15,11 +16,12 @@ class Claim(NamedTuple):
 
 
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
-    """Return each claim's share of `capacity` slots, in the order of the claims.
+    """Return the share of `capacity` slots of each claim, in the order of the claims.
 
-    A share is weight x level, but never above the demand and never below the min share (or the demand, if less). The
-    level is such that the shares add up to the capacity or to the whole demand. Min shares that together exceed the
-    capacity are reduced in proportion.
+    A share is weight x level, but at most the demand and at least the min share (or the demand, if that is
+    less). The level is the number with which the shares add up to the capacity. If the demands are less than
+    the capacity, each share is the demand. Min shares that together exceed the capacity are reduced in
+    proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
@@ -35,9 +37,10 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level at which weighted shares use exactly `left` slots above the min shares (`floors`).
+    """Return the level with which the shares, weight x level, use exactly `left` slots in addition to the min
+    shares.
 
-    The demands must add up to at least that number of slots.
+    `floors` are the min shares. The demands must add up to at least the min shares plus `left`.
     """
     turns = [(floor / claim.weight, claim.weight) for claim, floor in zip(claims, floors, strict=True)]
     turns += [(claim.demand / claim.weight, -claim.weight) for claim in claims]

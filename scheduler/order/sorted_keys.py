@@ -1,4 +1,4 @@
-"""A list that stays sorted while the keys of single items change, so that orders need not sort at each
+"""A list that stays sorted while the keys of single items change, so that orders do not have to sort at each
 offer."""
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ H = TypeVar("H", bound=Hashable)
 
 
 class SortedKeys(Generic[H]):
-    """Items sorted by key, smallest first. Keys are tuples that end in a unique value, so that no two keys
-    are equal."""
+    """A collection of items sorted by key, smallest first.
+
+    Keys are tuples that end in a unique value, so that no two keys are equal.
+    """
 
     __slots__ = ("_items", "_key_by_item", "_keys")
 
@@ -28,14 +30,14 @@ class SortedKeys(Generic[H]):
         return iter(self._items)
 
     def first(self) -> H:
-        """Return the item with the smallest key. Raises IndexError if empty."""
+        """Return the item with the smallest key. Raises IndexError if there are no items."""
         return self._items[0]
 
     def __contains__(self, item: H) -> bool:
         return item in self._key_by_item
 
     def put(self, item: H, key: tuple[Any, ...]) -> None:
-        """Add the item with that key. If the item is already in the list, change its key."""
+        """Add the item with that key. If the item is already in the collection, change its key."""
         old = self._key_by_item.get(item)
         if old == key:
             return
@@ -49,7 +51,7 @@ class SortedKeys(Generic[H]):
         items.insert(place, item)
 
     def drop(self, item: H) -> None:
-        """Remove the item if it is there."""
+        """Remove the item if it is in the collection."""
         old = self._key_by_item.pop(item, None)
         if old is not None:
             place = bisect_left(self._keys, old)

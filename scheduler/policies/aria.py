@@ -1,10 +1,12 @@
-"""ARIA (verma2011): each job gets the numbers of slots that its deadline needs, earliest deadline first.
+"""ARIA (verma2011): each job receives the numbers of slots with which it meets its deadline, and jobs with
+earlier deadlines come first.
 
-Algorithm 1, with profiles and the model of `scheduler.models`. Decisions where the paper is open: a job with
-a deadline and no profile asks for all slots until its first map has ended; a job that lacks slots is
-evaluated again on every tick; spare slots go first to jobs with a deadline, earliest first, then to jobs
-without a deadline, by priority and submission. While a job with a deadline is active, a spare slot is not
-given to a reduce of a job with unstarted maps, since the reduce would hold the slot and wait.
+This is Algorithm 1 of the paper, with profiles and the model of `scheduler.models`. Decisions where the paper
+is open: a job with a deadline and no profile asks for all slots until its first map has ended; the slots of a
+job that lacks slots are recomputed on every tick; slots left over go first to jobs with a deadline, earliest
+first, then to jobs without a deadline, by priority and submission. While a job with a deadline is active,
+such a slot is not given to a reduce of a job with unstarted maps, since the reduce would hold the slot and
+wait.
 """
 
 from __future__ import annotations
@@ -31,15 +33,16 @@ PROFILES = "aria"  # Kind of ARIA's profiles in the profile store.
 
 
 def profile_name(spec: Run) -> str:
-    """Return the name under which a job's profile is stored: user and job name, as in the paper."""
+    """Return the name under which a job's profile is stored: its user and job name, as in the paper."""
     return f"{spec.user}/{workload_of(spec)}"
 
 
 class Contract:
-    """The slots that a job asks for: the largest number of running tasks of each kind, and the reason.
+    """The slots that a job asks for: the largest number of running tasks of each kind (`asked`), and the
+    reason (`why`).
 
-    `profile` is the profile of earlier runs, if any; `profiler` measures this run. `prediction` is the
-    predicted completion when the job first asked for slots.
+    `profile`: the job's profile from earlier runs, or None. `profiler`: measures the job's profile in this
+    run. `prediction`: bounds of the completion time, predicted when the job first asked for slots.
     """
 
     __slots__ = ("asked", "job", "name", "prediction", "profile", "profiler", "why")
@@ -55,8 +58,11 @@ class Contract:
 
 
 class Waiting:
-    """The ready jobs of one kind: jobs with a deadline and too few slots, all jobs with a deadline, jobs
-    without a deadline."""
+    """The jobs with ready tasks of one kind, in three sorted lists.
+
+    `lacking`: jobs with a deadline that have fewer slots than they ask for. `due`: all jobs with a deadline.
+    `others`: jobs without a deadline.
+    """
 
     __slots__ = ("due", "lacking", "others")
 
@@ -67,14 +73,15 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy.
+    """A whole policy, not composed of axes: each job receives the slots with which it meets its deadline.
 
-    `bound`: the estimate that is compared with the deadline: avg, low or up, or `waves`. `reduce_start`: with
-    all_maps, as in the paper's simulator (7.2), a job's reduces start when its maps are done; with first_map
-    (Algorithm 1, line 15) as soon as the core's slow-start allows. `spare`: the jobs that get the slots left
-    over when no job with a deadline lacks slots: all, deadline (jobs with a deadline), others (jobs without a
-    deadline) or none. Excluded jobs without a deadline run when there is no job with a deadline. `profiles`:
-    by kind and name; profiles of kind `aria` are from earlier runs, by `profile_name`.
+    `bound`: the estimate of a job's completion time that is compared with the deadline: avg, low, up or
+    waves. `reduce_start`: when a job's reduces may start; all_maps: when its maps are done, as in the paper's
+    simulator (7.2); first_map: as soon as the core's slow-start allows (Algorithm 1, line 15). `spare`: the
+    jobs that may use slots when no job with a deadline lacks slots: all, deadline (jobs with a deadline),
+    others (jobs without a deadline) or none. Even if excluded, jobs without a deadline run while there is no
+    job with a deadline. `profiles`: dictionaries of profiles by kind; kind `aria` contains the profiles of
+    earlier runs by `profile_name`.
     """
 
     limits = Limits(slots=True)
@@ -104,7 +111,8 @@ class Aria:
     # Slots that jobs ask for
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: find the job's profile and compute its slots (lines 1 to 3)."""
+        """Implement `Hooks.submitted`: find the job's profile and compute the slots that it asks for
+        (Algorithm 1, lines 1 to 3)."""
         if (view.slots(MAP), view.slots(REDUCE)) != self._slots:
             self.tick(view)
         name = profile_name(job.spec)
@@ -120,8 +128,10 @@ class Aria:
                 self._predictions[job.job] = contract.prediction
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the attempt to the job's profile and recompute the job's slots (lines
-        22 to 24)."""
+        """Implement `Hooks.ended`: add a successful attempt to the job's profile.
+
+        If the job has a deadline, the slots that it asks for are recomputed (Algorithm 1, lines 22 to 24).
+        """
         contract = self._contracts.get(attempt.task.job.job)
         if contract is None:
             return
@@ -131,8 +141,8 @@ class Aria:
             self._ask(view, contract)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: add the measured profile of a successful job to the mean profile of its
-        name."""
+        """Implement `Hooks.finished`: merge the profile measured for a successful job into the profile stored
+        under its name."""
         contract = self._contracts.pop(job.job)
         if job.deadline_s is not None:
             self._due -= 1
@@ -145,9 +155,9 @@ class Aria:
             self._place(job, kind)
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: recompute the slots of jobs that lack slots.
+        """Implement `Hooks.tick`: recompute the slots that jobs ask for, for all jobs that lack slots.
 
-        If the cluster has grown or shrunk, the slots of all jobs with a deadline are recomputed.
+        If the cluster's number of slots has changed, this is done for all jobs with a deadline.
         """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if slots != self._slots:
@@ -161,7 +171,10 @@ class Aria:
             self._ask(view, self._contracts[name])
 
     def _ask(self, view: View, contract: Contract) -> None:
-        """Compute the numbers of slots that the remaining tasks of the job need to meet its deadline."""
+        """Compute the numbers of slots with which the job meets its deadline, and store them in the contract.
+
+        Without a profile, the job asks for all slots.
+        """
         job, deadline_s = contract.job, contract.job.deadline_s
         assert deadline_s is not None
         profile = contract.profile or contract.profiler.profile()
@@ -218,8 +231,8 @@ class Aria:
             waiting.lacking.drop(job)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: offer the slot to jobs that lack slots, then to other jobs (lines 4 to
-        21)."""
+        """Implement `Policy.decide`: return a task of a job that lacks slots, else of another job (Algorithm
+        1, lines 4 to 21)."""
         waiting = self._waiting[kind]
         proposal = self._first(view, node, kind, waiting.lacking, spare=False)
         if proposal is None and self._spare_due:
@@ -256,8 +269,8 @@ class Aria:
         return None
 
     def report(self) -> dict[str, Any]:
-        """Return the profiles of successful jobs, to be kept, and the predictions made at submission, as JSON
-        values."""
+        """Return the results of the run as JSON values: the profiles of successful jobs, which are stored for
+        later runs, and the completion times predicted at submission."""
         learnt = {name: profile.to_json() for name, profile in sorted(self._learnt.items())}
         return {"profiles": {PROFILES: learnt}, "predictions": dict(self._predictions)}
 
@@ -278,9 +291,10 @@ def _left(stage: StageView) -> int:
 def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
-    """Return the slots for the remaining tasks in whole waves, and the resulting completion time in seconds.
+    """Return the slots with which the remaining tasks end within `left_s` seconds, in whole waves, and the
+    seconds they take.
 
-    Running maps are a wave in progress. Reduces keep their number of slots when all maps have ended, since
+    Running maps are a wave in progress. When all maps have ended, reduces keep their number of slots, since
     the progress of running reduces is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
@@ -296,8 +310,11 @@ def _in_waves(
 
 
 def _prediction(now_s: float, maps: int, reduces: int, predicted: Bounds) -> dict[str, Any]:
-    """Return the predicted completion of the job with these slots as JSON values, in seconds since the run's
-    start."""
+    """Return a prediction as JSON values: the slots, and the bounds of the completion time in seconds since
+    the run's start.
+
+    `predicted` contains the bounds in seconds from now.
+    """
     return {
         "slots": [maps, reduces],
         "low_s": now_s + predicted.low_s,

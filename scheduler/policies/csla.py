@@ -1,8 +1,9 @@
-"""CSLA (lakshmi2019, Algorithm 1): admission by load tags, and a rule that prevents starvation.
+"""CSLA (lakshmi2019, Algorithm 1): tasks avoid nodes that will lack the resources they use most, and a rule
+prevents starvation of jobs.
 
-If jobs were refused only because of their tags, the first offer is answered with None; at the next such
-offer, the first refused job is taken despite its tag. Maps and reduces are counted separately, since they
-have separate slots.
+The rule: if jobs were refused an offer only because of their tags, no task starts for the first such offer.
+For the next such offer, a task of the first refused job starts despite the tag. Maps and reduces are counted
+separately, since they have separate slots.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from schedbed.tasks.specs import TaskKind
 
 
 class LoadAware(Explained):
-    """A composed policy of any order and locality with load tags as admission. The paper uses Capacity and
-    greedy."""
+    """A composed policy whose admission compares the load tags of jobs and nodes (`LoadTags`).
+
+    Any order and locality can be used; the paper uses Capacity and greedy.
+    """
 
     def __init__(self, order: Order, locality: Locality, admission: LoadTags) -> None:
         super().__init__(order, locality, admission)
@@ -29,9 +32,10 @@ class LoadAware(Explained):
         self._passed = dict.fromkeys(TaskKind, False)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: answer like `Composed`, but overrule every second refusal by tags.
+        """Implement `Policy.decide`: return the proposal of the composed policy.
 
-        If tags alone leave an offer without a task, the next such offer gets a task of the first refused job.
+        If only the tags prevent a proposal, every second time a task of the first refused job is proposed
+        despite its tag.
         """
         tags = self._tags
         tags.skipped = None

@@ -1,11 +1,12 @@
 """EASY backfilling of rigid jobs (Lifka 1995; Mu'alem and Feitelson 2001): all maps of a job start together.
 
-Jobs start in FIFO order. The first job that does not fit gets a reservation at the time when, by the
+Jobs start in FIFO order. The first job that does not fit is given a reservation at the time when, by the
 requested run times, enough slots will be free; a later job may start before this job if that does not delay
-the reservation. With `backfill` off the first job that does not fit holds back all later jobs (plain FCFS). A
-job holds a map slot for each of its maps (all slots, if it has more maps) from its start to the end of its
-last map. Its requested time is the parameter `requested_s`; without this parameter its end is unknown, and a
-reservation that depends on that end is never disturbed. Reduces start in the order of the jobs' starts.
+the reservation. With `backfill` off, the first job that does not fit holds back all later jobs (plain FCFS).
+A job holds a map slot for each of its maps (all slots, if it has more maps) from its start to the end of its
+last map. Its requested run time is the job parameter `requested_s`. Without this parameter the job's end is
+unknown, and later jobs never delay a reservation that depends on this end. Reduces start in the order of the
+jobs' starts.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ MAP = TaskKind.MAP
 
 
 class Easy:
-    """A whole policy.
+    """A whole policy, not composed of axes: all maps of a job start together, in FIFO order with backfilling.
 
-    `backfill`: start later jobs before the first job that does not fit. `slack_s`: times that differ by less
-    count as equal. Launches wait for heartbeats, and traces count whole seconds, so that simultaneous ends
-    differ slightly.
+    `backfill`: start later jobs before the first job that does not fit. `slack_s`: two times that differ by
+    fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and
+    traces contain whole seconds, so ends that should be simultaneous differ slightly.
     """
 
     limits = Limits(slots=True)
@@ -46,17 +47,17 @@ class Easy:
         self._slots = 0
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to the queue."""
+        """Implement `Hooks.submitted`: add the job to the queue of jobs that have not started."""
         self._waiting.put(job, fifo_key(job))
         self._dirty = True
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
-        """Implement `Hooks.changed`: release the slots of a job whose last map has ended."""
+        """Implement `Hooks.changed`: release the map slots of a job whose last map has ended."""
         if kind is MAP and self._gangs.changed(job):
             self._dirty = True
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from the queue and release its slots."""
+        """Implement `Hooks.finished`: remove the job from the queue, and release any slots that it holds."""
         waited = job in self._waiting
         self._waiting.drop(job)
         self._ends_s.pop(job.job, None)
@@ -65,7 +66,8 @@ class Easy:
             self._dirty = True
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: start jobs whose maps all fit, then return a task of a started job."""
+        """Implement `Policy.decide`: start all jobs that may start now, then return a task of a started
+        job."""
         if view.slots(MAP) != self._slots:
             self._slots, self._dirty = view.slots(MAP), True
         if self._dirty:
@@ -110,8 +112,10 @@ class Easy:
             self._start(view, head, "its turn")
 
     def _start_behind(self, view: View, head: JobView, size: int, free: int) -> None:
-        """Start later jobs that do not delay the first job `head`, which needs `size` slots while `free` are
-        free."""
+        """Start jobs behind the first waiting job `head` that do not delay it.
+
+        `size`: number of slots that `head` needs. `free`: number of free slots.
+        """
         if not self._backfill:
             self._why[head.job] = f"waits for {size} slots, {free} are free"
             return
@@ -136,10 +140,12 @@ class Easy:
         self._why[job.job] = f"{why}: {gang_size(view, job)} slots at once"
 
     def _reservation(self, view: View, size: int, free: int) -> tuple[float, int]:
-        """Return the time at which `size` slots will be free, and the number of additional slots free then.
+        """Return the time at which `size` slots will be free, and the number of additional slots free at that
+        time.
 
-        In the papers these are the shadow time and the extra slots. A job that runs longer than requested is
-        expected to end at any moment. The time is infinite if it depends on a job without a requested time.
+        In the papers these are the shadow time and the extra slots. `free`: number of slots free now. A job
+        that runs longer than requested is expected to end at any moment. The time is infinite if it depends
+        on a job without a requested run time.
         """
         ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
         shadow_s = inf

@@ -1,5 +1,4 @@
-"""A composed policy whose axes explain launches (`note(view, node, job, kind)`) or whole runs
-(`report()`)."""
+"""A composed policy whose axes add notes to the reasons of launches, or results to the report of a run."""
 
 from __future__ import annotations
 
@@ -12,12 +11,15 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Explained(Composed):
-    """A composed policy that appends the notes of its axes to the reason of a launch, and merges their
-    reports."""
+    """A composed policy that appends the notes of its axes to the reason of each launch, and merges the axes'
+    reports.
+
+    An axis has a note if it defines `note(view, node, job, kind)`, and a report if it defines `report()`.
+    """
 
     @property
     def elidable(self) -> bool:
-        """Return whether all axes are elidable: heartbeats without news change none of their answers."""
+        """Return whether all axes are elidable: heartbeats that report no change may be skipped."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -28,25 +30,26 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Return whether any of the axes has a note or a report, so that this class is needed."""
+        """Return whether any of the axes has a note or a report, so that `Explained` must be used instead of
+        `Composed`."""
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return the composed policy's proposal with the axes' notes in its
+        """Implement `Policy.decide`: return the proposal of `Composed`, with the axes' notes added to its
         reason."""
         proposal = super().decide(view, node, kind)
         return None if proposal is None else self.noted(view, node, proposal)
 
     def noted(self, view: View, node: NodeView, proposal: Proposal) -> Proposal:
-        """Return the proposal with the axes' notes in its reason."""
+        """Return the proposal with the axes' notes appended to its reason."""
         task = proposal.task
         notes = [note(view, node, task.job, task.kind) for note in self._notes]
         return replace(proposal, reason="; ".join([proposal.reason, *notes]))
 
     def report(self) -> dict[str, Any]:
-        """Return the merged reports of the axes as JSON values by topic.
+        """Return the merged reports of the axes, a dictionary from topic to JSON values.
 
-        The topic `profiles` holds profiles by kind and name, to be kept in the profile store.
+        Under the topic `profiles` are the profiles to store in the profile store, by kind and then by name.
         """
         merged: dict[str, Any] = {}
         for report in self._reports:
@@ -56,6 +59,7 @@ class Explained(Composed):
 
 
 def report_of(policy: Policy) -> dict[str, Any]:
-    """Return the report of the policy; empty if the policy has no `report`."""
+    """Return the report of the policy as JSON values, or an empty dictionary if the policy has no
+    `report`."""
     report = getattr(policy, "report", None)
     return {} if report is None else report()

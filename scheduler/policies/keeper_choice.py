@@ -1,6 +1,6 @@
-"""The rule by which a map that fetches its block keeps the block as a replica.
+"""The rule that decides which maps keep the block they fetch as a replica on their node.
 
-The rule comes from the policy (`keep_copy`) or from the scenario (`dare`).
+The settings come from the policy's locality (`keep_copy`) or from the scenario (`dare`).
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from schedbed.tasks.chance import chance
 
 
 class Keeping(NamedTuple):
-    """Settings of kept blocks.
+    """The settings of the rule by which maps keep fetched blocks as replicas.
 
-    `share`: share of the fetching maps that keep their block. `budget`: limit of the bytes of such replicas,
-    as a share of the bytes of all inputs with their replicas.
+    `share`: share of the fetching maps that keep their block. `budget`: largest total size of such replicas,
+    as a share of the size of all inputs with their replicas.
     """
 
     share: float
     budget: float
 
     def asks(self, seed: int, attempt: str) -> bool:
-        """Return whether this attempt asks to keep the block that it fetches. The choice is random, by seed
-        and attempt."""
+        """Return whether the attempt with the id `attempt` tries to keep the block that it fetches.
+
+        The choice is random, but the same for equal `seed` and `attempt`.
+        """
         return self.share >= 1 or chance(seed, "keeps a copy", attempt).random() < self.share
 
 
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
-    """Return the settings of kept blocks; None if no block is kept.
+    """Return the settings by which maps keep fetched blocks, or None if maps never keep blocks.
 
-    The attribute `keeping` of the policy or of its locality comes first, then the settings of the cluster's
+    The settings are the attribute `keeping` of the policy or of its locality, else those of the cluster's
     blocks.
     """
     for owner in (policy, getattr(policy, "locality", None)):

@@ -1,11 +1,11 @@
 """LATE speculation, combined with any policy: copies of the tasks that will end last, on nodes that are not
 slow.
 
-Zaharia et al., OSDI 2008, section 4. A copy takes only slots that the policy leaves free. Decisions where the
-paper is open: an attempt's rate is compared with the rates of its stage, including ended tasks, since
-otherwise the last two stragglers would be compared only with each other; a task is copied once, so that
-failing copies cannot use up its attempts; a reduce is copied only when all maps are done, since before that
-it waits for maps.
+Zaharia et al., OSDI 2008, section 4. A copy uses only slots that the policy leaves free. Decisions where the
+paper is open: an attempt's rate (progress per second) is compared with the rates of all attempts of its
+stage, including ended attempts, since otherwise the last two stragglers would be compared only with each
+other; a task is copied once, so that failing copies cannot use up its attempts; a reduce is copied only when
+all maps are done, since before that it waits for maps.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _SLOWER = 1 - 1e-9  # Factor for limits: equal rates that differ only by roundin
 
 
 class SlowAttempt(NamedTuple):
-    """An attempt that was slow at the last tick, with its remaining time in seconds, launch number and
-    reason."""
+    """An attempt that was slow at the last tick.
+
+    `left_s`: expected remaining seconds. `serial`: launch number. `why`: the reason, as text.
+    """
 
     left_s: float
     serial: int
@@ -34,11 +36,11 @@ class SlowAttempt(NamedTuple):
 
 
 class Late:
-    """The speculation that proposes copies of slow tasks.
+    """A speculation: proposes copies of slow tasks for slots that the policy leaves free.
 
-    `cap`: share of the slots that copies may hold, at least one slot. Percentiles are from 0 to 100.
-    `slow_task`: percentile of its stage's rates below which a task is slow. `slow_node`: percentile of the
-    nodes' speeds below which a node gets no copies. `min_runtime_s`: seconds before an attempt is judged.
+    `cap`: share of the slots that copies may hold, at least one slot. `slow_task`: percentile (0 to 100) of
+    the rates in a stage below which a task is slow. `slow_node`: percentile of the nodes' speeds below which
+    a node receives no copies. `min_runtime_s`: seconds that an attempt must run before it can be called slow.
     """
 
     def __init__(
@@ -63,7 +65,8 @@ class Late:
     # ---------------------------------------------------------------- hooks
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: record the rate of a successful attempt and the speed of its node."""
+        """Implement `Hooks.ended`: record the rate of a successful attempt, and update the speed of its
+        node."""
         task, started_s = attempt.task, attempt.started_s
         if attempt.speculative:
             self._copies[task.kind] -= 1
@@ -76,7 +79,8 @@ class Late:
             self._speeds[node] = before + NEWEST * (rate / usual - before)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: forget the job's rates and copies."""
+        """Implement `Hooks.finished`: discard the rates of the job's attempts and the list of its copied
+        tasks."""
         self._copied.pop(job.job, None)
         for kind in TaskKind:
             self._rates.pop((job.job, kind), None)
@@ -114,9 +118,10 @@ class Late:
         attempts: Iterable[AttemptView],
         relative: dict[NodeId, list[float]],
     ) -> Iterable[SlowAttempt]:
-        """Yield the slow attempts of a stage.
+        """Yield the slow attempts among `attempts`, which all belong to one stage.
 
-        Adds each attempt's rate divided by the median rate of the stage to `relative`, by node.
+        Also adds each attempt's rate, divided by the median rate of the stage, to the list of its node in
+        `relative`.
         """
         rates = {id(each): _rate(each, view.now_s) for each in attempts}
         known = sorted([*self._rates.get((job.job, kind), ()), *rates.values()])
@@ -138,9 +143,10 @@ class Late:
                 yield SlowAttempt(left_s, attempt.serial, attempt, why)
 
     def _find_slow_nodes(self, view: View, relative: dict[NodeId, list[float]]) -> None:
-        """Compute the speeds of the nodes and find the slow nodes.
+        """Compute the speeds of the nodes from `relative`, and find the slow nodes.
 
-        A node without running attempts keeps its last speed, since a copy may have ended its slow attempt.
+        `relative` contains for each node the rates of its attempts relative to their stages. A node without
+        running attempts keeps its last speed, since a copy may have ended its slow attempt.
         """
         for name, values in relative.items():
             self._speeds[name] = sum(values) / len(values)
@@ -155,7 +161,8 @@ class Late:
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Speculation.copy`: return a copy of the slow task that has the longest remaining time.
 
-        None if the node is slow, has no room for any such task, or if copies hold their share of the slots.
+        The result is None if the node is slow or has no room for any such task, or if copies hold `cap` of
+        the slots.
         """
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:
@@ -193,6 +200,8 @@ def _rate(attempt: AttemptView, now_s: float) -> float:
 
 
 def _weight(task: TaskView) -> float:
-    """Return the task's share of a whole map, so that a part of a split map does not count as fast for its
-    small size."""
+    """Return the size of the task relative to a whole map: below 1 for a part of a split map, else 1.
+
+    Without this factor, parts would seem fast because they are small.
+    """
     return task.part.share if task.part is not None else 1.0

@@ -1,13 +1,15 @@
-"""RAS, the Resource-aware Adaptive Scheduler (polo2011): job slots instead of typed slots, placed by utility.
+"""RAS, the Resource-aware Adaptive Scheduler (polo2011): places tasks by the resources they use, to raise the
+lowest utility of a job.
 
-Each control cycle places tasks by their resource profiles (`scheduler.models.ras_placement`). Between cycles
-a node gets tasks of the jobs that run fewer tasks there than placed, lowest utility first, while the running
-tasks leave room (3.5). Room that is still free does not idle until the next cycle (3.4, equation 5): maps of
-any job may use it, lowest utility first, but only of jobs that are poorer, by their running maps, than any
-job whose placed task waits there for room, since small maps would starve large maps.
+Slots have no type. Each control cycle places tasks by their resource profiles
+(`scheduler.models.ras_placement`). Between cycles a node starts tasks of jobs that run fewer tasks there than
+placed, lowest utility first, if the running tasks leave room (3.5). Room that is still free does not idle
+until the next cycle (3.4, equation 5): it may run maps of any job whose utility, by its running maps, is
+below that of all jobs with placed tasks that wait there for room. Otherwise small maps would starve large
+maps.
 
 Decisions where the paper is open: a map's task is the nearest task; a cycle begins immediately after a time
-without jobs; reduces start only where they are placed, and maps leave them room; a job whose maps find no
+without jobs; reduces start only where they are placed, and maps leave room for them; a job whose maps find no
 room next to reduces for a long time gives up a reduce (the paper leaves that to future work), and none of its
 reduces starts before one of its maps does.
 """
@@ -49,14 +51,14 @@ _FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
 
 
 class Ras:
-    """A whole policy.
+    """A whole policy, not composed of axes: tasks are placed by the resources they use.
 
-    `cycle_s`: seconds from the start of one control cycle to the next. `rounds`: most rounds per cycle.
-    `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.
-    `steps`: steps of a cycle per tick (one job or node each), so that no heartbeat waits for long.
-    `stall_timeout_s`: seconds until a job whose maps find no room gives up a reduce. `profiles`: resource
-    profiles by job name, workload or application; without a profile a job is assumed to use the vcores and
-    memory that it declares, and no I/O.
+    `cycle_s`: seconds from the start of one control cycle to the next. `rounds`: largest number of rounds per
+    cycle. `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.
+    `steps`: number of jobs or nodes that a cycle processes per tick, so that no heartbeat waits for long.
+    `stall_timeout_s`: seconds until a job whose maps find no room gives up a reduce. `profiles["resources"]`:
+    resource profiles by job name, workload or application. A job without a profile is assumed to use the
+    vcores and memory that it declares, and no I/O.
     """
 
     limits = Limits(slots=False)
@@ -107,8 +109,8 @@ class Ras:
                 placed.remove(known)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add the time of a successful map to the job's and the cluster's mean map
-        time."""
+        """Implement `Hooks.ended`: add a successful map's time to the mean map times of its job and of all
+        jobs."""
         known = self._known.get(attempt.task.job.job)
         if known is not None and attempt.task.kind is MAP and attempt.state == "succeeded":
             duration_s = took_s(attempt)
@@ -118,17 +120,15 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: let resting nodes be checked again if the last cycle placed the
-        job."""
+        """Implement `Resting.stage_ready`: if the last cycle placed the job, check resting nodes again."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
 
     def rests(self, node: NodeView) -> bool:
-        """Implement `Resting.rests`: return whether no job could start a task on the node in this cycle.
+        """Implement `Resting.rests`: return whether no job can start a task on the node until the next cycle.
 
-        Running reduces count with the smallest demand they may have, since their demand changes with their
-        job's maps.
+        A running reduce counts with its smallest possible demand, since its demand depends on its job's maps.
         """
         name, attempts = node.node, node.attempts
         maps_ready = any(known.job.maps.ready for known in self._poorest)
@@ -153,8 +153,8 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: start a control cycle if one is due, and run some steps of the current
-        cycle."""
+        """Implement `Hooks.tick`: start a control cycle if it is time, and run the cycle's next `steps`
+        steps."""
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -198,8 +198,7 @@ class Ras:
     # The task scheduler
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: return a task that is placed on the node and fits, else a map for the
-        free room."""
+        """Implement `Policy.decide`: return a task placed on the node, else a map for free room, or None."""
         running = count_of(node.attempts)
         used: Amounts | None = None
         for known in self._here.get(node.node, ()):
@@ -234,10 +233,9 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a map for room that the placement leaves free, or None.
+        """Return a proposal for a map in room that the placement left free, or None.
 
-        The map is of the poorest job that fits, if that job is poorer than all jobs that wait for room on
-        this node.
+        The map's job has a lower utility than all jobs that wait for room on this node. `used` may be None.
         """
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
@@ -260,8 +258,7 @@ class Ras:
         return None
 
     def _takes_least(self, node: NodeView, used: Amounts) -> bool:
-        """Return whether a map with the smallest demand of all jobs, for each resource, would fit on the
-        node."""
+        """Return whether the smallest map demand of all jobs, per resource, fits in addition to `used`."""
         kind = kind_of(node.spec)
         least = self._least.get(kind)
         if least is None:
@@ -277,8 +274,7 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return the estimated use by all tasks on the node, or by tasks of one kind, in percent of the
-        node."""
+        """Return the estimated use of the node by its tasks, or only by tasks of one kind, in percent."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
@@ -290,8 +286,10 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the current use of the node in percent. For a map, reduces that wait to start there count as
-        well."""
+        """Return the node's current use in percent.
+
+        If `kind` is map, reduces that were placed on the node but have not started count as well.
+        """
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
             job = known.job
@@ -303,8 +301,7 @@ class Ras:
 
     @staticmethod
     def _starved(job: JobView) -> bool:
-        """Return whether the job has unstarted maps but no running map, so that its reduces must leave
-        room."""
+        """Return whether the job has unstarted maps but no running map, so that its reduces must wait."""
         return job.maps.unstarted > 0 and not job.maps.running
 
     @staticmethod
@@ -319,8 +316,7 @@ class Ras:
     def _lacks(
         self, view: View, node: NodeView, known: KnownJob, kind: TaskKind, used: Amounts
     ) -> str | None:
-        """Return why another task does not fit next to the running tasks (equation 6); None if the task
-        fits."""
+        """Return why a task of the job does not fit on the node (equation 6), as text, or None if it fits."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
             fetching = self._more_fetching(known, node.node)
@@ -333,7 +329,8 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return the additional I/O of the job's reduces, by node, if one more of its maps runs."""
+        """Return, per node, the I/O in percent that the job's reduces would add if another of its maps
+        ran."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -350,12 +347,12 @@ class Ras:
         return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return reduces to stop because their jobs' maps find no room."""
+        """Implement `Hooks.preempt`: return reduces to kill since their jobs' maps find no room for too
+        long."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
-        """Return whether a map of the job fits next to all reduces. Running maps are ignored, since they
-        end."""
+        """Return whether a map of the job would fit on the node if only reduces ran, since maps end soon."""
         known = self._known[job.job]
         more = self._more_fetching(known, node.node)
         wanted = known.demands(node.spec).map
@@ -365,7 +362,8 @@ class Ras:
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
-    """Return whether a map placed on the node could start there if the node had room."""
+    """Return whether the job has a ready map placed on the node that could start there if the node had
+    room."""
     job = known.job
     return (
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)

@@ -1,5 +1,5 @@
-"""State of RAS for each job: its demands, the durations of its maps, and the result of the last control
-cycle."""
+"""The state that RAS keeps for each job: its demands, the durations of its maps, and its placement in the
+last control cycle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAP = TaskKind.MAP
 
 
 class MeanMap:
-    """The mean duration of ended maps, in seconds."""
+    """The mean duration of successful maps, in seconds."""
 
     __slots__ = ("count", "sum_s")
 
@@ -37,16 +37,18 @@ class MeanMap:
         self.sum_s += duration_s
 
     def mean_s(self) -> float | None:
-        """Return the mean duration in seconds; None before the first map."""
+        """Return the mean duration in seconds, or None if no map was added."""
         return self.sum_s / self.count if self.count else None
 
 
 @dataclass(slots=True)
 class Share:
-    """The result of a control cycle for one job: its utility, and its placed tasks by kind and node.
+    """The placement of one job in a control cycle: its utility, and the number of its tasks placed on each
+    node.
 
-    `required`, `pending`: numbers of map slots needed and of unfinished maps. `since_s`: start of the cycle.
-    `reducing`: reduces count with their demand after the shuffle.
+    `placed`: number of placed maps. `required`: number of map slots with which the job meets its goal.
+    `pending`: number of unfinished maps. `since_s`: start of the cycle. `reducing`: whether the job's reduces
+    were placed with the demand of their reduce phase instead of their shuffle.
     """
 
     utility: float = float("-inf")
@@ -59,11 +61,11 @@ class Share:
     reduces: dict[NodeId, int] = field(default_factory=dict)
 
     def on(self, node: NodeId, kind: TaskKind) -> int:
-        """Return the number of tasks of that kind placed on the node."""
+        """Return the number of the job's tasks of that kind placed on the node."""
         return (self.maps if kind is MAP else self.reduces).get(node, 0)
 
     def why(self) -> str:
-        """Return the reason for the placement as text."""
+        """Return a text that explains the placement, to be part of the reason of a launch."""
         goal = f"{self.required} needed" if self.required < self.pending else "as early as possible"
         return (
             f"utility {self.utility:.2f}: {self.placed} of {self.pending} pending maps placed, {goal}, "
@@ -72,7 +74,8 @@ class Share:
 
 
 class Cycle:
-    """A control cycle in progress. It works on the state that the cluster had when the cycle began."""
+    """A control cycle in progress, which computes a placement from the cluster's state at the start of the
+    cycle."""
 
     def __init__(self, now_s: float, nodes: Sequence[NodeId], placement: Placement, rounds: int) -> None:
         self.now_s = now_s
@@ -81,11 +84,12 @@ class Cycle:
         self.steps: Iterator[None] = placement.play(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Do at most `steps` steps. Return true when the cycle is complete."""
+        """Run at most `steps` steps of the cycle. Return whether the cycle is complete."""
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
-        """Return the job's share of the finished placement, with node names instead of numbers."""
+        """Return the placement of one job after the end of the cycle, with node names instead of node
+        numbers."""
         return Share(
             utility=job.utility,
             placed=job.placed,
@@ -99,7 +103,8 @@ class Cycle:
 
 
 class KnownJob:
-    """A running job with its resource profile, its map durations and its share of the last placement."""
+    """A running job with its resource profile, its mean map duration (`maps`) and its last placement
+    (`share`)."""
 
     __slots__ = ("_capacity", "_demands", "_profile", "job", "maps", "share")
 
@@ -112,7 +117,8 @@ class KnownJob:
         self._demands: dict[tuple[float, ...], NodeDemands] = {}
 
     def demands(self, spec: NodeSpec) -> NodeDemands:
-        """Return the job's demands on a node with this spec."""
+        """Return the demands of the job's tasks on a node with this spec, in percent of the usable
+        capacity."""
         kind = kind_of(spec)
         known = self._demands.get(kind)
         if known is None:
@@ -122,22 +128,29 @@ class KnownJob:
         return known
 
     def utility(self) -> float:
-        """Return the utility of the running maps, with the number of slots that the last cycle required
-        (equation 2)."""
+        """Return the utility of the job's running maps (equation 2).
+
+        The number of slots with which the job meets its goal is the number computed in the last cycle.
+        """
         maps = self.job.maps
         running = maps.running - maps.killing
         pending = max(1, maps.unstarted + running)
         return map_utility(running, min(max(1, self.share.required), pending), pending)
 
     def mean_s(self, cluster: MeanMap) -> float | None:
-        """Return the mean duration of the job's maps in seconds, else the profile's, else the mean of the
-        cluster."""
+        """Return the mean duration in seconds of the job's maps, else of its profile, else of all maps of the
+        cluster.
+
+        The result is None if no duration is known.
+        """
         profiled_s = self._profile.map_s if self._profile is not None else None
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return the seconds that the job's unfinished maps need one after the other; None if no mean is
-        known."""
+        """Return the seconds of work left in the job's unfinished maps, or None if `mean_s` is None.
+
+        `mean_s`: mean duration of the job's maps. The maps are assumed to run one after another.
+        """
         if mean_s is None:
             return None
         running_s = sum(
@@ -158,9 +171,11 @@ class KnownJob:
     ) -> PlacedJob:
         """Return the job as input of the next control cycle, placed on the nodes where its tasks run.
 
-        `numbers`: numbers of the nodes by name. `kinds`: the job's demands by kind of node. Until one of its
-        maps has finished, the goal is ignored: the job needs a slot for each pending map (4.2: "no tasks from
-        Job 7 have been completed", so it has a very low utility and gets most resources).
+        `cluster`: mean map duration of all jobs. `numbers`: a dictionary from node name to number. `kinds`:
+        the job's demands on each kind of node. `barred`: numbers of the nodes that must not run more tasks of
+        the job. Until one of its maps has ended, the goal is ignored: the job needs a slot for each pending
+        map (4.2: "no tasks from Job 7 have been completed", so it has a very low utility and gets most
+        resources).
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
@@ -188,12 +203,13 @@ class KnownJob:
 
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
-    """Return the node's kind: the values of its spec on which demands depend."""
+    """Return the kind of node: the values in its spec that change the demands of tasks, in percent of the
+    node."""
     return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """Return the number of live attempts by job and kind, without attempts that are being killed."""
+    """Return the numbers of attempts by job id and kind of task, without attempts that are being killed."""
     counts: dict[tuple[str, TaskKind], int] = {}
     for attempt in attempts.values():
         if attempt.state != "killing":
@@ -203,9 +219,9 @@ def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], 
 
 
 def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
-    """Return the smallest amounts of resources that the node's running tasks may use until one of them ends.
+    """Return the smallest use of the node's resources that is possible until one of its running tasks ends.
 
-    `know` returns the state of a job, with its demands.
+    `know` returns the state of a job, which includes its demands.
     """
     cpu = io = memory = 0.0
     for attempt in node.attempts.values():
@@ -220,7 +236,10 @@ def least_use(node: NodeView, know: Callable[[JobView], KnownJob]) -> Amounts:
 
 
 def barred_of(view: View, job: JobView, numbers: Mapping[NodeId, int]) -> frozenset[int]:
-    """Return the numbers of the nodes that the job avoids for any kind of task."""
+    """Return the numbers of the nodes on which the job avoids maps or reduces.
+
+    `numbers`: a dictionary from node name to number.
+    """
     return frozenset(
         numbers[name]
         for name in job.excluded

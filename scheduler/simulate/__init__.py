@@ -1,1 +1,2 @@
-"""The scheduler core and the policies in virtual time: `simulation.Simulation` simulates a `setup.Setup`."""
+"""The simulator: runs the scheduler core and the policies in virtual time. `simulation.Simulation` simulates
+a `setup.Setup`."""

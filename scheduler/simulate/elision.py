@@ -1,9 +1,10 @@
-"""The rules by which the simulator skips heartbeats and ticks that change nothing.
+"""The rules by which the simulator skips heartbeats and ticks that have no effect.
 
-A heartbeat of a node with nothing to report, no order to receive and no free room for a task changes only the
-core's sequence numbers. The heartbeat still matters to a policy that reads values which heartbeats bring
-(usage, progress) or counts heartbeats. All heartbeats are therefore simulated unless the policy is
-`elidable`. A user's policy need not declare this: the simulator watches its reads.
+If a node has nothing to report, no order to receive and no free room for a task, its heartbeat changes only
+the core's sequence numbers. Such a heartbeat still matters to a policy that counts heartbeats or that reads
+values sent with heartbeats (use of resources, progress). All heartbeats are therefore simulated unless the
+policy is `elidable`. A user's policy need not declare this: the simulator watches which values the policy
+reads.
 """
 
 from __future__ import annotations
@@ -18,49 +19,57 @@ from schedbed.scheduler.view import NodeView, View
 
 
 def is_quiet(policy: Policy) -> bool:
-    """Return whether the policy's answers do not depend on heartbeats without news.
+    """Return whether heartbeats that report no change have no effect on the policy's answers.
 
-    False for a policy with speculation, since copies depend on progress.
+    False for a policy with speculation, since its copies depend on the progress of attempts.
     """
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
 def watch_of(policy: Policy) -> BeatWatch | None:
-    """Start to watch the values that a user's policy reads, and return the watch; None for a shipped
-    policy."""
+    """Start to watch which values a user's policy reads, and return the watch.
+
+    The result is None for a shipped policy, which is not watched.
+    """
     watch_beats: Callable[[], BeatWatch] | None = getattr(policy, "watch_beats", None)
     return None if watch_beats is None else watch_beats()
 
 
 def acts_on_ticks(policy: Policy) -> bool:
-    """Return whether the policy acts on ticks.
+    """Return whether the policy acts on ticks, so that ticks must be simulated.
 
-    The result is the policy's attribute `acts_on_ticks`; without this attribute, whether the policy has
-    `tick` or `preempt`.
+    The policy's attribute `acts_on_ticks` decides. Without it, a policy with the hook `tick` or `preempt`
+    acts on ticks.
     """
     said: bool | None = getattr(policy, "acts_on_ticks", None)
     return said if said is not None else hasattr(policy, "tick") or hasattr(policy, "preempt")
 
 
 class Resting(Protocol):
-    """The interface of a shipped policy or admission that can tell which nodes would get no task for now.
+    """The interface of a shipped policy or admission that can tell which nodes would be given no task for
+    now.
 
     Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
-    have no effect, not even a decision row. `rest_turn` is a counter that grows when a resting node may get a
-    task without having reported anything. A policy may also have `stage_ready(job, kind)`, which is called as
-    soon as tasks may start; `changed` is called later.
+    have no effect, not even a decision row. `rest_turn` is a counter that grows when a resting node may be
+    given a task without having reported anything. The policy may also have `stage_ready(job, kind)`, which
+    the core calls as soon as tasks of the job may start, earlier than the hook `changed`.
     """
 
     rest_turn: int
 
     def rests(self, node: NodeView) -> bool:
-        """Return whether offers of the node change nothing until `rest_turn` grows or the node's attempts
-        change."""
+        """Return whether an offer of the node's free slots would have no effect.
+
+        The answer must remain valid until `rest_turn` grows or the node's attempts change.
+        """
         ...
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the policy, or the admission of a composed policy, if its own class has `rests`; else None."""
+    """Return the policy, or the admission of a composed policy, if its own class defines `rests`, else None.
+
+    A method `rests` of a parent class is ignored, since it may be wrong for the subclass.
+    """
     own: Any = policy
     if type(policy) in (Composed, Explained):
         own = own.admission
@@ -68,8 +77,11 @@ def resting_of(policy: Policy) -> Resting | None:
 
 
 class Awaits:
-    """The parts of a policy (the policy and its axes) that may need a heartbeat without news, by
-    `awaits_beat`."""
+    """The parts of a policy (the policy itself and its axes) that can ask for heartbeats that report no
+    change.
+
+    Such a part has the method `awaits_beat`, which returns whether the part needs the next heartbeat.
+    """
 
     def __init__(self, policy: Policy) -> None:
         parts: tuple[Any, ...] = (policy, *getattr(policy, "axes", ()))
@@ -77,10 +89,13 @@ class Awaits:
         self.ever = bool(self._waiting)
 
     def beat(self) -> bool:
-        """Return whether any part needs the next heartbeat of any node."""
+        """Return whether the policy or any of its axes needs the next heartbeat of any node."""
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_beat(self, view: View, node: NodeView) -> None:
-        """Call the hook `beat` of these parts for a skipped heartbeat of the node, at the view's time."""
+        """Call the hook `beat` of the policy and its axes for a heartbeat of `node` that was not simulated.
+
+        `view` has the time of this heartbeat.
+        """
         for part in self._waiting:
             part.beat(view, node)

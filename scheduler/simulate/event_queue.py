@@ -1,5 +1,5 @@
-"""The event queue of a simulation: pairs of a time and a code, so that events at the same time have a fixed
-order."""
+"""The event queue of a simulation. Events are pairs of a time and a code, so that events at the same time
+have a fixed order."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ NUMBERS = (1 << SHIFT) - 1
 
 
 class EventQueue:
-    """The future events, sorted by time, then kind, then number. `now_s`: time of the last processed
-    event."""
+    """The future events of a simulation, sorted by time, then by kind, then by number.
+
+    `now_s`: time of the last processed event, in seconds since the run's start.
+    """
 
     __slots__ = ("_passed", "_passed_s", "heap", "now_s")
 
@@ -25,17 +27,18 @@ class EventQueue:
         self._passed = -1
 
     def push(self, at_s: float, kind: int, number: int) -> None:
-        """Add an event at `at_s`. `number` identifies its object: a node's index or the serial of a
-        message."""
+        """Add an event of that kind at the time `at_s`.
+
+        `number` identifies the object of the event: the index of a node, or the serial number of a message.
+        """
         heappush(self.heap, (at_s, kind << SHIFT | number))
 
     def pass_timers(self, number: int) -> None:
-        """Record that the heartbeat timers due at the current time have fired, up to the node with index
-        `number`."""
+        """Record that the heartbeat timers due now have fired for all nodes with an index up to `number`."""
         self._passed_s, self._passed = self.now_s, number
 
     @property
     def passed(self) -> int:
-        """Return the highest index of a node whose heartbeat timer has fired at the current time; -1 if none
-        has."""
+        """Return the highest index of a node whose heartbeat timer has fired at the current time, or -1 if
+        none has."""
         return self._passed if self._passed_s == self.now_s else -1

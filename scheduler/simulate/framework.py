@@ -1,7 +1,7 @@
-"""Costs that a MapReduce framework adds to the work of tasks: polls, set-up and clean-up tasks, start costs,
-limits per heartbeat.
+"""Costs that a MapReduce framework adds to the work of tasks: polls, set-up and clean-up tasks, start
+latencies, limits per heartbeat.
 
-Only the simulator models these costs. The costs of schedbed's own live clusters are in
+Only the simulator models these costs. The latencies of schedbed's own live clusters are in
 `cluster.virtual.latencies`.
 """
 
@@ -17,16 +17,16 @@ from schedbed.tasks.specs import TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """Costs of a framework, in seconds that the scenario's `scale` does not change.
+    """The costs of a MapReduce framework, in seconds that the scenario's `scale` does not change.
 
     The defaults are no costs. `maps_per_heartbeat` and `reduces_per_heartbeat` limit the number of tasks that
-    one reply starts (0: as many as slots are free). With `out_of_band` the end of a task sends a heartbeat
-    immediately, else the next timer reports the end. `init_poll_s` and `init_jobs` model the poller of
-    Hadoop's CapacityTaskScheduler: at each poll a user's waiting jobs are initialized until `init_jobs` of
-    them (0: all) have no started task; each is ready `init_s` later. `jvm_s` is part of a map's recorded
-    duration. With `recorded_shuffle` a traced reduce's shuffle takes the recorded time after the end of all
-    maps, instead of `jvm_s` and `fetch_poll_s`. With contention `fetch_rate` limits the total rate of one
-    reduce's parallel fetches.
+    one reply starts (0: no limit but the free slots). With `out_of_band`, a node sends a heartbeat
+    immediately when a task ends, else the next regular heartbeat reports the end. `init_poll_s` and
+    `init_jobs` model the poller of Hadoop's CapacityTaskScheduler: each poll initializes a user's waiting
+    jobs until `init_jobs` of them (0: all) have no started task; each job is ready `init_s` seconds later.
+    `jvm_s` is part of a map's recorded duration. With `recorded_shuffle`, the shuffle of a traced reduce
+    takes the recorded time after the end of all maps, instead of `jvm_s` and `fetch_poll_s`. With contention,
+    `fetch_rate` limits the total rate of one reduce's parallel fetches.
     """
 
     name: str = "none"
@@ -51,11 +51,12 @@ class Framework:
 
     @property
     def news_after_s(self) -> float:
-        """Return the seconds from a reply that lists map outputs until the node's reduces can fetch them."""
+        """Return the seconds from a reply with new map outputs until the node's reduces can fetch these
+        outputs."""
         return 0.0 if self.recorded_shuffle else self.fetch_poll_s
 
     def start_s(self, kind: TaskKind, cost: TaskCost) -> float:
-        """Return the seconds from the start of an attempt until its own work begins.
+        """Return the seconds from the start of an attempt until the work described by `cost` begins.
 
         The result is 0 for a map with a recorded duration, which includes the start of its JVM, and for a
         reduce with recorded times, whose work begins after the shuffle.
@@ -65,9 +66,10 @@ class Framework:
         return 0.0 if cost.shuffle_s is not None else self.jvm_s + self.fetch_poll_s
 
     def cleanup_takes_s(self, heartbeat_s: float) -> float:
-        """Return the seconds from the end of a job's last task until the JobTracker sees the job as ended.
+        """Return the seconds from the end of a job's last task until the JobTracker knows that the job has
+        ended.
 
-        Without `out_of_band` this is a multiple of the heartbeat interval.
+        `heartbeat_s`: heartbeat interval. Without `out_of_band` the result is a multiple of this interval.
         """
         if self.out_of_band or not self.cleanup_s:
             return self.cleanup_s

@@ -1,9 +1,9 @@
-"""Simulation of a framework's work before and after the tasks of a job: initialization, set-up, fetch of the
-job's files, clean-up.
+"""Simulation of the work that a framework does for a job before and after its tasks: initialization, set-up,
+fetch of the job's files, clean-up.
 
-This work is outside of the core, which live runs share: a job is submitted to the core when its set-up task
-has been reported. A set-up task starts with the heartbeat of a node with a free map slot, and takes no slot
-from other tasks.
+The core, which live runs share, does not know this work: a job is submitted to the core when its set-up task
+has been reported. A set-up task starts with the heartbeat of a node with a free map slot, and does not occupy
+the slot.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from schedbed.tasks.specs import JobSpec
 
 
 class SteppedSimulation(Protocol):
-    """The attributes of a simulation that `FrameworkSteps` uses."""
+    """The attributes of a simulation that `FrameworkSteps` reads."""
 
     queue: EventQueue
     master: Master
 
 
 class FrameworkSteps:
-    """The jobs that are not submitted to the core yet, since their initialization or set-up is not done, and
-    the nodes that have fetched each job's files."""
+    """The framework's work for jobs before their tasks: initialization, set-up tasks, and fetches of job
+    files by nodes.
+
+    Jobs stay here until their set-up task is done, and are then submitted to the core.
+    """
 
     def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
         self._queue = simulation.queue
@@ -50,7 +53,10 @@ class FrameworkSteps:
         return bool(self._waiting or self._initialized or self._set_up)
 
     def take_due(self, now_s: float) -> None:
-        """Move the jobs whose submit time has come from the JobTracker's plan to initialization."""
+        """Begin to initialize the jobs whose submit time is at or before `now_s`.
+
+        The jobs are removed from the JobTracker's list of jobs to submit.
+        """
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
             job = waiting.popleft()
@@ -60,7 +66,8 @@ class FrameworkSteps:
                 self._initialized.append((job.submit_s + self._framework.init_s, job))
 
     def heartbeat(self, now_s: float, node: SimNode) -> int:
-        """Submit the jobs whose set-up task has ended on the node, and start a set-up task if one waits.
+        """Process a heartbeat of the node: submit the jobs whose set-up task has ended on the node, and start
+        a waiting set-up task.
 
         Return the number of submitted jobs.
         """
@@ -98,16 +105,17 @@ class FrameworkSteps:
             self._queue.push(end_s, SET_UP, node.index)
 
     def localize_s(self, now_s: float, job: str, node: SimNode) -> float:
-        """Return the seconds until the node has the job's files. The first task of the job on the node starts the
-        fetch."""
+        """Return the seconds until the node has fetched the job's files.
+
+        The first call for a job and node starts the fetch.
+        """
         ready = self._files_ready_s.setdefault(job, {})
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
     def _poll(self, now_s: float) -> None:
         """Initialize waiting jobs if a poll was due since the last call.
 
-        The number of initialized jobs of a user is limited. The first poll is one interval after the run's
-        start.
+        The limit `init_jobs` applies to each user. The first poll is one interval after the run's start.
         """
         number = int(now_s / self._framework.init_poll_s)
         if number == self._polled:
@@ -128,7 +136,7 @@ class FrameworkSteps:
         self._waiting = still
 
     def _started(self, job: str) -> bool:
-        """Return whether a task of the job has started, or the job has ended."""
+        """Return whether a task of the job with the id `job` has started. True also if the job has ended."""
         books = self._master.books
         known = books.jobs.get(job)
         if known is None:
@@ -137,9 +145,10 @@ class FrameworkSteps:
 
 
 class CleanedRows:
-    """A receiver of rows that adds the time of the clean-up task to the ends of jobs and passes all rows on.
+    """A receiver of rows that adds the time of the clean-up task to the end of each job, and passes all rows
+    on.
 
-    `last_s` is the end of the last clean-up task.
+    `last_s` is the end of the last clean-up task, in seconds since the run's start.
     """
 
     def __init__(self, rows: Rows, cleanup_s: float) -> None:
@@ -153,7 +162,7 @@ class CleanedRows:
         self.fault = rows.fault
 
     def job(self, row: JobRow) -> None:
-        """Pass on the row of a job that ended, with the time of its clean-up added."""
+        """Add the time of the clean-up task to the job's end in the row, and pass the row on."""
         if row.finish is not None:
             row = row._replace(finish=row.finish + self._cleanup_s)
             self.last_s = max(self.last_s, row.finish)

@@ -1,7 +1,7 @@
-"""Heartbeats in virtual time: their causes, their content, and the effects of their replies.
+"""Heartbeats in virtual time: when nodes send them, what they contain, and what their replies change.
 
-The content of a heartbeat is read when the JobTracker serves the heartbeat, `request_s` after the timer or
-event that caused it. The delay of the reply is part of the start latency of launches.
+The content of a heartbeat is read when the JobTracker processes the heartbeat, `request_s` seconds after the
+timer or event that caused it. The delay of the reply is part of the start latency of launches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from schedbed.tasks.specs import NodeId, job_of
 
 
 class _Faults(Protocol):
-    """The attributes of `virtual_faults.Faults` that heartbeats use."""
+    """The attributes and methods of `virtual_faults.Faults` that this module uses."""
 
     touch_heartbeats: bool
 
@@ -48,7 +48,7 @@ class _Faults(Protocol):
 
 
 class BeatingSimulation(Protocol):
-    """The attributes of a simulation that heartbeats use."""
+    """The attributes and methods of a simulation that `Beats` uses."""
 
     setup: Setup
     rows: Rows
@@ -79,8 +79,10 @@ class BeatingSimulation(Protocol):
 
 
 class Beats:
-    """The heartbeats of all nodes, with the actions in their replies. `asks`: the policy reads the progress
-    of running attempts."""
+    """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
+
+    `asks`: the policy reads the progress of running attempts.
+    """
 
     def __init__(self, simulation: BeatingSimulation, *, asks: bool) -> None:
         self._simulation = simulation
@@ -113,7 +115,8 @@ class Beats:
         self.follow()
 
     def follow(self) -> None:
-        """Use the core of the current JobTracker, which a restart replaces, from now on."""
+        """Use the current core of the JobTracker from now on. Must be called after each restart of the
+        JobTracker."""
         self._books = self._master.books
         awaits = Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._wakes.elides else None
@@ -123,7 +126,7 @@ class Beats:
     # -------------------------------------------------------- causes of heartbeats
 
     def take(self, now_s: float) -> None:
-        """Queue the reports of attempts that ended by now, and schedule their nodes' heartbeats."""
+        """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats of their nodes."""
         for name, what in self._emulation.advance(now_s):
             node = self._node_by_name[name]
             if isinstance(what, FetchFailure):
@@ -137,7 +140,7 @@ class Beats:
                 self.set_off(now_s, node)
 
     def set_off(self, now_s: float, node: SimNode) -> None:
-        """Schedule a heartbeat of the node without waiting for its timer, unless one is already scheduled."""
+        """Schedule an out-of-band heartbeat of the node, unless one is already scheduled."""
         if node.event_s >= now_s or not node.up or node.frozen:
             return
         at_s = node.event_s = now_s + self._request_s
@@ -146,7 +149,10 @@ class Beats:
             self._wakes.want_until(now_s, node, at_s)
 
     def on_event(self, now_s: float, index: int) -> None:
-        """Serve a heartbeat that an event, such as the end of an attempt, caused at this time."""
+        """Process an out-of-band heartbeat at `now_s`, triggered by an event such as the end of an attempt.
+
+        `index` is the node's number.
+        """
         node = self._nodes[index]
         if node.event_s == now_s:
             node.event_s = -1.0
@@ -154,7 +160,8 @@ class Beats:
                 self._beat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
-        """Serve the heartbeat of a node's timer at this time."""
+        """Process the regular heartbeat that a node's timer triggers at `now_s`. `index` is the node's
+        number."""
         node = self._nodes[index]
         self._queue.pass_timers(index)
         if node.grid_s == now_s:
@@ -165,7 +172,7 @@ class Beats:
             self._wakes.played(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
-        """Send an unanswered heartbeat again, unchanged."""
+        """Send an unanswered heartbeat of the node with the number `index` a second time, unchanged."""
         self._queue.pass_timers(NUMBERS)
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:
@@ -175,7 +182,11 @@ class Beats:
     # ------------------------------------------------------------- the heartbeat
 
     def _beat(self, now_s: float, node: SimNode) -> None:
-        """Deliver one heartbeat of the node to the JobTracker, and the reply to the node."""
+        """Process one heartbeat of the node: pass it to the JobTracker, and the JobTracker's reply to the
+        node.
+
+        With faults, either message may be lost or late; the heartbeat is then sent again.
+        """
         if node.resend_s >= 0.0:  # The last heartbeat is unanswered: the next one follows its reply.
             node.due = True
             self._wakes.served(now_s, node)
@@ -219,10 +230,11 @@ class Beats:
                 self._wakes.want_any(now_s)
 
     def note(self, now_s: float, node: SimNode) -> None:
-        """Write a heartbeat row when a node whose idle heartbeats are skipped joins or the run ends.
+        """Write a heartbeat row for a node whose idle heartbeats are skipped, when the node joins or the run
+        ends.
 
-        A row counts the use of resources since the last row. Without these rows, idle time at the start and
-        at the end would be missing.
+        A row contains the use of resources since the last row. Without these two rows, idle time at the start
+        and at the end would be missing.
         """
         if self._rows is not None and self._wakes.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
@@ -234,7 +246,8 @@ class Beats:
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
     def _pass(self, now_s: float, node: SimNode) -> None:
-        """Report an awaited heartbeat to the policy if it was skipped and was due before now.
+        """Report a heartbeat that the policy awaits to the policy, if it was due before `now_s` and was
+        skipped.
 
         With faults or a journal, awaited heartbeats are never skipped: a fault could lose the heartbeat or
         stop its timer, and a journal must contain it.
@@ -245,8 +258,7 @@ class Beats:
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
-        """Update the progress and the use of resources in the node's tracker, if the policy or the tables
-        need them."""
+        """Update the progress and the use of resources that the node will report, if anything reads them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -254,8 +266,10 @@ class Beats:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
-        """Return whether a fault still delays the heartbeat. The delay of its reply is added to its own
-        delay."""
+        """Return whether a fault delays the heartbeat `beat`, and if so schedule it for later.
+
+        The delay of the reply is added to that of the heartbeat, so each heartbeat is delayed once.
+        """
         delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
         node.late = beat.sequence if delay_s else -1
         if delay_s:
@@ -268,9 +282,10 @@ class Beats:
         self._wakes.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
-        """Count the ended attempts in the heartbeat, and wake the nodes whose reduces need news of them.
+        """Count the ended attempts in the heartbeat, and wake the nodes whose reduces can now fetch their
+        outputs.
 
-        A repeated heartbeat is counted once.
+        A heartbeat that is sent again is counted once.
         """
         if beat.sequence == node.counted:
             return
@@ -327,14 +342,14 @@ class Beats:
         self._reply(now_s, node, late)
 
     def _reply(self, now_s: float, node: SimNode, actions: list[Action]) -> None:
-        """Schedule the arrival of a reply's actions at the node."""
+        """Schedule the time at which the actions of a reply reach the node."""
         if actions:
             self._serial += 1
             self._replies[self._serial] = (node, node.incarnation, actions)
             self._queue.push(now_s + self._reply_s, REPLY, self._serial)
 
     def on_reply(self, now_s: float, serial: int) -> None:
-        """Carry out the actions of a reply that has reached the node."""
+        """Carry out the actions of the reply with the number `serial`, which has reached its node."""
         node, incarnation, actions = self._replies.pop(serial)
         if not node.up or node.incarnation != incarnation:
             return
@@ -348,8 +363,8 @@ class Beats:
                     self._start_over(now_s, node)
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
-        """Start a new incarnation of the node after the JobTracker gave up the old one. Running attempts are
-        killed."""
+        """Kill all attempts on the node and start a new incarnation, since the JobTracker declared the old
+        one lost."""
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         for job in tuple(node.jobs):
@@ -378,6 +393,6 @@ class Beats:
             self._wakes.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
-        """Forget the running reduces of a node on which nothing runs any more."""
+        """Discard the numbers of running reduces of a node on which nothing runs any more."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]

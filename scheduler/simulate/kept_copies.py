@@ -1,6 +1,6 @@
-"""Replicas that maps keep of the blocks they have fetched.
+"""Replicas of blocks that simulated maps keep on their node after they have fetched them.
 
-Mirrors `cluster.agent.replica_keeper`, without moving bytes.
+Mirrors `cluster.agent.replica_keeper`, but no bytes are moved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Keep = Callable[[float, str, str, int], None]
 
 
 class Copies:
-    """The maps that will keep the block they fetch. The replica is added when the map has succeeded."""
+    """The running maps that will keep the block they fetch as a replica. The replica is added when the map
+    succeeds."""
 
     def __init__(self, keeping: Keeping, seed: int, storage: Storage, keep: Keep) -> None:
         self._keeping = keeping
@@ -28,8 +29,11 @@ class Copies:
         self._fetching: dict[str, tuple[str, int]] = {}
 
     def launched(self, node: str, plan: AttemptPlan) -> None:
-        """Record an attempt that fetches its block and keeps it as a replica, if the NameNode allows another
-        replica."""
+        """Record a launched attempt if it will keep the block that it fetches as a replica.
+
+        The block is kept if the settings choose the attempt and the NameNode allows another replica on the
+        node.
+        """
         if not plan.blocks or not self._keeping.asks(self._seed, plan.attempt):
             return
         names, (block, read_bytes) = self._storage.names, plan.blocks[0]
@@ -38,7 +42,7 @@ class Copies:
             self._fetching[plan.attempt] = (block, read_bytes)
 
     def ended(self, now_s: float, node: str, report: AttemptReport) -> None:
-        """Add the replica of an attempt that `launched` has recorded, if the attempt succeeded."""
+        """Add the replica on the node if the ended attempt has kept its block and succeeded."""
         block, read_bytes = self._fetching.pop(report.attempt, ("", 0))
         if block and report.state == "succeeded":
             self._keep(now_s, block, node, read_bytes)

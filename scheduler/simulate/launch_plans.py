@@ -1,5 +1,5 @@
-"""Conversion of the JobTracker's launch orders to attempt plans, which tell simulated nodes the costs of
-attempts."""
+"""Conversion of launch orders of the JobTracker to attempt plans, from which simulated nodes know the cost of
+each attempt."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from schedbed.tasks.chance import chance
 
 
 class Plans:
-    """A factory of attempt plans. The costs come from the setup's cost model, changed by stragglers and CPU
-    factors."""
+    """A factory of attempt plans.
+
+    The cost of an attempt is that of its task in the setup's cost model, multiplied by factors for stragglers
+    and CPU times.
+    """
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
         self._costs = setup.costs
@@ -29,10 +32,10 @@ class Plans:
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of a launched attempt; None if its job has ended.
+        """Return the plan of a launched attempt, or None if the attempt's job has ended.
 
-        `start_s`: seconds until the first line of the attempt's code. `core_speed`: speed of the node's
-        cores.
+        `start_s`: seconds from now until the attempt's code begins, without costs of the framework.
+        `core_speed`: speed of the node's cores.
         """
         if launch.job not in self._driver.books.jobs:
             return None
@@ -73,7 +76,7 @@ class Plans:
         )
 
     def _on_core(self, cost: TaskCost, core_speed: float) -> TaskCost:
-        """Return the cost on a core of that speed. Equal tasks on equal nodes share one object."""
+        """Return the cost on a core of that speed. Equal arguments return the same object, to save memory."""
         found = self._on_cores.get((cost, core_speed))
         if found is None:
             found = self._on_cores[cost, core_speed] = cost.on_core(core_speed)
@@ -90,7 +93,7 @@ class Plans:
 
 
 def _times(cost: TaskCost, factor: float) -> TaskCost:
-    """Return the cost with the CPU time multiplied by `factor`, or the whole duration if that is known."""
+    """Return the cost with its CPU times, and its duration if that is recorded, multiplied by `factor`."""
     return replace(
         cost,
         cpu_s=cost.cpu_s * factor,

@@ -1,4 +1,5 @@
-"""Receivers of rows for a simulation that may restart, so that no row is written twice."""
+"""Receivers of rows for a simulation that may start from the beginning again, so that no row is written
+twice."""
 
 from __future__ import annotations
 
@@ -10,10 +11,10 @@ from schedbed.scheduler.simulate.setup import Rows
 
 
 class NotedRows:
-    """A receiver that passes rows on to `target` until a possible restart.
+    """A receiver that passes rows on to `target`, and remembers which rows it has passed on.
 
-    It keeps the number of rows and the last row of each table, and the time of each node's last heartbeat
-    row.
+    It stores the number of rows and the last row of each table, and the time of each node's last heartbeat
+    row. `RestOfRows` needs these values if the simulation starts again.
     """
 
     def __init__(self, target: Rows) -> None:
@@ -42,7 +43,7 @@ class NotedRows:
         self.target.job(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: keep the time of the node's last row and pass the row on."""
+        """Implement `Rows.heartbeat`: store the row's time as the node's last, and pass the row on."""
         self.beats_s[row[1]] = row[0]
         self.target.heartbeat(row)
 
@@ -58,10 +59,11 @@ class NotedRows:
 
 
 class RestOfRows:
-    """A receiver for the rows of a restarted simulation, without the rows passed on before the restart.
+    """A receiver for a simulation that has started again: drops the rows that `NotedRows` has already passed
+    on.
 
-    Raises PolicyError if the last of these rows differs from the row passed on before, because the policy has
-    then answered differently.
+    Raises PolicyError if the last dropped row of a table differs from the row passed on, since the policy has
+    then answered differently the second time.
     """
 
     def __init__(self, noted: NotedRows) -> None:
@@ -91,7 +93,7 @@ class RestOfRows:
         return take
 
     def heartbeat(self, row: tuple[Any, ...]) -> None:
-        """Implement `Rows.heartbeat`: pass on the row if it is later than the node's last row before the
-        restart."""
+        """Implement `Rows.heartbeat`: pass the row on unless it was already passed on before the simulation
+        started again."""
         if row[0] > self._noted.beats_s.get(row[1], -1.0):  # type: ignore[operator]
             self._noted.target.heartbeat(row)

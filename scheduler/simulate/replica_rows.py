@@ -1,5 +1,5 @@
-"""Columns of the blocks table for the replicas that exist at the end of a simulation, of which there may be
-millions."""
+"""Columns of the blocks table for the replicas that exist at the end of a simulation. There may be millions
+of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ROWS_AT_ONCE = 250_000
 def columns_of_lives(
     living: Iterable[tuple[NodeId, Mapping[str, Life]]], files: Sequence[tuple[str, Iterable[str]]]
 ) -> Iterator[dict[str, Column]]:
-    """Yield columns of the blocks table for all replicas, in batches of about `ROWS_AT_ONCE` rows.
+    """Yield rows of the blocks table for all replicas, as columns, in batches of about `ROWS_AT_ONCE` rows.
 
-    `living` are nodes with their replicas by block, `files` are paths with their blocks.
+    `living`: pairs of a node and a dictionary from block to replica. `files`: pairs of a path and its blocks.
     """
     file_of = {block: place for place, (_, blocks) in enumerate(files) for block in blocks}
     paths = [*(path for path, _ in files), ""]

@@ -1,7 +1,7 @@
-"""Simulated messages of the NameNode: orders to nodes (delete and copy blocks) and reports of moved replicas
-to the JobTracker.
+"""Simulated messages of the NameNode: orders to nodes to delete or copy blocks, and reports to the JobTracker
+about added and removed replicas.
 
-Nodes send heartbeats to the NameNode only while it has orders.
+Nodes send heartbeats to the NameNode only while the NameNode has orders.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ COPY_LATENCY_S = 0.05
 
 
 class _LinkFaults(Protocol):
-    """The method of `virtual_faults.Faults` that this module uses."""
+    """The method of `virtual_faults.Faults` that this module calls."""
 
     def is_cut_off(self, node: SimNode) -> bool: ...
 
 
 class StoringSimulation(Protocol):
-    """The attributes of a simulation that the upkeep of replicas uses."""
+    """The attributes and methods of a simulation that `Upkeep` uses."""
 
     rows: Rows
     setup: Setup
@@ -51,8 +51,8 @@ class StoringSimulation(Protocol):
 
 
 class Upkeep:
-    """The upkeep of replicas: nodes' heartbeats to the NameNode, copies in progress, and reports of moved
-    replicas to the JobTracker."""
+    """The NameNode's work during a simulation: heartbeats of nodes, copies of blocks, and reports to the
+    JobTracker about added and removed replicas."""
 
     def __init__(self, simulation: StoringSimulation) -> None:
         self._simulation = simulation
@@ -65,15 +65,15 @@ class Upkeep:
         self._incarnations: dict[int, tuple[int, int]] = {}
 
     def start(self) -> None:
-        """Schedule the first messages at the start of the run."""
+        """Schedule the first messages of and to the NameNode at the start of the run."""
         self.stir()
         if self._simulation.setup.cluster.blocks.replicas is not None:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """Report the numbers of current readers of inputs to the NameNode, and schedule the next report.
+        """Tell the NameNode how many attempts read each input now, and schedule the next call.
 
-        No report is scheduled when no other event is left.
+        `number` is the number of this call. The next call is not scheduled if no other event is left.
         """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:
@@ -83,8 +83,10 @@ class Upkeep:
             simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
 
     def stir(self) -> None:
-        """Schedule heartbeats to the NameNode if it has orders, and a report to the JobTracker if replicas
-        have moved."""
+        """Schedule heartbeats to the NameNode if it has orders for nodes.
+
+        Also schedule a report to the JobTracker if replicas were added or removed.
+        """
         if not self._beating and self._storage.names.has_orders():
             self._beating = True
             self._next_round()
@@ -103,7 +105,8 @@ class Upkeep:
             self._simulation.queue.push(at_s, NAMES, node.index)
 
     def beat(self, now_s: float, index: int) -> None:
-        """Serve a node's heartbeat to the NameNode: carry out the NameNode's orders for the node."""
+        """Process the NameNode heartbeat of the node with the number `index`: carry out the NameNode's orders
+        for the node."""
         node = self._simulation.nodes[index]
         names = self._storage.names
         if node.up and not node.frozen and not self._simulation.faults.is_cut_off(node):
@@ -129,7 +132,8 @@ class Upkeep:
                 known.blocks = None
 
     def keep(self, now_s: float, block: str, node: str, read_bytes: int) -> None:
-        """Copy the rest of a block that a map on the node has read in part, so that the node holds a replica."""
+        """Copy the rest of a block to a node where a map has already read `read_bytes` bytes, so that the
+        node holds a replica."""
         holders = self._storage.names.holders(block)
         if holders and node not in holders:
             self._copy(now_s, "kept", block, holders[0], node, read_bytes)
@@ -137,10 +141,10 @@ class Upkeep:
     def _copy(
         self, now_s: float, event: str, block: str, source: str, target: str, there_bytes: int = 0
     ) -> None:
-        """Schedule the end of a copy of the block from `source` to `target`.
+        """Start a copy of the block from the node `source` to the node `target`, and schedule its end.
 
-        The rate is that of the slowest disk or network of both nodes, without contention. `there_bytes`:
-        number of bytes that the target has already read.
+        The rate is the lowest disk or network rate of the two nodes, without contention. `event`: the event
+        reported to the NameNode at the end. `there_bytes`: number of bytes that the target has already read.
         """
         nodes = self._simulation.node_by_name
         one, other = nodes[source], nodes[target]
@@ -161,8 +165,10 @@ class Upkeep:
         self._simulation.queue.push(now_s + COPY_LATENCY_S + took_s, COPIED, self._serial)
 
     def copied(self, now_s: float, serial: int) -> None:
-        """Add the copied replica, unless one of the two nodes has stopped or restarted since the copy
-        began."""
+        """Add the replica at the end of the copy with the number `serial`.
+
+        Nothing is added if one of the two nodes has stopped or restarted since the copy began.
+        """
         event, block, source, target, length = self._copies.pop(serial)
         nodes = self._simulation.node_by_name
         lives = self._incarnations.pop(serial)
@@ -173,7 +179,8 @@ class Upkeep:
             self.stir()
 
     def follow_blocks(self, now_s: float, _: int) -> None:
-        """Report moved replicas of inputs to the JobTracker, and write the rows of removed replicas."""
+        """Report added and removed replicas of inputs to the JobTracker, and write the rows of removed
+        replicas."""
         simulation = self._simulation
         self._following = False
         if not simulation.master.is_up:

@@ -1,5 +1,5 @@
-"""Tables with many rows, held as columns. A column of texts holds codes, which are indexes into a list of
-texts."""
+"""Large tables stored as columns. A column of texts is stored as codes, which are indexes into a list of
+distinct texts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ Column = Any
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
-    """Write columns of a table to a sink: as a DataFrame if the sink has `columns`, else row by row."""
+    """Write rows given as columns to `rows`: as a DataFrame if `rows` has the method `columns`, else row by
+    row."""
     if hasattr(rows, "columns"):
         rows.columns(table, as_frame(table, data))
         return
@@ -41,7 +42,7 @@ def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
 
 
 def as_frame(table: str, columns: dict[str, Column]) -> pd.DataFrame:
-    """Return the columns as a DataFrame with the column order of that table."""
+    """Return the columns as a DataFrame, in the column order of the table named `table`."""
     import pandas as pd
 
     return pd.DataFrame({name: _series(columns[name]) for name in COLUMNS[table]}, copy=False)
@@ -56,7 +57,7 @@ def _series(column: Column) -> Any:
 
 
 def as_rows(table: str, columns: dict[str, Column]) -> Iterator[tuple[Any, ...]]:
-    """Yield the columns row by row, as the row type of that table."""
+    """Yield the rows given as columns, each as an object of the table's row type."""
     kind = {"decisions": DecisionRow, "attempts": AttemptRow}.get(table, tuple)
     values = [_values(name, columns[name]) for name in COLUMNS[table]]
     rows = zip(*values, strict=True)

@@ -21,9 +21,10 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Latencies of the masters and their messages, in seconds. The latencies of attempts are in `Latencies`.
+    """Latencies of the JobTracker and the NameNode and of messages to them, in seconds.
 
-    The values should match live runs. Heartbeats do not wait in a queue at the JobTracker.
+    The values should match live runs. Heartbeats do not wait in a queue at the JobTracker. The latencies of
+    attempts are in `Latencies`.
     """
 
     request_s: float = 0.004  # from a node's timer, or from an attempt's end, to the service of the heartbeat
@@ -37,8 +38,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Slow attempts: the given share of all attempts takes `factor` times the CPU time (or the whole duration
-    if that is known)."""
+    """Slow attempts: the share `share` of all attempts, chosen at random, needs `factor` times the CPU time.
+
+    If the whole duration of an attempt is recorded, the factor applies to the duration.
+    """
 
     share: float = 0.0
     factor: float = 5.0
@@ -52,29 +55,32 @@ Plays take the runs in turn; each attempt draws one factor of the play's run by 
 
 
 class CostModel(Protocol):
-    """The costs of tasks. Repeated calls must return the same costs."""
+    """The interface of a source of task costs. Repeated calls must return the same costs."""
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of the job's map with that index."""
+        """Return the cost of the job's map number `index`."""
         ...
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Return the cost of the job's reduce with that index."""
+        """Return the cost of the job's reduce number `index`."""
         ...
 
 
 class Rows(Sink, Protocol):
-    """A receiver of all rows of a simulation, in the order of events: the rows of the core (`Sink`), and rows
-    of heartbeats, blocks and faults."""
+    """The interface of a receiver of all rows of a simulation, in the order of events.
+
+    The methods of `Sink` receive the rows of the core; the methods here receive the rows of heartbeats,
+    blocks and faults.
+    """
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Take the row of a heartbeat."""
+        """Receive the row of a heartbeat."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Take the row of a replica that was removed, or that exists at the end of the run."""
+        """Receive the row of a replica that was removed, or that exists at the end of the run."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Take the row of a fault that began."""
+        """Receive the row of a fault that has begun."""
 
 
 MakeEmulation = Callable[["Setup", Store], Emulation]
@@ -82,17 +88,17 @@ MakeEmulation = Callable[["Setup", Store], Emulation]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Everything that determines a simulation: equal values give equal rows.
+    """All inputs of a simulation. Equal setups produce equal rows.
 
-    `policy` makes a new policy at each call. A JobSpec among the jobs already has its splits placed; a
-    PlannedJob is placed by the NameNode with `files`, as in a live run. `contention`: attempts share the
-    resources of their nodes (fluid), else each attempt takes its own time. `play_all_beats`: simulate also
-    heartbeats that change nothing. Without `skip_rows` there are no decision rows for jobs that were offered
-    a node and did not take it; under delay scheduling these are most rows. `play` distinguishes runs of the
-    same seed that differ only in the phases of the nodes' heartbeats, as live runs do. `sizes`: the costs
-    that a user's policy can read. `framework`: costs that a framework adds to tasks. Tasks of a job and kind
-    without `cpu_factors` take the CPU time of their cost. `snapshot_every`: events between snapshots of the
-    JobTracker, if a fault stops the JobTracker.
+    `policy` returns a new policy at each call. `jobs`: a JobSpec already contains the locations of its
+    splits; the input of a PlannedJob is one of `files`, which the NameNode places as in a live run. `play`
+    distinguishes runs with the same seed that differ, like live repeats, only in the phases of the nodes'
+    heartbeats. `contention`: attempts share the resources of their nodes; if false, each attempt takes the
+    time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs and kinds
+    that it contains. `play_all_beats`: simulate also heartbeats that have no effect. `skip_rows`: write also
+    decision rows for jobs that were offered a node and did not take it; under delay scheduling these are most
+    rows. `sizes`: the costs that a user's policy can read. `framework`: costs that a framework adds to tasks.
+    `snapshot_every`: number of events between snapshots of the JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec
@@ -119,9 +125,9 @@ class Setup:
 
 @dataclass(slots=True)
 class Statistics:
-    """Counts of a simulation.
+    """Counters of a simulation.
 
-    `events` are counted as in SimMR: arrivals and departures of jobs and tasks, and the ends of map stages
+    `events` is counted as in SimMR: arrivals and departures of jobs and tasks, and the ends of map stages
     (Verma et al., 2011).
     """
 
@@ -136,5 +142,5 @@ class Statistics:
 
 
 class Stuck(Exception):
-    """The simulation cannot end: jobs wait, but no event is left, or all nodes are down and none will
-    return."""
+    """Raised when a simulation cannot end: jobs wait, but no event is left, or all nodes are down and none
+    will return."""

@@ -1,4 +1,4 @@
-"""The driver of a simulation: runs heartbeats, attempts and faults against the core in virtual time."""
+"""The main loop of a simulation: processes heartbeats, attempts and faults with the core in virtual time."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """A simulation of a setup. Call `run`, or `step` until it returns False. Rows go to `rows` as they occur.
+    """A simulation of `setup`. Call `run`, or `step` until it returns False. Rows go to `rows` as they occur.
 
-    If the simulation skips heartbeats and the policy reads a value that only heartbeats bring, the simulation
-    restarts without skipping any. Rows that were passed on before the restart are not passed on again.
+    If the simulation skips heartbeats and the policy reads a value that only heartbeats update, the
+    simulation starts again without skipping any. Rows that were already passed on are not passed on again.
     """
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
@@ -117,7 +117,7 @@ class Simulation:
     # ----------------------------------------------------------------- start
 
     def _load(self) -> list[JobSpec]:
-        """Place the inputs on the nodes before the run. Return all jobs by submit time."""
+        """Place the input files on the nodes before the run. Return all jobs, sorted by submit time."""
         for node in self.nodes:
             self.storage.register(0.0, node.spec.node, node.spec.rack, ())
         self.storage.load(self.setup.files)
@@ -139,12 +139,12 @@ class Simulation:
             self.want_tick()
 
     def join_at(self, at_s: float, node: SimNode) -> None:
-        """Schedule the node's registration at that time, and cancel an earlier schedule."""
+        """Schedule the node's registration at the time `at_s`. This replaces an earlier schedule."""
         node.join_s = at_s
         self.queue.push(at_s, kinds.JOIN, node.index)
 
     def _join(self, now_s: float, index: int) -> None:
-        """Register a node that has booted, and send its first heartbeat."""
+        """Boot the node with the number `index`, register it, and schedule its first heartbeat."""
         node = self.nodes[index]
         if node.join_s != now_s:
             return
@@ -159,14 +159,14 @@ class Simulation:
         self.register(now_s, node)
 
     def report_blocks(self, now_s: float, node: SimNode) -> None:
-        """Report the blocks on the node's disk to the NameNode, if the node returns after it was given up."""
+        """Report the node's blocks to the NameNode, if the NameNode had declared the node lost."""
         if node.blocks is not None:
             self.storage.register(now_s, node.node, node.spec.rack, node.blocks)
             node.blocks = None
             self.upkeep.stir()
 
     def register(self, now_s: float, node: SimNode) -> None:
-        """Register the node's current incarnation, or try again later if the JobTracker does not answer."""
+        """Register the node at the JobTracker, or schedule another try if the JobTracker does not answer."""
         if not self.master.is_up or self.faults.is_cut_off(node):
             self.join_at(now_s + self.setup.timing.resend_s, node)
             return
@@ -188,7 +188,7 @@ class Simulation:
 
     @property
     def core(self) -> Core:
-        """Return the core of the JobTracker. A restart of the JobTracker creates a new core."""
+        """Return the JobTracker's core. A restart of the JobTracker creates a new core."""
         return self.master.core
 
     @property
@@ -207,7 +207,10 @@ class Simulation:
         return known.up and not known.frozen
 
     def run(self, on_progress: OnProgress | None = None, *, every: int = 20_000) -> None:
-        """Simulate to the end, calling `on_progress` after each `every` steps. Raises Stuck if there is no end."""
+        """Simulate until all jobs have ended, and call `on_progress` after each `every` events.
+
+        Raises Stuck if the jobs cannot end.
+        """
         while not self._ended:
             self._play_or_begin_again(every)
             if on_progress is not None:
@@ -220,8 +223,8 @@ class Simulation:
         return not self._ended
 
     def _play_or_begin_again(self, count: int) -> None:
-        """Simulate `count` events or to the end. Restart if the policy reads a value that only heartbeats
-        bring."""
+        """Simulate `count` events, or fewer if the simulation ends. If the policy reads a value that only
+        heartbeats update, start again from the beginning and skip no heartbeats."""
         try:
             self._play(count)
         except BeatRead:
@@ -262,7 +265,7 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """End the simulation: write the rows of the remaining replicas and count the skipped heartbeats."""
+        """End the simulation: write the rows of the remaining replicas, and count the skipped heartbeats."""
         self._ended = True
         if self._watch is not None:
             self._watch.is_over = True
@@ -275,8 +278,7 @@ class Simulation:
     # ------------------------------------------------------------------ jobs
 
     def _look_for_jobs(self) -> None:
-        """Schedule the next submission. Jobs are submitted with the first heartbeat or tick after their submit
-        time."""
+        """Schedule an event at the next submit time; the heartbeat or tick after it submits the job."""
         self.due_s = self.master.next_due_s
         if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
@@ -287,7 +289,7 @@ class Simulation:
             self.want_tick(now_too=True)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit the jobs whose submit time has come."""
+        """Submit the jobs whose submit time is at or before `now_s`."""
         if self.steps is None:
             self.statistics.events += self.master.submit_due(now_s)
         else:
@@ -295,14 +297,13 @@ class Simulation:
         self._look_for_jobs()
 
     def _on_set_up(self, now_s: float, index: int) -> None:
-        """Schedule a heartbeat of the node, which reports the end of a job's set-up task."""
+        """Schedule a heartbeat of the node number `index`, on which a job's set-up task has ended."""
         self.beats.set_off(now_s, self.nodes[index])
 
     # ----------------------------------------------------------------- ticks
 
     def want_tick(self, *, now_too: bool = False) -> None:
-        """Schedule the JobTracker's next tick, unless one is scheduled. `now_too`: the tick may be at the
-        current time."""
+        """Schedule the next tick, unless one is scheduled. `now_too`: the tick may be at the current time."""
         if self._tick_at_s < 0.0:
             number = max(1, int(self.now_s / self.interval_s))
             while (at_s := number * self.interval_s) < self.now_s or (at_s == self.now_s and not now_too):
@@ -334,13 +335,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """Carry out the core's effects after an event, and update which heartbeats must be simulated."""
+        """Carry out the core's effects after an event, and update which heartbeats have to be simulated."""
         self.do_effects(now_s)
         if self.wakes.elides:
             self.wakes.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Carry out the core's effects. Commits take time: their ends are scheduled as events."""
+        """Carry out the effects that the core has requested. Commits end later, by an event."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
@@ -379,7 +380,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Bring the JobTracker back from its journal, and carry out the effects that may be unfinished."""
+        """Restart the JobTracker from its journal, and carry out all effects that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.wakes.follow(self.master.books, self.master.policy)
         self.beats.follow()

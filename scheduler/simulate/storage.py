@@ -1,7 +1,7 @@
-"""The block store of a simulation: the NameNode of live runs, driven in virtual time.
+"""The block store of a simulation: the NameNode of live runs, called in virtual time.
 
-The NameNode places inputs before the run as in a live run. Output files of attempts are created in it, except
-empty files. Work that would leave no trace in the results is left out.
+The NameNode places inputs before the run as in a live run. Output files of attempts are created in the
+NameNode, except empty files. Steps that have no effect on results are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ROWS_AT_ONCE = 10_000
 
 
 class Storage:
-    """The NameNode and the files of attempts; implements `cluster.virtual.node_model.Store`.
+    """The block store of a simulation: the NameNode, and the output files of attempts. Implements
+    `cluster.virtual.node_model.Store`.
 
     `alive` returns whether a node is alive. `restarts`: keep a journal, which takes memory, so that the
     NameNode can restart.
@@ -55,7 +56,7 @@ class Storage:
     # ----------------------------------------------------------------- start
 
     def load(self, files: Sequence[InputFile]) -> None:
-        """Place all inputs at time 0 on the registered nodes."""
+        """Place all input files on the registered nodes at time 0."""
         settings = self._cluster.blocks
         for file in files:
             if settings.placement == "hdfs" and file.preferred is None and not self._restarts:
@@ -74,7 +75,8 @@ class Storage:
         self.names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def _load_plain(self, file: InputFile, replication: int) -> None:
-        """Place a file by HDFS's rule, and keep the locations of its blocks for the jobs that read it."""
+        """Place a file by HDFS's rule with `replication` replicas, and store the locations of its blocks for
+        `specs`."""
         places = self.names.load_input(0.0, file.path, file.blocks, replication)
         offsets = accumulate(file.blocks, initial=0)
         self._ranges[file.path] = tuple(
@@ -83,7 +85,7 @@ class Storage:
         )
 
     def specs(self, jobs: Sequence[PlannedJob | JobSpec]) -> list[JobSpec]:
-        """Return the jobs as they will be submitted, with the locations of their splits."""
+        """Return the specs with which the jobs will be submitted, including the locations of their splits."""
         found, self._ranges = self._ranges, {}
 
         def locate(path: str) -> tuple[BlockRange, ...]:
@@ -111,16 +113,19 @@ class Storage:
         return [node for node in given if self._alive(node)]
 
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
-        """Return the nodes, live or not, that hold a split's block when the run begins.
+        """Return the nodes, live or not, that hold the split's block at the start of the run.
 
-        For a split that the caller has placed, these are the split's hosts.
+        If the setup contained the location of the split, the result is the split's hosts.
         """
         return self._given.get(split.block or "", split.hosts)
 
     def allocate(self, now_s: float, node: NodeId, path: str, replication: int, length: int) -> list[NodeId]:
-        """Implement `Store.allocate`: return the nodes for another block of an attempt's file.
+        """Implement `Store.allocate`: return the nodes that will hold the next block of an attempt's output
+        file.
 
-        The list is empty if no node can take the block or if the attempt was given up.
+        `node`: the node that writes the file. `path`: path of the file, which contains the attempt's id.
+        `length`: size of the block in bytes. The list is empty if no node has room for the block or if the
+        attempt was discarded.
         """
         _, _, job, _, attempt = path.split("/")
         if job in self._ended or attempt in self._dropped.get(job, ()):
@@ -134,8 +139,11 @@ class Storage:
         return answer["nodes"]
 
     def written(self, now_s: float, node: NodeId, path: str, lengths: Sequence[int]) -> None:
-        """Implement `Store.written`: complete an attempt's file. A file that was deleted meanwhile stays
-        deleted."""
+        """Implement `Store.written`: complete an attempt's output file, whose blocks have the sizes
+        `lengths`.
+
+        If the file was deleted before, it stays deleted.
+        """
         blocks = self._writing.pop(path, [])
         if len(blocks) < len(lengths):
             return
@@ -152,10 +160,11 @@ class Storage:
     def write_output(
         self, now_s: float, node: NodeId, attempt: tuple[str, str, int], lengths: Sequence[int]
     ) -> None:
-        """Write the output of an attempt that is certain to be committed, in one step. Raises NoNodes.
+        """Write the committed output of an attempt in one step. Raises NoNodes if no node can hold a block.
 
-        This replaces `allocate`, `written` and `commit`. `attempt`: its job, id and index. `lengths`: bytes
-        of each block.
+        This replaces `allocate`, `written` and `commit` for an attempt whose commit is certain. `node`: the
+        node that writes. `attempt`: job id, attempt id and task index. `lengths`: sizes of the blocks in
+        bytes.
         """
         job, name, index = attempt
         self.names.write_output(
@@ -170,7 +179,10 @@ class Storage:
     # ----------------------------------------------------- orders of the JobTracker
 
     def commit(self, now_s: float, job: str, attempt: str, index: int) -> str:
-        """Move an attempt's file to the output of its job. Return the error as text; "" on success."""
+        """Move an attempt's output file to its job's output directory, as part number `index`.
+
+        Return the error as text, or "" on success or if the attempt has no file.
+        """
         if attempt not in self._wrote.get(job, ()):
             return ""
         try:
@@ -180,14 +192,14 @@ class Storage:
         return ""
 
     def discard(self, now_s: float, job: str, attempt: str) -> None:
-        """Delete the uncommitted file of an attempt that was given up."""
+        """Delete the uncommitted output file of an attempt whose output is not needed."""
         self._dropped.setdefault(job, {})[attempt] = None
         if attempt in self._wrote.get(job, ()):
             self._writing.pop(aside(job, attempt), None)
             self.names.delete(now_s, aside(job, attempt))
 
     def job_ended(self, now_s: float, job: str) -> None:
-        """Delete all uncommitted files of the job."""
+        """Delete all uncommitted output files of the job's attempts."""
         self._ended[job] = None
         self._dropped.pop(job, None)
         wrote = self._wrote.pop(job, None)
@@ -199,21 +211,22 @@ class Storage:
     # ----------------------------------------------------------------- nodes
 
     def register(self, now_s: float, node: NodeId, rack: str, blocks: Sequence[Mapping[str, Any]]) -> None:
-        """Register a node and its blocks with the NameNode."""
+        """Register a node with the NameNode, and report the blocks on its disk."""
         self.names.register(now_s, node, rack, "", [dict(block) for block in blocks])
 
     def blocks_on(self, node: NodeId) -> list[Json]:
-        """Return the blocks on the node, in the form in which a node reports its blocks."""
+        """Return the blocks on the node as dictionaries, the form in which a node reports its blocks."""
         return self.names.blocks_on(node)
 
     def restart(self, now_s: float) -> None:
-        """Replace the NameNode by a new NameNode with the same journal. Nodes have to register again."""
+        """Restart the NameNode from its journal. All nodes have to register again."""
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return new rows of the blocks table, at most `ROWS_AT_ONCE`; an empty list if there are none."""
+        """Return new rows of the blocks table, at most `ROWS_AT_ONCE`, or an empty list if there are none."""
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:
-        """Yield columns of the blocks table for all remaining replicas, each once."""
+        """Yield the rows of all remaining replicas for the blocks table, as columns. Each replica appears
+        once."""
         return columns_of_lives(self._journal.take_living(), list(self.names.files()))

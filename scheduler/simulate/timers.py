@@ -1,10 +1,10 @@
-"""The schedule of heartbeat timers, which leaves out the timers of nodes whose heartbeats would change
-nothing.
+"""The schedule of regular heartbeats, which leaves out heartbeats that would have no effect.
 
-If no heartbeat is skipped, every node's timer is simulated. Else a node's timer is simulated while the node
-could be offered a task that the policy might start, and when an order waits for the node. When tasks become
-ready, a chain wakes the nodes with free slots in the order of their timers: each timer wakes the next node,
-until all nodes have sent a heartbeat or no task is ready.
+Each node has a timer, which fires once per heartbeat interval. If no heartbeat is skipped, every timer is
+simulated. Otherwise a node's timer is simulated while the node could be offered a task that the policy might
+start, and while an order waits for the node. When tasks become ready, a chain of timers wakes the nodes with
+free slots in the order of their timers: each timer schedules the next, until all nodes have sent a heartbeat
+or no task is ready.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from schedbed.tasks.specs import NodeId
 
 
 class Chain:
-    """A chain of timers that wakes the nodes of a ring one after another.
+    """A chain of timers that wakes the nodes of a ring one after another: each timer schedules the next.
 
-    It runs for one heartbeat interval, and stops when `goes_on` returns false.
+    The chain ends after one heartbeat interval, or when `goes_on` returns false.
     """
 
     __slots__ = ("_goes_on", "_interval_s", "_until_s", "_wakes", "at", "ring")
@@ -38,7 +38,7 @@ class Chain:
         self.at: tuple[float, int] | None = None  # The timer (time, node index) that continues the chain.
 
     def start(self, now_s: float) -> None:
-        """Start waking the ring's nodes for one heartbeat interval."""
+        """Start to wake the nodes of the ring, for one heartbeat interval from `now_s`."""
         self._until_s = now_s + self._interval_s
         self.advance(now_s)
 
@@ -54,10 +54,10 @@ class Chain:
 
 
 class Wakes:
-    """The schedule of heartbeat timers, with rings: sets of nodes in the order of their timers.
+    """The schedule of regular heartbeats of all nodes.
 
-    `elides`: skip heartbeats that change nothing. If false, all timers are simulated and the rings and chains
-    are not used.
+    The schedule uses rings, which are sets of nodes in the order of their timers. `elides`: skip heartbeats
+    that have no effect. If false, all timers are simulated, and the rings and chains are not used.
     """
 
     def __init__(self, queue: EventQueue, nodes: list[SimNode], interval_s: float, *, elides: bool) -> None:
@@ -83,7 +83,7 @@ class Wakes:
         self._stirred: dict[NodeId, None] = {}
 
     def follow(self, books: Books, policy: Policy) -> None:
-        """Use the core's state `books` and this policy from now on."""
+        """Use the core's state `books` and the given policy from now on."""
         self._books = books
         self._rester = resting_of(policy) if self.elides else None
         self._typed = books.limits.slots
@@ -91,7 +91,7 @@ class Wakes:
             books.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Record that an order to kill an attempt waits for the node's next heartbeat."""
+        """Record that the core has an order to kill an attempt for the node's next heartbeat."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
@@ -107,8 +107,8 @@ class Wakes:
         self.everyone.add(node)
 
     def left(self, node: SimNode) -> None:
-        """Stop the timer of a node that has stopped or frozen. The node's `base_s` must not have changed
-        yet."""
+        """Remove the timer of a node that has stopped or frozen. Must be called before the node's `base_s`
+        changes."""
         self.everyone.remove(node)
         for ring in self._free:
             ring.remove(node)
@@ -119,47 +119,52 @@ class Wakes:
         node.grid_s = -1.0
 
     def want(self, now_s: float, node: SimNode) -> None:
-        """Schedule the heartbeat of the node's next timer, unless one is scheduled."""
+        """Schedule the next firing of the node's timer, unless one is scheduled."""
         if node.grid_s < 0.0 and node.up and not node.frozen:
             node.grid_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the node's next timer if it fires at or before `until_s`, the time of the node's next
-        report."""
+        """Schedule the next firing of the node's timer if it is at or before `until_s`.
+
+        `until_s` is the time of the node's next out-of-band heartbeat.
+        """
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
             self.want(now_s, node)
 
     def heard(self, now_s: float) -> None:
-        """Set the time of the last heartbeat to now for all nodes whose heartbeats may be skipped."""
+        """Record `now_s` as the time of the last heartbeat of all live nodes whose heartbeats may be
+        skipped."""
         for node in self._nodes:
             if node.held is not None and node.up and not node.always:
                 node.held.heard_s = now_s
 
     def want_any(self, now_s: float) -> None:
-        """Schedule the earliest next timer of all nodes."""
+        """Schedule the next timer of any node, whichever fires first."""
         found = self.everyone.after(now_s, self.queue.passed)
         if found is not None:
             self.want(now_s, found[1])
 
     def any_s(self, now_s: float) -> float:
-        """Return the time of the earliest next timer of all nodes; infinity if no node has a timer."""
+        """Return the time at which the next timer of any node fires, or infinity if no node has a timer."""
         found = self.everyone.after(now_s, self.queue.passed)
         return found[0] if found is not None else inf
 
     # ---------------------------------------------------------------- heartbeats
 
     def played(self, now_s: float, at: tuple[float, int]) -> None:
-        """Advance the chains that waited for the timer `at`, a pair of time and node index, even if its node
-        is gone."""
+        """Continue the chains of timers that waited for the timer `at`, a pair of a time and a node's index.
+
+        The chains continue even if this node is gone.
+        """
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
                 chain.advance(now_s)
 
     def served(self, now_s: float, node: SimNode) -> None:
-        """Update the rings after a heartbeat of the node, and schedule its next timer if the heartbeat will
-        matter."""
+        """Update the rings after a heartbeat of the node, and schedule its next timer if that will have an
+        effect."""
         held, books = node.held, self._books
         if not self.elides or held is None or books is None:
             self.want(now_s, node)
@@ -172,9 +177,9 @@ class Wakes:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Add the node to the rings of nodes with free slots, or remove it, and schedule its timer if needed.
+        """Update whether the node is in the rings of nodes with free slots, and schedule its timer if needed.
 
-        A resting node (see `elision.Resting`) is in no ring.
+        `held` is the core's object of the node. A resting node (see `elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(held)
         if rests:
@@ -192,7 +197,7 @@ class Wakes:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Check again whether resting nodes still rest, if the policy's counter `rest_turn` has grown."""
+        """Check all resting nodes again if the counter `rest_turn` of the policy `rester` has grown."""
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn
             resting, self._resting = self._resting, {}
@@ -208,8 +213,8 @@ class Wakes:
             ring.remove(node)
 
     def changed(self, now_s: float) -> None:
-        """Update the schedule after an event of the core, since tasks may have become ready or orders may
-        wait for nodes."""
+        """Update the schedule after an event of the core, which may have made tasks ready or created orders
+        for nodes."""
         books = self._books
         assert books is not None
         if self._stirred:
@@ -233,8 +238,8 @@ class Wakes:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Record the start of a job's first reduce on the node or, with `runs` false, the end of its last
-        reduce there."""
+        """Record that a first reduce of the job runs on the node or, if `runs` is false, that the last has
+        ended there."""
         chain = self._feeds.get(job)
         if runs:
             if chain is None:
@@ -247,12 +252,13 @@ class Wakes:
                 del self._feeds[job]
 
     def fed(self, now_s: float, job: str) -> None:
-        """Wake the nodes with reduces of the job, since heartbeats will bring them news of map outputs."""
+        """Wake the nodes that run reduces of the job, since the replies to their heartbeats will list new map
+        outputs."""
         chain = self._feeds.get(job)
         if chain is not None:
             chain.start(now_s)
 
     def fed_all(self, now_s: float) -> None:
-        """Wake the nodes with reduces of any job, since each job may have news of map outputs."""
+        """Wake all nodes that run reduces, since the replies to their heartbeats may list new map outputs."""
         for chain in self._feeds.values():
             chain.start(now_s)

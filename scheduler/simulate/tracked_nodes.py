@@ -1,5 +1,4 @@
-"""Simulated nodes, each with the state of its TaskTracker and a heartbeat timer, and rings of nodes in the
-order of their timers."""
+"""Simulated nodes with their heartbeat timers, and rings of nodes in the order of their timers."""
 
 from __future__ import annotations
 
@@ -12,9 +11,10 @@ from schedbed.scheduler.core.entities import Node
 
 
 class SimNode(Tracker):
-    """A simulated node: the state of its TaskTracker, and its heartbeat timer.
+    """A simulated node: the state of its TaskTracker, and a timer for regular heartbeats.
 
-    The JobTracker serves heartbeat number k of the timer (k = 1, 2, ...) at `base_s` + k heartbeat intervals.
+    The JobTracker processes heartbeat number k of the timer (k = 1, 2, ...) at `base_s` + k heartbeat
+    intervals.
     """
 
     __slots__ = (
@@ -72,7 +72,7 @@ class SimNode(Tracker):
         self.blocks: list[dict[str, Any]] | None = None
 
     def boot(self, base_s: float) -> None:
-        """Boot the node and prepare it to join as a new incarnation."""
+        """Boot the node as a new incarnation. Its timer first fires one heartbeat interval after `base_s`."""
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0
@@ -80,7 +80,7 @@ class SimNode(Tracker):
         self.join_again()
 
     def join_again(self) -> None:
-        """Start the next incarnation, without pending heartbeats or scheduled timers."""
+        """Start the next incarnation of the node, without pending heartbeats or scheduled timers."""
         self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0
@@ -90,7 +90,7 @@ class SimNode(Tracker):
 
 
 class Ring:
-    """A set of nodes in the order of their timers within one heartbeat interval."""
+    """A set of nodes, sorted by the time at which their timers fire within one heartbeat interval."""
 
     __slots__ = ("_interval_s", "_members", "_nodes")
 
@@ -106,21 +106,23 @@ class Ring:
         return (node.base_s % self._interval_s, node.index)
 
     def add(self, node: SimNode) -> None:
-        """Add a node that is not a member."""
+        """Add a node, which must not be in the ring already."""
         insort(self._members, self._key(node))
 
     def remove(self, node: SimNode) -> None:
-        """Remove a node if it is a member. The node's `base_s` must not have changed since it was added."""
+        """Remove a node if it is in the ring. The node's `base_s` must not have changed since the node was
+        added."""
         place = bisect_left(self._members, self._key(node))
         if place < len(self._members) and self._members[place][1] == node.index:
             del self._members[place]
 
     def members(self) -> list[SimNode]:
-        """Return all members in order."""
+        """Return all nodes of the ring in order."""
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """Return the next timer of all members and its node; None without members.
+        """Return the time at which the next timer of a node in the ring fires, and the node; None if the ring
+        is empty.
 
         At the time `now_s` itself, the timers of nodes with an index up to `passed` have already fired.
         """
@@ -141,10 +143,10 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the time of the node's next timer, at or after `now_s`.
+    """Return the time at or after `now_s` at which the node's timer fires next.
 
-    The first timer is one interval after `base_s`. At `now_s` itself, the timers of nodes with an index up to
-    `passed` have already fired.
+    `interval_s`: heartbeat interval. The timer fires first one interval after the node's `base_s`. At `now_s`
+    itself, the timers of nodes with an index up to `passed` have already fired.
     """
     base_s = node.base_s
     number = int((now_s - base_s) / interval_s)

@@ -1,7 +1,7 @@
-"""Faults in virtual time: the event queue drives the plan of `cluster.fault_plan`, and this module applies
-the effects.
+"""Faults in virtual time: `cluster.fault_plan` decides when faults begin and end, and this module changes the
+simulation.
 
-The effects in live runs are in `deploy/live/instant_faults.py` and, for faults that last, in
+In live runs, the counterparts are `deploy/live/instant_faults.py` and, for faults that last,
 `cluster/conditions.py`.
 """
 
@@ -27,7 +27,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class _Beats(Protocol):
-    """The methods of `heartbeats.Beats` that faults use."""
+    """The methods of `heartbeats.Beats` that this module calls."""
 
     def forget(self, node: SimNode) -> None: ...
 
@@ -35,19 +35,19 @@ class _Beats(Protocol):
 
 
 class _Upkeep(Protocol):
-    """The method of `replication_upkeep.Upkeep` that faults use."""
+    """The method of `replication_upkeep.Upkeep` that this module calls."""
 
     def stir(self) -> None: ...
 
 
 class _Master(Protocol):
-    """The method of `virtual_jobtracker.Master` that faults use."""
+    """The method of `virtual_jobtracker.Master` that this module calls."""
 
     def crash(self) -> None: ...
 
 
 class FaultySimulation(Protocol):
-    """The attributes of a simulation that faults use."""
+    """The attributes and methods of a simulation that this module uses."""
 
     setup: Setup
     rows: Rows
@@ -80,7 +80,8 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """The faults of a setup. `silenced`: nodes that a planned fault keeps from sending heartbeats."""
+    """All faults of a simulation. `silenced`: nodes that at least one fault will keep from sending
+    heartbeats."""
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -105,7 +106,8 @@ class Faults:
                     raise BadInput(f"fault {fault.kind}: there is no node {name!r}")
 
     def start(self) -> None:
-        """Schedule the first fault, and apply the permanent delays and losses that nodes declare."""
+        """Schedule the first fault, and apply the permanent delays and losses declared in the specs of
+        nodes."""
         if self._always:
             disturb(self, 0.0)
         self._want_next()
@@ -116,7 +118,7 @@ class Faults:
             self.simulation.queue.push(next_s, FAULT, 0)
 
     def inject(self, now_s: float, _: int) -> None:
-        """Begin or end the fault that is due, and schedule the next begin or end."""
+        """Begin or end the fault that is due at `now_s`, and schedule the next begin or end of a fault."""
         row = self._plan.step(now_s)
         if row is not None:
             self.simulation.rows.fault(row)
@@ -124,15 +126,15 @@ class Faults:
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether the begin or the end of any fault is still to come."""
+        """Return whether any fault will begin or end later."""
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault that begins. Return the target that was chosen; "" if the fault names its targets."""
+        """Apply the effect of a fault that begins. Return its target if chosen at random, else ""."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Undo a fault that ends."""
+        """Undo the effect of a fault that ends."""
         end = EFFECTS[fault.kind].end
         if end is not None:
             end(self, now_s, fault)
@@ -142,7 +144,8 @@ class Faults:
         return [self.simulation.node_by_name[name] for name in fault.nodes]
 
     def joined(self, now_s: float, node: SimNode) -> None:
-        """Apply the faults in force (slow rates, full disk) to a node that has booted."""
+        """Apply the faults that are in force for a node (slow rates, full disk) to the node after it has
+        booted."""
         name = node.spec.node
         if self.conditions.has("slow", name):
             _set_rates(self, now_s, node)
@@ -152,11 +155,11 @@ class Faults:
     # -------------------------------------------------------------- messages
 
     def is_cut_off(self, node: SimNode) -> bool:
-        """Return whether the node cannot reach the masters."""
+        """Return whether a fault prevents all messages between the node and the JobTracker and NameNode."""
         return self.conditions.has("cut_off", node.spec.node)
 
     def keeps_down(self, name: NodeId) -> bool:
-        """Return whether a fault in force keeps the node down."""
+        """Return whether any fault in force keeps the node with the name `name` down."""
         if any(self.conditions.has("kill_host", each) for each in self.simulation.node_by_name):
             return True
         return any(self.conditions.has(kind, name) for kind in ("kill", "kill_tracker"))
@@ -166,7 +169,8 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node gets through. Each message has its own random draw.
+        """Return whether a message of the node arrives. Each message may be lost with the probability set by
+        faults.
 
         `kind`: the kind of fault that may lose the message.
         """
@@ -184,7 +188,7 @@ class Faults:
 
 
 def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Stop the nodes and everything that runs on them. Their blocks stay on their disks."""
+    """Stop the nodes that the fault names, and all attempts on them. The blocks on their disks remain."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         node.join_s = -1.0
@@ -200,7 +204,7 @@ def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Boot the nodes again unless another fault keeps them down."""
+    """Boot the nodes that the fault names again, unless another fault keeps them down."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         name = node.spec.node
@@ -212,24 +216,24 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
-    """Return the fault extended to all nodes of the host. A simulation has only one host."""
+    """Return a copy of the fault that names all nodes, since a simulation has only one host."""
     return replace(fault, nodes=tuple(faults.simulation.node_by_name))
 
 
 def kill_host(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Stop all nodes of the host. Return their names, separated by commas."""
+    """Stop all nodes of the simulation's only host. Return their names, separated by commas."""
     every = _on_its_host(faults, fault)
     kill(faults, now_s, every)
     return ",".join(every.nodes)
 
 
 def restart_host(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Boot the host's nodes again unless another fault keeps them down."""
+    """Boot all nodes of the simulation's only host again, unless another fault keeps them down."""
     restart(faults, now_s, _on_its_host(faults, fault))
 
 
 def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Freeze the nodes: nothing on them advances, and they send no heartbeats."""
+    """Freeze the nodes that the fault names: their attempts pause, and they send no heartbeats."""
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
@@ -239,8 +243,10 @@ def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Continue the frozen nodes. Each sends a heartbeat immediately, since a timer may have been due
-    meanwhile."""
+    """Let the nodes that the fault names continue, unless another fault keeps them frozen.
+
+    Each sends a heartbeat immediately, since its timer may have fired while it was frozen.
+    """
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
@@ -255,7 +261,7 @@ def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Set the nodes' CPU, disk and network rates to the shares that all faults in force leave."""
+    """Set the CPU, disk and network rates of the nodes to the shares left by all faults in force."""
     for node in faults.nodes_of(fault):
         _set_rates(faults, now_s, node)
 
@@ -268,18 +274,18 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Separate the nodes into the groups that all partitions in force define."""
+    """Separate the nodes into the groups that result from all network partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Delay and lose messages of the nodes: apply the sums of all delays and loss shares in force."""
+    """Set each node's message delay and share of lost messages to the values from all faults in force."""
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
 
 def fill_disk(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Fill the nodes' disks, or empty them when no fault keeps them full."""
+    """Fill the disks of the nodes that the fault names, or empty them if no fault in force fills them."""
     for node in faults.nodes_of(fault):
         _set_disk(faults, now_s, node)
 
@@ -290,7 +296,7 @@ def _set_disk(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Kill one of the running attempts that match the fault. Return its id; "" if there is none."""
+    """Kill a random running attempt that matches the fault. Return its id, or "" if there is none."""
     simulation = faults.simulation
     running = [
         (node.spec.node, name)
@@ -307,10 +313,10 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
-    """Lose one replica that matches the fault. Return its block and node as text; "" if there is none.
+    """Lose one replica that matches the fault's nodes and target: mark the replica corrupt, or remove it.
 
-    The replica is marked corrupt or removed. The NameNode learns of a corrupt replica immediately; in a live
-    run only when the replica is read.
+    Return its block and node as text, or "" if no replica matches. The NameNode is told of a corrupt replica
+    immediately; in a live run only when the replica is read.
     """
     simulation = faults.simulation
     names = simulation.storage.names
@@ -326,17 +332,17 @@ def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Stop the JobTracker. Only its journal remains."""
+    """Stop the JobTracker. Only its journal is kept."""
     faults.simulation.master.crash()
 
 
 def recover_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Restart the JobTracker, which replays its journal."""
+    """Restart the JobTracker, which restores its state from its journal."""
     faults.simulation.recover(now_s)
 
 
 def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Restart the NameNode. All nodes that are up report their blocks."""
+    """Restart the NameNode, and let all running nodes report their blocks to it."""
     simulation = faults.simulation
     storage = simulation.storage
     held = {node.index: storage.blocks_on(node.spec.node) for node in simulation.nodes}
@@ -348,16 +354,16 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing, since `passes`, `is_cut_off` and `delay_s` apply these faults to each message."""
+    """Do nothing: `passes`, `is_cut_off` and `delay_s` apply these kinds of faults to each message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of a kind of fault: the functions that begin and end the fault.
+    """The effect of a kind of fault: the functions called when such a fault begins and ends.
 
     `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
-    JobTracker may be late or lost, so that no heartbeat is skipped. `silences`: the nodes send no heartbeats,
-    and none of their heartbeats is skipped.
+    JobTracker may be late or lost, so no heartbeat of any node is skipped. `silences`: the nodes send no
+    heartbeats during the fault; before and after it, all of their heartbeats are simulated.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]

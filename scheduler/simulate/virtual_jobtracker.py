@@ -1,4 +1,4 @@
-"""The simulated JobTracker: the `Driver` that live runs use as well, which a fault may stop and restart."""
+"""The simulated JobTracker: the `Driver` of live runs, which a fault may stop and restart."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from schedbed.scheduler.simulate.setup import Rows, Setup
 
 
 class Gate:
-    """A sink that passes rows on, except during the replay of a journal, whose rows are already written."""
+    """A sink that passes rows on to `target`.
+
+    During the replay of a journal, whose rows are already written, `Master` replaces the target by a sink
+    that drops all rows.
+    """
 
     def __init__(self, target: Sink) -> None:
         self.target: Sink = target
 
     def decision(self, row: DecisionRow) -> None:
-        """Pass on the row of an answer to an offer."""
+        """Pass on the row of the policy's answer to an offer."""
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
@@ -31,7 +35,7 @@ class Gate:
 
 
 class Master(Driver):
-    """The JobTracker of a simulation. It keeps a journal only if a fault needs one.
+    """The JobTracker of a simulation. It keeps a journal only if one of the faults crashes the JobTracker.
 
     While `is_up` is false, the JobTracker is down and its methods must not be called.
     """
@@ -57,13 +61,14 @@ class Master(Driver):
         )
 
     def crash(self) -> None:
-        """Stop the JobTracker. All state that is not in the journal is lost."""
+        """Stop the JobTracker. A later `recover` restores only the state that is in the journal."""
         self.is_up = False
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Implement `Driver.recover`: restore the state from the journal and return the unfinished effects.
+        """Implement `Driver.recover`: restore the state from the journal, and return the effects that may be
+        unfinished.
 
-        Rows of the replay are dropped, since the tables already have them.
+        Rows produced by the replay are dropped, since they are in the tables already.
         """
         self._gate.target = NoSink()
         effects = super().recover(now_s)
