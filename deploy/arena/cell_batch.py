@@ -1,8 +1,8 @@
-"""A process that simulates a batch of cells on another host: it reads JSON from standard input and prints
-rows.
+"""A program that simulates a batch of cells on a host of a Ray cluster.
 
-A cell is a policy on a workload with a seed. The process is separate because Ray's workers must not fork, and
-ends together with the worker that started it.
+A cell is the simulation of one policy on one workload with one seed. The program reads the batch as JSON from
+standard input and prints the result rows as JSON. It is a separate process because Ray's workers must not
+fork. It ends together with the worker that started it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
-    """Return the cells as a JSON batch that includes the text of users' policy files, which other
-    hosts may lack.
+    """Return the cells and their limits as a JSON batch for another host.
+
+    The batch includes the text of users' policy files, since the other host may not have these files.
     """
     files = {
         cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
@@ -59,8 +60,9 @@ def play_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with the policy's temporary path `here` replaced by its path `there` on the
-    command's host.
+    """Return the row with a policy file's path on this host replaced by its original path.
+
+    `here` is the policy with its temporary path on this host, `there` the policy as given to the command.
     """
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
@@ -69,7 +71,11 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write each policy's file to its own folder. Return the SPEC with the new path for each given SPEC."""
+    """Write each policy file into its own folder below `folder`.
+
+    `files` maps each policy as given to the file's text. Return a dictionary from each policy as given to the
+    policy with the new path.
+    """
     found: dict[str, str] = {}
     for number, (spec, text) in enumerate(files.items()):
         name, _, rest = spec.partition(":")
@@ -81,7 +87,7 @@ def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Simulate the batch on standard input and print the rows as JSON."""
+    """Read a batch of cells from standard input, simulate them, and print the rows as JSON."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     json.dump(play_packed(sys.stdin.read()), sys.stdout)
