@@ -1,4 +1,6 @@
-"""The watch process `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a killed command."""
+"""The program `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a command that was
+killed.
+"""
 
 from __future__ import annotations
 

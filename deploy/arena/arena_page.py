@@ -48,7 +48,9 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return a note and the table rows about the live runs of the best policies; None if there were none."""
+    """Return the page's note and table rows about live runs of the best policies, or None if `found` is
+    None.
+    """
     if found is None:
         return None
     runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"

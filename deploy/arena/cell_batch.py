@@ -40,7 +40,9 @@ def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
 
 
 def play_packed(said: str) -> list[Row]:
-    """Simulate the cells of a JSON batch one after the other. Return their rows in the same order."""
+    """Simulate the cells of the JSON batch `said` one after the other. Return their rows in the same
+    order.
+    """
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
         specs = _write_files(batch["files"], Path(made))

@@ -75,7 +75,9 @@ class Cell:
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:24]
 
     def row(self, state: str, note: str = "") -> Row:
-        """Return a row of the result table for this cell, with the state and note but without metrics."""
+        """Return a row of the result table for this cell, with the given state and note but without
+        metrics.
+        """
         empty = dict.fromkeys((*FIGURES, *CAUSE_COLUMNS, "jobs", "succeeded"))
         return {
             "policy": self.policy,

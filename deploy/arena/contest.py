@@ -1,4 +1,6 @@
-"""The arena: simulates the cells that are missing, then writes the table, the summary and the page."""
+"""The control of the arena: it simulates the missing cells, then writes the table, the summary and the
+page.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ def play_over(
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Yield the cells of each workload and seed together, since they share the isolated times of jobs."""
+    """Yield one list of cells for each workload and seed, since these cells share the isolated times of
+    jobs.
+    """
     for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
         yield list(same)
 
