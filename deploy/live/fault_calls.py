@@ -75,7 +75,8 @@ class RayHands:
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name` refuse all calls for `for_s` emulated seconds after its next restart.
+        """Make the master `name`, once it has been killed and restarted, refuse calls until `for_s` emulated
+        seconds from now.
 
         The caller must call `hold` before killing the master.
         """
