@@ -195,11 +195,11 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 class HostRecord:
     """The state and the measurements of a host during a run.
 
-    `folder` is the scratch folder on the host, or None for the driver's host. `owner` is the name by which
-    the host's control groups are recognized. `clock_offset_s` is by how many seconds the host's clock was
-    ahead of the driver's before the run, plus or minus `clock_bound_s`. `readings` are later measurements of
-    that difference. `speed` is the speed of a core relative to the slowest host. `lost_s` is the time at
-    which the host stopped answering, in seconds since the run's start, or None while it answers.
+    `folder` is the scratch folder on the host, or None for the driver's host. `owner` identifies the process
+    that manages the host's control groups. `clock_offset_s` is by how many seconds the host's clock was ahead
+    of the driver's before the run, plus or minus `clock_bound_s`. `readings` are later measurements of that
+    difference. `speed` is the speed of a core relative to the slowest host. `lost_s` is the time at which the
+    host stopped answering, in seconds since the run's start, or None while it answers.
     """
 
     host: Host
@@ -306,7 +306,7 @@ class HostKeeper:
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Return the path of the scratch folder, the owner's name in control groups, and a description of the
+        """Return the path of the scratch folder, the identifier of this process, and a description of the
         host.
         """
         return {
