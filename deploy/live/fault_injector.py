@@ -117,7 +117,9 @@ class FaultInjector:
         self._orders.change()
 
     def thaw(self) -> None:
-        """Let frozen nodes continue at the end of a run, so that their files can be read."""
+        """Thaw the frozen nodes at the end of a run, which lets them continue, so that their files can be
+        read.
+        """
         for node in self._orders.frozen():
             with suppress(MasterGone):
                 self._cluster.hands.on_node(node, "thaw", {})

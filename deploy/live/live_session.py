@@ -351,7 +351,7 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Combine the nodes' dictionaries from resource to text into one dictionary.
+    """Merge the nodes' dictionaries from resource to text into one dictionary.
 
     Different texts for a resource are joined by commas.
     """

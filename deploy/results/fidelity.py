@@ -108,7 +108,7 @@ def doubts(judged: Mapping[str, Any]) -> list[str]:
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine the fidelity of several runs into one.
+    """Merge the fidelity of several runs into one.
 
     The result is trusted only if each run is trusted. It contains the highest value of each measurement, and
     each reason once.

@@ -53,7 +53,7 @@ def assess_hosts(
 
 
 def combine_hosts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine the fidelity of several runs into one, with the worst values of each host.
+    """Merge the fidelity of several runs into one, with the worst values of each host.
 
     Calls `fidelity.combine` for everything except the hosts.
     """

@@ -33,24 +33,24 @@ def unsigned(text: str) -> str:
 
 
 def seconds(value: float) -> str:
-    """Format seconds with about three digits and without an exponent."""
+    """Return seconds as text with about three digits and without an exponent."""
     return unsigned(
         f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     )
 
 
 def percent(value: float) -> str:
-    """Format a share (0 to 1) as a percentage with one decimal, without the percent sign."""
+    """Return a share (0 to 1) as the text of a percentage with one decimal, without the percent sign."""
     return unsigned(f"{100 * value:.1f}")
 
 
 def count(value: float) -> str:
-    """Format a count. A mean of counts that is not a whole number has one decimal."""
+    """Return a count as text. A mean of counts that is not a whole number has one decimal."""
     return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
 
 
 def ratio(value: float) -> str:
-    """Format a ratio with three decimals."""
+    """Return a ratio as text with three decimals."""
     return f"{value:.3f}"
 
 

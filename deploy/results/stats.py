@@ -215,7 +215,7 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Combine the nested metrics of several repeats. Return the same nesting with the entries that `leaf`
+    """Merge the nested metrics of several repeats. Return the same nesting with the entries that `leaf`
     returns.
 
     The entry of the key `all` is merged into its parent.

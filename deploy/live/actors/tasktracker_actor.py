@@ -113,7 +113,7 @@ class TaskTrackerActor(RunActor):
             self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
     async def _follow_stretch(self, clock: RunClock) -> None:
-        """Notify the nodes of each change of the stretch, until this task is cancelled."""
+        """Tell the nodes about each change of the stretch, until this task is cancelled."""
         told = clock.kept
         while True:
             await asyncio.sleep(FOLLOW_S)

@@ -61,7 +61,7 @@ class SkipWindows:
     def around(
         self, place: np.ndarray, since: np.ndarray, until: np.ndarray, *, for_data: bool | None = None
     ) -> PassedWaits:
-        """Combine waits of tasks with the time spans in which the tasks' jobs were skipped.
+        """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
 
         `place` has the index of each task's job in `jobs`, or -1 if the job was never skipped. `since` and
         `until` are the start and the end of each wait. With `for_data`, only the spans that have this value
@@ -101,10 +101,11 @@ class PassedWaits:
     spans: list[tuple[int, int]]  # First and end index of each job's spans, if several.
 
     def share(self, area: Area) -> np.ndarray:
-        """Integrate a function over the parts of each task's wait in which the task's job was skipped.
+        """Return the integral of a function over the parts of each task's wait in which the task's job was
+        skipped.
 
-        `area` returns the integral of the function from the start to a given time. Return one value per task.
-        If `area` is the identity, the values are the skipped seconds.
+        `area` returns the integral of the function from the start to a given time. If `area` is the identity,
+        the results are the skipped seconds.
         """
         made = np.zeros(self.count)
         if not len(self.start):

@@ -144,7 +144,9 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Test each array of paired differences against zero. Return the p-values, adjusted by Holm's method."""
+    """Return the p-value of a test of each array of paired differences, all adjusted together by Holm's
+    method.
+    """
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
 

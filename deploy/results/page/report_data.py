@@ -186,7 +186,7 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return about `most` of the attempts: those wide enough to see, and one short attempt for each spot on
+    """Return at most `most` of the attempts. Of the attempts that are too short to see, keep one per spot on
     the screen.
     """
     if len(placed) <= most:

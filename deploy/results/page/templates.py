@@ -38,17 +38,17 @@ def environment() -> Environment:
 
 
 def filled(name: str, **values: Any) -> str:
-    """Render the template file `name` with the given values. Return the HTML."""
+    """Fill the template file `name` with the given values. Return the HTML."""
     return environment().get_template(name).render(**values)
 
 
 def fill(text: str, **values: Any) -> str:
-    """Render the template `text` with the given values. Return the HTML."""
+    """Fill the template `text` with the given values. Return the HTML."""
     return environment().from_string(text).render(**values)
 
 
 def table(made: Any) -> str:
-    """Render a `report_tables.PageTable`. Return the HTML."""
+    """Convert a `report_tables.PageTable` to HTML."""
     return fill('{% from "macros.html" import table %}{{ table(made) }}', made=made)
 
 
