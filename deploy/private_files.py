@@ -20,7 +20,7 @@ def is_private(folder: Path) -> bool:
 
 
 def stay_private(folder: Path) -> None:
-    """If the folder is private, remove the permissions of other users from all files in it."""
+    """Remove the permissions of other users from all files in the folder, if the folder is private."""
     if not is_private(folder):
         return
     for path in folder.rglob("*"):
