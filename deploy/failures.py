@@ -33,7 +33,7 @@ class Denied(RunFailed):
 
 @contextmanager
 def port_told(option: str, port: int) -> Iterator[None]:
-    """Convert an OSError in the block, which opens a server on `port`, to RunFailed.
+    """Convert an OSError in the `with` block, which opens a server on `port`, to RunFailed.
 
     The message names the command-line `option` and the port.
     """

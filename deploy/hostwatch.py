@@ -34,7 +34,7 @@ def versions() -> dict[str, str]:
 class HostWatch:
     """A sampler of this host's CPU load during a run.
 
-    `samples` has one list [seconds since the run's start, share of the CPU in use] about every second.
+    `samples` contains one list [seconds since the run's start, share of the CPU in use] about every second.
     """
 
     def __init__(self, clock: RunClock) -> None:

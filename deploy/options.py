@@ -108,7 +108,9 @@ def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Delay a KeyboardInterrupt from Ctrl-C until the end of the block, which must not be interrupted."""
+    """Delay a KeyboardInterrupt from Ctrl-C until the end of the `with` block, which must not be
+    interrupted.
+    """
     came: list[int] = []
     with _on_interrupt(lambda number, _: came.append(number)):
         yield
@@ -118,14 +120,14 @@ def interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C during the block, so that a second Ctrl-C does not interrupt cleanup."""
+    """Ignore Ctrl-C during the `with` block, so that a second Ctrl-C does not interrupt cleanup."""
     with _on_interrupt(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[None]:
-    """Use `handler` as the handler of SIGINT (as in `signal.signal`) during the block.
+    """Use `handler` as the handler of SIGINT (as in `signal.signal`) during the `with` block.
 
     Outside the main thread, the handler is not changed.
     """

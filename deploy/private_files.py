@@ -34,7 +34,7 @@ def stay_private(folder: Path) -> None:
 def token_file(path: Path, token: str | bytes) -> Iterator[Path]:
     """Write the token to a file that only its owner can read. Yield the path.
 
-    The file is removed after the block.
+    The file is removed after the `with` block.
     """
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:

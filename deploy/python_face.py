@@ -248,7 +248,7 @@ def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Polic
 def _folder_of(out: str | Path | None) -> Generator[Path]:
     """Yield the folder for the results: `out`, or a new temporary folder if `out` is None.
 
-    The temporary folder is removed if the block raises an exception.
+    The temporary folder is removed if the `with` block raises an exception.
     """
     folder = _temporary_folder() if out is None else Path(out)
     try:

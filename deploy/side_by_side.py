@@ -73,10 +73,10 @@ def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = U
     """Run all `works` in forked processes, at most `at_once` at a time. Return how each of them ended, in
     order.
 
-    `bounds` limits the time and memory of each. Work starts in the given order, and waits until the host has
-    enough memory for it. If memory runs short later, the newest process is stopped and started again later.
-    Work that was killed while other work was running is tried again alone. After a KeyboardInterrupt, all
-    processes are stopped, and unfinished work has ended as STOPPED.
+    `bounds` limits the time and memory of each process. Work starts in the given order, as soon as the host
+    has enough memory for it. If memory runs short later, the newest process is stopped and started again
+    later. Work that was killed while other work was running is tried again alone. After a KeyboardInterrupt,
+    all processes are stopped, and unfinished work has ended as STOPPED.
     """
     return _Crew(works, at_once, bounds).play()
 

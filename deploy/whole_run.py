@@ -113,7 +113,7 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if the scenario sets the costs of a framework (`framework`), which live runs do not
+    """Raise BadInput if the scenario of a live run declares framework costs, which only simulations
     support.
     """
     if not scenario.framework.is_none:
@@ -197,10 +197,10 @@ def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Be
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
-    """Return a context manager that serves the live page, or an empty one if the options do not request the
-    page.
+    """Return a context manager that serves the live page during a run.
 
-    The page's modules are imported only if needed.
+    If the options do not request the page, the context manager does nothing, and the page's modules are not
+    imported.
     """
     if options.web is None:
         return nullcontext()
@@ -240,7 +240,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
 
 @contextmanager
 def _not_left_empty(folder: Path) -> Iterator[None]:
-    """Remove the folder after the block if the folder is empty."""
+    """Remove the folder after the `with` block if the folder is empty."""
     try:
         yield
     finally:
@@ -250,7 +250,7 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _full_disk_is_told(folder: Path) -> Iterator[None]:
-    """Convert an OSError for a full disk in the block to RunFailed with a one-line message.
+    """Convert an OSError for a full disk in the `with` block to RunFailed with a one-line message.
 
     The files written so far are kept, so that `schedbed report` can use them.
     """

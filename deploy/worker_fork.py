@@ -264,7 +264,7 @@ def _answer(
 ) -> NoReturn:
     """Do the work in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent and marks the current call of the policy. The output goes to the pipe
+    `memory` is shared with the parent and contains the current call of the policy. Output goes to the pipe
     `texts`.
     """
     kind, value = ERROR, b""

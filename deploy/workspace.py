@@ -47,7 +47,7 @@ def result_folder(out: Path | None, name: str, started: datetime, *, private: bo
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Lock the folder during the block. Raises BadInput if another process has locked it.
+    """Lock the folder during the `with` block. Raises BadInput if another process has locked it.
 
     The lock ends if the process dies.
     """
@@ -71,7 +71,8 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Create a private folder for Ray, the agents and the journals, yield it, and remove it after the block.
+    """Create a private folder for Ray, the agents and the journals, yield it, and remove it after the `with`
+    block.
 
     Folders and control groups that killed runs have left behind are removed first. If this process is killed,
     a watch process removes the folder and kills the processes that use it.
@@ -92,8 +93,8 @@ def scratch() -> Iterator[Path]:
 def base_folder() -> Path:
     """Return the folder in which scratch folders are created.
 
-    It is the system's temporary folder, or /tmp if the former has a long path. Ray creates Unix sockets in
-    it, and the path of a socket must be short.
+    It is the system's temporary folder, or /tmp if the path of the temporary folder is long. Ray creates Unix
+    sockets in it, and the path of a socket must be short.
     """
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
@@ -107,9 +108,9 @@ def make_scratch(base: Path) -> Path:
 
 
 def owned(kind: str = "") -> str:
-    """Return the beginning of the names of this process's temporary folders, which contains the process's id.
+    """Return the prefix of the names of this process's temporary folders, which contains the process's id.
 
-    `sweep` uses it to find the folders of dead processes.
+    `sweep` uses the prefix to find the folders of dead processes.
     """
     return f"{PREFIX}{os.getpid()}-{kind}"
 

@@ -93,8 +93,8 @@ class Cell:
 def play(cell: Cell, shared: Path, scratch: Path) -> Row:
     """Simulate a cell in a temporary folder below `scratch`. Return its row of metrics.
 
-    `shared` is the folder of a cache of the jobs' isolated times, which all policies share. If the simulation
-    raises BadInput, the row has the state `failed` and the message.
+    `shared` is the folder of a cache of the times that jobs take alone, which do not depend on the policy. If
+    the simulation raises BadInput, the row has the state `failed` and the message.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:

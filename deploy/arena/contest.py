@@ -59,8 +59,9 @@ class Contest:
 def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
     """Run the arena: simulate the cells whose rows are not yet in `folder`, and write the results there.
 
-    Each row is saved as soon as its simulation ends, so the same call continues after Ctrl-C. `say` prints a
-    line of progress. Return the arena's summary. Raises BadInput for a policy that cannot be built.
+    A cell is one policy on one workload with one seed. Each row is saved as soon as the simulation ends, so
+    the same call continues after Ctrl-C. `say` prints a line of progress. Return the arena's summary. Raises
+    BadInput for a policy that cannot be built.
     """
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
@@ -106,7 +107,7 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
 
 @contextmanager
 def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
-    """Show a progress bar for `cells` simulations during the block.
+    """Show a progress bar for `cells` simulations during the `with` block.
 
     Yield a function that advances the bar by one, or None if standard output is not a terminal.
     """
@@ -124,8 +125,7 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the arena's summary: the ranks and mean metrics of the policies, the Pareto front, and
-    sentences.
+    """Return the arena's summary: ranks and mean metrics of the policies, the Pareto front, and explanations.
 
     There is one sentence for each policy and workload, which explains the result.
     """

@@ -97,10 +97,11 @@ def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float
 
 
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
-    """Do the live runs whose results are not yet in `folder`, each also as a simulation.
+    """Do the live runs whose results are not yet in `folder`, and a simulation of each of them.
 
-    `say` prints a line of progress. A run that failed or is not trusted is left out, with the reason in
-    `left_out` of the result. Return how well live and simulated runs agree on the order of the policies.
+    `say` prints a line of progress. A live run is left out if it failed or if the host was too slow for it,
+    and the reason is added to `left_out` in the result. Return how well live and simulated runs agree on the
+    order of the policies.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -120,7 +121,7 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
 def judge(contest: LiveContest, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the mean slowdowns of each policy, and the rank correlation of live and simulated slowdowns.
 
-    `rows` has the result of each run. Rows of runs that failed or were not trusted are ignored.
+    `rows` contains the result of each run. Results of runs that were left out are ignored.
     """
     good = [row for row in rows if not row["left_out"]]
     pairs: list[dict[str, Pair]] = [row["pairs"] for row in good]
@@ -171,7 +172,7 @@ def _slowdowns(
     """Run a workload on one kind of `machines`. Return a dictionary from policy to the mean slowdown of its
     jobs.
 
-    Raises RunFailed if the run failed, or if it is live and not trusted.
+    Raises RunFailed if the run failed, or if it is a live run for which the host was too slow.
     """
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load

@@ -47,8 +47,8 @@ class Ranked:
 def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
     """Return the mean ranks of policies.
 
-    `values` has one value per workload for each policy, and smaller values are better. None is the value of a
-    failed simulation. It ranks last, tied with other failures on the same workload.
+    `values` contains one value per workload for each policy, and smaller values are better. None is the value
+    of a failed simulation. It ranks last, tied with other failures on the same workload.
     """
     from scipy.stats import friedmanchisquare, rankdata
 

@@ -42,8 +42,8 @@ def play_over(
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Yield one list of cells for each workload and seed, since these cells share the isolated times of
-    jobs.
+    """Yield one list of cells for each workload and seed, since these cells share the times that jobs take
+    alone.
     """
     for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
         yield list(same)

@@ -75,8 +75,7 @@ class RayHands:
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name`, once it has been killed and restarted, refuse calls until `for_s` emulated
-        seconds from now.
+        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
 
         The caller must call `hold` before killing the master.
         """

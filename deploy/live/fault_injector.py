@@ -127,8 +127,8 @@ class FaultInjector:
 
 @contextmanager
 def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Inject the faults from a separate thread during the block, so that a waiting caller does not delay
-    them.
+    """Inject the faults from a separate thread during the `with` block, so that a waiting caller does not
+    delay them.
 
     `now_s` returns the current time of the run. Yield a function that returns the rows of faults that have
     begun since its last call. The function raises the errors of `FaultInjector.advance`.

@@ -113,8 +113,8 @@ def _shares_left(
 ) -> list[float]:
     """Return a weight for each host of `lending`: the cores of nodes that may still be assigned to the host.
 
-    `dealt` has the nodes that are already assigned. If no host has cores left, the weights are the hosts'
-    CPUs.
+    `dealt` contains the nodes that are already assigned. If no host has cores left, the weights are the
+    hosts' CPUs.
     """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
@@ -144,8 +144,8 @@ def host_loads(
 ) -> dict[str, dict[str, Any]]:
     """Return a dictionary from host name to the host's measured load during the run, for run.json.
 
-    `own_samples` are the load samples of the driver's host. All times are seconds since the run's start by
-    the driver's `clock`. Times from other hosts are corrected by the measured difference of the clocks.
+    `own_samples` are the load samples of the driver's host. All times are seconds since the run's start on
+    the driver's clock `clock`. Times from other hosts are corrected by the measured difference of the clocks.
     """
     return {
         record.host.name: (
@@ -243,7 +243,7 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """Return the host's load samples, with times as seconds since the run's start by the driver's
+        """Return the host's load samples, with times as seconds since the run's start on the driver's clock
         `clock`.
         """
         track = ClockTrack()
@@ -257,7 +257,8 @@ class HostRecord:
     def run_readings(self, clock: RunClock) -> list[list[float]]:
         """Return a list [time, offset, error bound] for each measurement of the host's clock, all in seconds.
 
-        The time counts from the run's start by the driver's `clock`. The offset is the lead over that clock.
+        The time counts from the run's start on the driver's clock `clock`. The offset is the lead over that
+        clock.
         """
         return [
             [

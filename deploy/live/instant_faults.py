@@ -16,7 +16,7 @@ from schedbed.tasks.specs import NodeId
 
 
 class Hands(Protocol):
-    """The calls to actors of a live cluster by which faults are injected.
+    """The calls to the Ray actors of a live cluster that inject faults.
 
     Each call may raise MasterGone if the actor is down.
     """
@@ -57,8 +57,7 @@ class Hands(Protocol):
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name`, once it has been killed and restarted, refuse calls until `for_s` emulated
-        seconds from now.
+        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
 
         The caller must call `hold` before killing the master.
         """
@@ -69,8 +68,8 @@ class Hands(Protocol):
 class LiveCluster:
     """The parts of a live cluster that are needed to inject faults.
 
-    `hands` calls the actors. `conditions` contains the faults in force. `orders` sends the resulting state to
-    the nodes.
+    `hands` calls the Ray actors, `conditions` contains the faults in force, and `orders` sends the effects of
+    these faults to the nodes.
     """
 
     nodes: Sequence[NodeId]

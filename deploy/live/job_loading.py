@@ -46,7 +46,7 @@ class JobLoader:
     def _patient(self, send: Send) -> Send:
         """Return a function like `send` that repeats a call to a master while the master is down.
 
-        It raises MasterGone after `PATIENCE_S` seconds, or after `close`.
+        The returned function raises MasterGone after `PATIENCE_S` seconds, or after `close`.
         """
 
         async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:

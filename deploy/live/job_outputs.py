@@ -1,4 +1,4 @@
-"""Access to the outputs of jobs in the block store: copies of them, and checks against the inputs."""
+"""Access to the outputs of jobs in the block store, to copy them or to check whether they are right."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> N
 
 @contextmanager
 def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
-    """Change Ray's modules during the block so that Ray starts only the processes that a run needs.
+    """Change Ray's modules during the `with` block so that Ray starts only the processes that a run needs.
 
     The autoscaler, the dashboard and the log monitor are not started. Each would take more than a second of
     CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
@@ -57,10 +57,10 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
 
 @contextmanager
 def sigterm_stays(utils: Any) -> Iterator[None]:
-    """Keep this process's handler of SIGTERM while Ray starts in the block.
+    """Keep this process's handler of SIGTERM while Ray starts in the `with` block.
 
     Ray's handler, which Ray's module `utils` sets, would exit in the middle of the start. The old handler is
-    restored after the block, in case another version of Ray sets its handler elsewhere.
+    restored after the `with` block, in case another version of Ray sets its handler elsewhere.
     """
     before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda _: None

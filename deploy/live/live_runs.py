@@ -199,7 +199,7 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serve the block store by WebHDFS during the block, if the user has requested it.
+        """Serve the block store by WebHDFS during the `with` block, if the user has requested it.
 
         `token` is the access token. It is written to two files, one of them in the format that Spark and
         other Hadoop programs read.

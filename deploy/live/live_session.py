@@ -104,8 +104,8 @@ class Session:
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
         """Start the masters and nodes, upload the inputs, start the run's clock, and submit the jobs.
 
-        `when_up` is called before the upload. Return the run's configuration with its start time. Raises
-        RunFailed if a node cannot be started.
+        `when_up` is called when the nodes run, before the upload. Return the run's configuration with its
+        start time. Raises RunFailed if a node cannot be started.
         """
         self._cluster.announce(self._config)
         if self._config.adaptive:
@@ -228,7 +228,8 @@ class Session:
         """Read new rows and the status from the JobTracker, and call `on_status`. Return whether all jobs
         have ended.
 
-        Raises TimeoutError if the JobTracker does not answer within `patience_s` seconds, unless it is None.
+        With `patience_s`, raises TimeoutError if the JobTracker does not answer within that number of
+        seconds.
         """
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)

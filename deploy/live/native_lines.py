@@ -14,11 +14,11 @@ STDERR = 2
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
     """Redirect the lines that libraries write directly to file descriptor 2 to the file `path` during the
-    block.
+    `with` block.
 
-    Python's `sys.stderr` still writes to the terminal. After the block, a note with the number of redirected
-    lines is printed, or the file is removed if it is empty. Nothing is redirected if `sys.stderr` does not
-    use file descriptor 2, as in a notebook.
+    Python's `sys.stderr` still writes to the terminal. After the `with` block, a note with the number of
+    redirected lines is printed, or the file is removed if it is empty. Nothing is redirected if `sys.stderr`
+    does not use file descriptor 2, as in a notebook.
     """
     if not _is_plain():
         yield

@@ -61,8 +61,8 @@ def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
 def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
     """Join the Ray cluster at `address` and start one actor of the class `actor` on each of its hosts.
 
-    Yield a dictionary from host to actor, the driver's host first. After the block, disconnect from the
-    cluster. Raises BadInput if the cluster cannot be joined.
+    Yield a dictionary from host to actor, the driver's host first. After the `with` block, disconnect from
+    the cluster. Raises BadInput if the cluster cannot be joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:

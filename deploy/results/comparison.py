@@ -1,8 +1,8 @@
-"""The comparison of policies in the table of metrics, by paired tests, and the best policy for each metric.
+"""The comparison of policies by paired tests of their metrics.
 
-All pairs of policies are tested for all tested metrics, and Holm's method adjusts all p-values together. A
+Every pair of policies is tested for every tested metric, and Holm's method adjusts all p-values together. A
 pair with equal values in all repeats is not tested, since no test could find a difference. If a policy's runs
-are not trusted, it is never called different from another policy.
+are not trusted (the host was too slow), the policy is never called different from another one.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ def _row(
     pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
     adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
 ) -> dict[str, Any] | None:
-    """Return the leader (the policy with the best mean) by a metric, and whether tests confirm that it is
-    best.
+    """Compare the leader (the policy with the best mean) with all other policies by the metric `figure`.
 
-    The result also contains the number of repeats that may confirm it. Return None if the leader could not be
-    tested against every other policy. `adjusted` has the p-value and the adjusted p-value of each pair.
+    Return the leader, whether tests confirm that it is the best, and how many repeats may confirm it. Return
+    None if the leader could not be tested against every other policy. `adjusted` maps the keys of `pairs` to
+    (p-value, adjusted p-value).
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -129,18 +129,18 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return the leader's total advantage over the other policy in the repeats that both have.
+    """Return the total advantage of the policy `leader` over the other policy, in the repeats that both have.
 
-    A positive result means that the leader is better. It can be negative, since the leader's mean also
-    includes repeats that the other policy lacks.
+    A positive result means that the leader is better. The result can be negative, since the leader was chosen
+    by the mean of all its repeats.
     """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
 
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
-    """Return the best policy by the metric `figure`, or None if there is none.
+    """Return the policy that is significantly better than every other policy by the metric `figure`, or None.
 
-    The best policy is significantly better than every other policy, and the runs of all of them are trusted.
+    There is no such policy if the runs of a policy are not trusted, which means that the host was too slow.
     """
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
@@ -149,7 +149,7 @@ def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
 def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
     """Return whether the policy `name` differs significantly from the first policy by the metric `figure`.
 
-    The result is False if the runs of one of the two are not trusted.
+    The result is False if the runs of one of the two are not trusted, which means that the host was too slow.
     """
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))
@@ -158,10 +158,10 @@ def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the comparison in `summary`.
+    """Return sentences about the comparison of the policies in `summary`.
 
-    They name the best policy by each metric, and the number of repeats that may be enough where no policy is
-    confirmed as the best.
+    They state the best policy by each metric. If no policy is confirmed as the best by a metric, they state
+    how many repeats may be enough.
     """
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:
@@ -170,9 +170,10 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a sentence which says that policies can hardly differ because the cluster is nearly idle.
+    """Return a list with a sentence which says that policies can hardly differ because the cluster is nearly
+    idle.
 
-    Return an empty list if the cluster is not idle.
+    The list is empty if the cluster is not idle.
     """
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]

@@ -41,14 +41,14 @@ def assess(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the fidelity of one run: whether it is trusted, and the measurements on which this depends.
+    """Return the fidelity of one run: whether its results can be trusted, and the measurements behind that.
 
     The result contains `machines`, `host_cpu_saturated` (share of the time), `limits` for each resource,
     `trusted`, and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in
-    use). For each resource, `enforced` tells how its limit is enforced, and `counted` whether the kernel or
-    the agent measures its use. `stretch` is the number of real seconds per emulated second. A simulated run
-    has no host. It is trusted unless a node exceeded a limit, and `why` says that it is simulated. Memory
-    measured by an agent is never a reason, since shared pages are counted several times.
+    use). `enforced` maps each resource to the way in which its limit is enforced, and `counted` to what
+    measures its use, the kernel or the agent. `stretch` is the number of real seconds per emulated second. A
+    simulated run has no host. It is trusted unless a node exceeded a limit, and `why` says that it is
+    simulated. Memory measured by an agent is never a reason, since shared pages are counted several times.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
@@ -129,10 +129,10 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limit of the run in which the resource was used more. `one` and `other` are the limits of
-    two runs.
+    """Return the limit of a resource in the run that used more of it. `one` and `other` are the limits of two
+    runs.
 
-    In the entries of single nodes, each node has the higher use of the two runs.
+    For each single node, the result contains the higher use of the two runs.
     """
     if one is None:
         return dict(other)
@@ -189,7 +189,7 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return the mean number of host cores that all attempts together used, as if the stretch were 1."""
+    """Return the mean number of host cores that all attempts together would have used at a stretch of 1."""
     shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
@@ -202,8 +202,8 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
     """Return the declared and the measured rate of a resource at the node that used the largest share of its
     rate.
 
-    In clusters of at most `NODES_TOLD` nodes, the entry `nodes` has the rates of every node. A node that was
-    alive too briefly has no measured rate.
+    In clusters of at most `NODES_TOLD` nodes, the entry `nodes` contains the rates of every node. A node that
+    was alive too briefly has no measured rate.
     """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _shares(resource, nodes, heartbeats)
@@ -280,10 +280,11 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Return a sentence about the nodes that exceeded their limit often or by far, or an empty list.
+    """Return a list with a sentence about the nodes that exceeded their limit often or by far, or an empty
+    list.
 
-    `shares` maps each node to its use in time windows, as shares of the limit. `counted` names what measured
-    the use.
+    `shares` maps each node to its use in time windows, as shares of the limit. `counted` is the name of what
+    measured the use.
     """
     over: dict[str, float] = {}
     for node, windows in shares.items():

@@ -96,9 +96,10 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 
 
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
-    """Return a sentence if the host's clock was measured too imprecisely, or never; an empty list otherwise.
+    """Return a list with a sentence if the host's clock was measured too imprecisely or not at all.
 
-    Times from another host are corrected by the measured difference of the clocks.
+    Otherwise the list is empty. Times from another host are corrected by the measured difference of the
+    clocks.
     """
     if "clock" not in load:
         return []

@@ -84,7 +84,7 @@ SHORTEST_S = 5.0
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
     """Return the mean rate of use while the tasks ran, in percent of `rate`.
 
-    `used` and `took_s` have the amount and the duration of each task.
+    `used` and `took_s` contain the amount and the duration of each task.
     """
     total_s = float(took_s.sum())
     return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0

@@ -137,7 +137,7 @@ def measure(run: RunTables) -> dict[str, Any]:
 def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
     """Return the seconds from the first submission to the last finish.
 
-    The key `all` has the value over all jobs, and `per_user` the values over each user's jobs.
+    The key `all` contains the value over all jobs, and `per_user` the values over each user's jobs.
     """
     by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
     return {"all": _span(jobs), "per_user": by_user}
@@ -146,8 +146,8 @@ def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
 def completion(jobs: pd.DataFrame) -> dict[str, Any]:
     """Return the mean, median and 95th percentile of the completion times of successful jobs.
 
-    A completion time is the time from submission to finish. The keys `per_user` and `per_size` have the same
-    for each user and each size class.
+    A completion time is the time from submission to finish. The keys `per_user` and `per_size` contain the
+    same for each user and each size class.
     """
     done = jobs[jobs["state"] == "succeeded"]
     return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
@@ -156,8 +156,8 @@ def completion(jobs: pd.DataFrame) -> dict[str, Any]:
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
     """Return the mean, median and 95th percentile of the slowdowns of successful jobs.
 
-    A slowdown is the job's completion time divided by the time that the job takes alone, and at least 1.
-    `isolated_s` maps each job to the latter time.
+    A slowdown is the job's completion time divided by the seconds that the job takes alone, and at least 1.
+    `isolated_s` maps each job to the seconds that the job takes alone.
     """
     return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
@@ -176,8 +176,8 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 class TaskTimes:
     """The launched tasks of a run, with their waits in seconds.
 
-    `first` is the result of `waits.first_assignments`. `waited` has the wait of each task, and `causes` maps
-    each cause to the part of the waits that it explains.
+    `first` is the result of `waits.first_assignments`. `waited` contains the wait of each task, and `causes`
+    maps each cause to the seconds that each task waited for it.
     """
 
     first: pd.DataFrame

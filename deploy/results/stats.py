@@ -100,10 +100,10 @@ def uses_sign_flips(count: int, comparisons: int) -> bool:
 
 
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
-    """Return the two-sided p-value of a test that the mean of the paired differences is zero.
+    """Return the two-sided p-value of the hypothesis that the mean of the paired differences is zero.
 
     The test is an exact sign-flip test if `uses_sign_flips`, or else Student's t test. Differences that are
-    all equal, as counts often are, use the sign-flip test, since Student's t would give the p-value zero.
+    all equal, as those of counts often are, use the sign-flip test, since Student's t test would return zero.
     Return None with fewer than `REPEATS_LEAST` differences.
     """
     if len(differences) < REPEATS_LEAST:
@@ -114,9 +114,9 @@ def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None
 
 
 def paired_t_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row of differences, the two-sided p-value of Student's t test that their mean is zero.
+    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
 
-    The values of a row must not all be equal.
+    The test is the two-sided Student's t test. The values of a row must not all be equal.
     """
     from scipy.special import stdtr
 
@@ -126,10 +126,10 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return, for each row of differences, the p-value of the sign-flip test that their mean is zero.
+    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
 
-    The p-value is the share of sign patterns for which the mean is at least as far from zero as the observed
-    mean.
+    The test is the sign-flip test. The p-value is the share of sign patterns for which the mean is at least
+    as far from zero as the observed mean.
     """
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
@@ -160,7 +160,8 @@ def _signs(count: int) -> np.ndarray:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p-values of several tests, adjusted by Holm's method.
 
-    If tests count as significant at a level, the probability of any false positive is at most that level.
+    If adjusted p-values up to a level count as significant, the probability of any false positive is at most
+    that level.
     """
     adjusted = [1.0] * len(p_values)
     largest = 0.0

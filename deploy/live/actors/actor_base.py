@@ -38,8 +38,8 @@ class MasterService:
 
 
 class RunActor:
-    """The base class of the actors of masters and TaskTrackers. It sets up the process and reports on its
-    state.
+    """The base class of the Ray actors. It sets up the process and lets the driver ask for its id and its
+    sockets.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class RunActor:
 
 
 class MasterActor(RunActor, ABC):
-    """The base class of the actors of the masters, which are the JobTracker and the NameNode.
+    """The base class of the Ray actors of the two masters, the JobTracker and the NameNode.
 
-    After the actor has started or restarted, the first call creates the service of the current run.
+    After a start or restart of the actor, the first call creates the service of the current run.
     """
 
     NAME = ""

@@ -38,8 +38,8 @@ class Need:
 
 
 def needed(declared: float, cores: float, others: float) -> Need:
-    """Return the least factor on the first stretch at which the CPU left by other programs is enough for the
-    nodes.
+    """Return the least factor by which the first stretch must be multiplied so that the nodes have enough
+    CPU.
 
     `declared` is the number of host cores that the nodes need at the first stretch, `cores` the number of
     cores of the host, and `others` the number that other programs use. The nodes may use the share `SHARE` of

@@ -34,7 +34,8 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
     """Return a list [t, stretch, cores used by other programs] for each change of the stretch, the first at t
     = 0.
 
-    `t` is in emulated seconds since the run's start `epoch_s`. `others` has the used cores at each change.
+    `t` is in emulated seconds since the run's start `epoch_s`. `others` contains the used cores at each
+    change.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [

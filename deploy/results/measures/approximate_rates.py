@@ -31,7 +31,10 @@ def approximate_rates(run: RunFile) -> dict[str, Any]:
 
 
 def rate_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for the notes of the table if some rates were approximate, or else an empty list."""
+    """Return a list with a sentence about approximate rates for the notes of the table.
+
+    The list is empty if all rates were exact.
+    """
     found = summary.get(KEY)
     if found is None:
         return []

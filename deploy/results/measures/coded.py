@@ -11,9 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column of texts stored as codes. The text of row i is `names[codes[i]]`.
+    """A column of texts, each stored as an integer code. The text of row i is `names[codes[i]]`.
 
-    `names` is sorted. It may contain names that no row has.
+    `names` is sorted. It may contain names that occur in no row.
     """
 
     codes: np.ndarray

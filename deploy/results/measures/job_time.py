@@ -24,9 +24,9 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return how the mean completion time of successful jobs divides into the parts in `SPENT`, in seconds.
+    """Divide the mean completion time of successful jobs into the parts in `SPENT`. Return their seconds.
 
-    The entry `per_size` has the same for each size class of jobs. `first` are the tasks
+    The entry `per_size` contains the same for each size class of jobs. `first` are the tasks
     (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), and `used` the attempt of
     each task whose result was used. Each job's completion time is divided in proportion to the seconds of its
     tasks, so the parts add up to the completion time.
@@ -61,7 +61,7 @@ def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.Da
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
     """Add up the rows of `tasks` for each of the `jobs` jobs. Return one row per job.
 
-    `place` has the job's index for each task, or -1 for a task to be ignored.
+    `place` contains the job's index for each task, or -1 for a task to be ignored.
     """
     known = place >= 0
     sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]

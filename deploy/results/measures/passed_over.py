@@ -35,10 +35,10 @@ class SkipWindows:
 
     @staticmethod
     def of(skips: pd.DataFrame, attempts: pd.DataFrame) -> SkipWindows:
-        """Return the time spans that follow from the policy's skips.
+        """Return the time spans in which the policy skipped jobs, computed from its decisions to skip a job.
 
-        `skips` are decisions about one kind of tasks (map or reduce), and `attempts` are the attempts of that
-        kind.
+        `skips` are these decisions for one kind of tasks (map or reduce), and `attempts` are the attempts of
+        that kind.
         """
         coded, t = Coded.of(skips["job"]), skips["t"].to_numpy(float)
         order = np.lexsort((t, coded.codes))
@@ -63,9 +63,9 @@ class SkipWindows:
     ) -> PassedWaits:
         """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
 
-        `place` has the index of each task's job in `jobs`, or -1 if the job was never skipped. `since` and
-        `until` are the start and the end of each wait. With `for_data`, only the spans that have this value
-        are used.
+        `place` contains the index of each task's job in `jobs`, or -1 if the job was never skipped. `since`
+        and `until` are the start and the end of each wait. With `for_data`, only the spans that have this
+        value are used.
         """
         tasks = np.flatnonzero(place >= 0)
         chosen = np.zeros(len(self.jobs), bool)

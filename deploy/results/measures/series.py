@@ -70,7 +70,7 @@ class Intervals:
         """Return the intervals in which attempts ran. An attempt that has no end is assumed to run until
         `end_s`.
 
-        `group` has the group of each attempt.
+        `group` contains the group of each attempt.
         """
         coded = group if isinstance(group, Coded) else Coded.of(group)
         start = attempts["start"].to_numpy(float)
@@ -100,7 +100,7 @@ class Intervals:
         """Return the mean number of running attempts in each time bin, of one group or, with None, of all
         groups.
 
-        `edges` has the times between which the bins are.
+        `edges` contains the times between which the bins are.
         """
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 

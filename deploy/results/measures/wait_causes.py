@@ -29,9 +29,9 @@ def task_causes(
 ) -> dict[str, np.ndarray]:
     """Return a dictionary from cause to the seconds for which each task waited because of that cause.
 
-    The arrays are in the order of `first`, the launched tasks (`waits.first_assignments`). `slots` has the
-    number of map slots and of reduce slots of the cluster. The causes of a task add up to the task's wait.
-    The values are NaN if it is unknown when the task became runnable.
+    The arrays are in the order of `first`, the launched tasks (`waits.first_assignments`). `slots` contains
+    the number of map slots and of reduce slots of the cluster. The causes of a task add up to the task's
+    wait. The values are NaN if it is unknown when the task became runnable.
     """
     until = first["assigned"].to_numpy(float)
     since = np.minimum(first["runnable"].to_numpy(float), until)

@@ -47,7 +47,7 @@ def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
     """Return the mean, median and 95th percentile of a time of the jobs.
 
     They are computed over all jobs, for each user (`per_user`) and for each size class (`per_size`). `times`
-    has one value per job.
+    contains one value per job.
     """
     users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {
@@ -114,7 +114,7 @@ def _reduces_opened(
 ) -> np.ndarray:
     """Return, for each job, the time at which enough of its maps had ended for its reduces to start.
 
-    For a job without maps, that is its submission. `codes` has the number of the task for each attempt.
+    For a job without maps, that is its submission. `codes` contains the number of the task for each attempt.
     `is_once` is whether no task has more than one attempt.
     """
     good = ((attempts["kind"] == "map") & (attempts["state"] == "succeeded")).to_numpy(bool)

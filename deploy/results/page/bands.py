@@ -24,8 +24,8 @@ NO_INPUT = "reduces, no input"
 class Bands:
     """The bands in which a large cluster is drawn. A band is a rack, or several racks if there are very many.
 
-    `names` are the labels of the bands, and `members` has the indexes of each band's nodes in the list of
-    nodes.
+    `names` are the labels of the bands, and `members` contains the indexes of each band's nodes in the list
+    of nodes.
     """
 
     names: list[str]

@@ -58,7 +58,7 @@ class Cause:
 class _TimePart:
     """One part (such as the shuffle) of the mean completion time of one size class of jobs.
 
-    `mine` and `others` have its seconds in each repeat, under the better policy and under the other one.
+    `mine` and `others` contain its seconds in each repeat, under the better policy and under the other one.
     `gain_s` is how much the part contributes to the difference of the mean completion times of all jobs.
     """
 
@@ -77,7 +77,7 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
     """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
 
     It names the size class of jobs that makes most of the difference, and how the time of these jobs changed.
-    `runs` has the tables of each policy.
+    `runs` contains the tables of each policy.
     """
     found = {
         size: (share, both)
@@ -96,7 +96,7 @@ def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str 
     """Return the cause of a difference of mean completion times between the two policies in `pair`.
 
     It names the size class of jobs, and the part of their time, that make most of the difference. With
-    `size`, only this size class is considered. `runs` has the tables of each policy.
+    `size`, only this size class is considered. `runs` contains the tables of each policy.
     """
     parts = [
         part
@@ -159,8 +159,8 @@ def p_text(p: float) -> str:
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     """Return which jobs occupied the slots while jobs of the class `size` waited under the worse policy.
 
-    The evidence contains the shares of the slots that these jobs occupied. The cause is empty if they had
-    less than half.
+    The evidence is a text with the shares of the slots that these jobs occupied. The cause is empty if they
+    had less than half.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
@@ -231,10 +231,11 @@ def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
 
 
 def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the evidence for a difference of locality between the two policies in `pair`.
+    """Return the evidence about a difference of locality between the two policies in `pair`, as a cause
+    without text.
 
-    It has the mean duration of maps under both policies, and how often the better one skipped a job to wait
-    for its data.
+    The evidence is the mean duration of maps under both policies, and how often the better policy skipped a
+    job to wait for its data.
     """
     told = _maps_ran(pair, runs)
     if pair.winner in runs:

@@ -25,10 +25,10 @@ OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a jo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """Two policies compared by one metric (a row of the table), by which `winner` has the better mean.
+    """Two policies compared by one metric (a row of the table), by which `winner` contains the better mean.
 
-    `mine` has the winner's values and `others` the loser's, one for each repeat. `tested` is whether a test
-    has confirmed the difference, which requires enough repeats.
+    `mine` contains the winner's values and `others` the loser's, one for each repeat. `tested` is whether a
+    test has confirmed the difference, which requires enough repeats.
     """
 
     figure: Figure
@@ -130,9 +130,10 @@ def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedP
 
 
 def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
-    """Return the leader by the metric `label`, and the number of repeats that may confirm it as the best.
+    """Return the policy with the best mean by the metric `label`, and how many repeats may confirm that it is
+    best.
 
-    Return None if the metric has no leader.
+    Return None if `summary` contains no comparison by this metric.
     """
     rows = summary.get("comparison", {}).get("rows", ())
     found = next((row for row in rows if row["figure"] == label), None)

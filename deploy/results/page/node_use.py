@@ -84,7 +84,7 @@ def _percents(line: np.ndarray) -> list[int | None]:
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the mean use of a node's resource in each time bin. NaN marks a bin with too few heartbeats.
 
-    `t` has the times of the heartbeats, `lasts` the seconds since the previous one, and `value` the use.
+    `t` contains the times of the heartbeats, `lasts` the seconds since the previous one, and `value` the use.
     After a long silence, a heartbeat covers only the usual interval.
     """
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0

@@ -34,10 +34,10 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
     """Return the reasons for which the attempts in `drawn` were launched, and the skips of their jobs.
 
-    `launched` has the index of each attempt's reason in `reasons`, or -1. `passes` has consecutive equal
-    answers about a whole job, combined to one entry with these columns: `job`, `kind` (0 map, 1 reduce),
-    `from` and `to` in hundredths of a second, `count` (the number of answers), and `nodes` (the number of
-    nodes). `left_out` is the number of answers that are not in `passes`.
+    `launched` contains the index of each attempt's reason in `reasons`, or -1. `passes` contains consecutive
+    equal answers about a whole job, combined to one entry with these columns: `job`, `kind` (0 map, 1
+    reduce), `from` and `to` in hundredths of a second, `count` (the number of answers), and `nodes` (the
+    number of nodes). `left_out` is the number of answers that are not in `passes`.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]

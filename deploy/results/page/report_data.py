@@ -1,6 +1,6 @@
-"""The data that the report's script draws, as JSON values: lanes of slots, time series, and curves.
+"""The data that the report's script draws, as JSON values: attempts in slots, time series, and curves.
 
-Plots over time show the first repeat of each policy. Long columns of times are in hundredths of a second.
+Plots over time show the first repeat of each policy. In long columns, times are in hundredths of a second.
 """
 
 from __future__ import annotations
@@ -186,8 +186,9 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return at most `most` of the attempts. Of the attempts that are too short to see, keep one per spot on
-    the screen.
+    """Return at most `most` of the attempts in `placed`, preferably the long ones.
+
+    Of the attempts that are shorter than a pixel of the plot, one is kept for each pixel.
     """
     if len(placed) <= most:
         return placed
@@ -282,8 +283,9 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the shares of node-local, rack-local and off-rack maps under a policy, by `tasks` and by
-    `bytes`.
+    """Return the shares of node-local, rack-local and off-rack maps under a policy.
+
+    The shares are weighted by the number of maps (`tasks`) and by the size of their inputs (`bytes`).
     """
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):

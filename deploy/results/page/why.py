@@ -74,8 +74,8 @@ class Explanation:
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
     """Return the explanation of a run's result, made from the content of summary.json.
 
-    `runs` has the first repeat of each policy, and `jobs` the tables of jobs of all repeats. Policies are
-    named without their parameters if the names stay unique.
+    `runs` contains the first repeat of each policy, and `jobs` the tables of jobs of all repeats. Policies
+    are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
     named = {short[name]: policy for name, policy in summary["policies"].items()}
@@ -156,8 +156,8 @@ def _means(policies: Policies) -> str:
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
     """Return up to three sentences that compare the policy `other` with the first policy.
 
-    The first sentence is about a metric by which they differ, with the cause. The second says which jobs end
-    earlier or later. The third is about another metric.
+    The first sentence is about a metric by which they differ, with the cause. The second is about the jobs
+    that end earlier or later. The third is about another metric.
     """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
@@ -224,9 +224,9 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
-    """Return a sentence about how many jobs end earlier under the better policy, and which jobs end later.
+    """Return a list with a sentence about the jobs that end earlier, and later, under the better policy.
 
-    `jobs` has the tables of jobs by policy and repeat. The list is empty with fewer than two jobs.
+    `jobs` contains the table of jobs for each policy and repeat. The list is empty with fewer than two jobs.
     """
     both = _in_both(jobs[pair.winner], jobs[pair.loser])
     if both is None or len(both) < 2:
@@ -281,11 +281,11 @@ def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassCha
 
 
 def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
-    """Return the job whose completion time is most increased by the better policy, or an empty list.
+    """Find the job that the better policy delays most.
 
-    The entry is (text, mean under the better policy, mean under the other). With `tested`, a test that is
-    adjusted for all jobs must confirm the increase. Nothing is returned if the repeats do not have the same
-    jobs.
+    Return a list with (text, mean completion time under the better policy, mean under the other policy). The
+    list is empty if no job is delayed, or if the repeats do not have the same jobs. With `tested`, a test
+    that is adjusted for all jobs must confirm the delay.
     """
     jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
     if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
