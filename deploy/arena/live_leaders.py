@@ -99,9 +99,9 @@ def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
     """Do the live runs whose results are not yet in `folder`, and a simulation of each of them.
 
-    `say` prints a line of progress. A live run is left out if it failed or if the host was too slow for it,
-    and the reason is added to `left_out` in the result. Return how well live and simulated runs agree on the
-    order of the policies.
+    `say` prints a line of progress. A live run is left out if it failed or if the host did not provide the
+    declared resources. The reason is then added to `left_out` in the result. Return how well live and
+    simulated runs agree on the order of the policies.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -172,7 +172,7 @@ def _slowdowns(
     """Run a workload on one kind of `machines`. Return a dictionary from policy to the mean slowdown of its
     jobs.
 
-    Raises RunFailed if the run failed, or if it is a live run for which the host was too slow.
+    Raises RunFailed if the run failed, or if the host did not provide the declared resources to a live run.
     """
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load

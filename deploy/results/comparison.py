@@ -1,8 +1,9 @@
 """The comparison of policies by paired tests of their metrics.
 
 Every pair of policies is tested for every tested metric, and Holm's method adjusts all p-values together. A
-pair with equal values in all repeats is not tested, since no test could find a difference. If a policy's runs
-are not trusted (the host was too slow), the policy is never called different from another one.
+pair with equal values in all repeats is not tested, since no test could find a difference. A policy is never
+called different from another one if its runs are not trusted (the host did not provide the declared
+resources).
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def _gains(pair: PolicyPair, leader: str) -> float:
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
     """Return the policy that is significantly better than every other policy by the metric `figure`, or None.
 
-    There is no such policy if the runs of a policy are not trusted, which means that the host was too slow.
+    The result is None if runs of a policy are not trusted (the host did not provide the declared resources).
     """
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
@@ -149,7 +150,8 @@ def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
 def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
     """Return whether the policy `name` differs significantly from the first policy by the metric `figure`.
 
-    The result is False if the runs of one of the two are not trusted, which means that the host was too slow.
+    The result is False if runs of one of the two are not trusted (the host did not provide the declared
+    resources).
     """
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))

@@ -1,4 +1,5 @@
-"""The fidelity of a run: whether its results can be trusted.
+"""The fidelity of a run: whether its results can be trusted, because the host provided the declared
+resources.
 
 The functions judge the host's CPU load and the nodes' use of resources. They are pure: callers pass the
 samples.
@@ -283,8 +284,8 @@ def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str 
     """Return a list with a sentence about the nodes that exceeded their limit often or by far, or an empty
     list.
 
-    `shares` maps each node to its use in time windows, as shares of the limit. `counted` is the name of what
-    measured the use.
+    `shares` maps each node to its use in time windows, as shares of the limit. The kernel or the agent, as
+    `counted` says, has measured the use.
     """
     over: dict[str, float] = {}
     for node, windows in shares.items():

@@ -25,7 +25,7 @@ OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a jo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """Two policies compared by one metric (a row of the table), by which `winner` contains the better mean.
+    """Two policies compared by one metric (a row of the table). The policy `winner` has the better mean.
 
     `mine` contains the winner's values and `others` the loser's, one for each repeat. `tested` is whether a
     test has confirmed the difference, which requires enough repeats.
