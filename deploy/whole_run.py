@@ -210,7 +210,7 @@ def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManag
 
 
 def runs_on(machines: str) -> MakeRuns:
-    """Return the class that runs a scenario on this kind of machines: `SimRuns` for `sim`, or else
+    """Return the class that runs scenarios on the kind of machines `machines`: `SimRuns` for `sim`, else
     `LiveRuns`.
 
     Only the chosen class is imported, so that a simulation starts without Ray.

@@ -62,9 +62,10 @@ def play_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with a policy file's path on this host replaced by its original path.
+    """Return the row with the policy's temporary name on this host, `here`, replaced by its original name,
+    `there`.
 
-    `here` is the policy with its temporary path on this host, `there` the policy as given to the command.
+    Each name begins with the path of the policy's file. The path is also replaced in the row's note.
     """
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
@@ -73,10 +74,10 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write each policy file into its own folder below `folder`.
+    """Write each policy file into its own folder below `folder`, and return the new names of the policies.
 
-    `files` maps each policy as given to the file's text. Return a dictionary from each policy as given to the
-    policy with the new path.
+    `files` maps the original name of each policy, which begins with the path of its file, to the text of the
+    file. The result maps each original name to the name with the new path.
     """
     found: dict[str, str] = {}
     for number, (spec, text) in enumerate(files.items()):

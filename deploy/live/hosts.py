@@ -341,7 +341,8 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Return whether the image for machines of this kind, such as `docker`, is missing on this host.
+        """Return whether the image for the kind of machines `machines`, such as `docker`, is missing on this
+        host.
 
         Raises BadInput if such machines do not work here.
         """
@@ -352,7 +353,7 @@ class HostKeeper:
             raise BadInput(f"host {platform.node()}: {error}") from None
 
     def take_image_piece(self, machines: str, piece: bytes) -> None:
-        """Load the next piece of the image for machines of this kind."""
+        """Load `piece`, the next piece of the image for the kind of machines `machines`, such as `docker`."""
         if self._image is None:
             image = KINDS[machines]().image
             assert image is not None

@@ -127,7 +127,7 @@ def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the TaskTrackers of the nodes that the fault names. Return "".
+    """Kill the TaskTrackers of the fault's nodes. Return "", since the fault itself contains its targets.
 
     Each restarted TaskTracker later receives the faults in force on its node.
     """
@@ -138,7 +138,7 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill all TaskTrackers on the hosts of the nodes that the fault names.
+    """Kill all TaskTrackers on the hosts that run the fault's nodes.
 
     Return the names of all nodes on these hosts, joined by commas. Each restarted TaskTracker later receives
     the faults in force on its node.
@@ -152,7 +152,7 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the JobTracker's process. Return "".
+    """Kill the JobTracker's process. Return "", since the fault needs no other target.
 
     The restarted JobTracker refuses all calls until the fault ends.
     """
@@ -163,7 +163,9 @@ def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the NameNode's process, which Ray then restarts. Return ""."""
+    """Kill the NameNode's process, which Ray then restarts. Return "", since the fault needs no other
+    target.
+    """
     cluster.hands.kill_master("namenode")
     return ""
 

@@ -46,10 +46,11 @@ def assess(
 
     The result contains `machines`, `host_cpu_saturated` (share of the time), `limits` for each resource,
     `trusted`, and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in
-    use). `enforced` maps each resource to the way in which its limit is enforced, and `counted` to what
-    measures its use, the kernel or the agent. `stretch` is the number of real seconds per emulated second. A
-    simulated run has no host. It is trusted unless a node exceeded a limit, and `why` says that it is
-    simulated. Memory measured by an agent is never a reason, since shared pages are counted several times.
+    use). `enforced` maps each resource to the way in which its limit is enforced. `counted` maps each
+    resource to `kernel` or to the agent, whichever measures its use. `stretch` is the number of real seconds
+    per emulated second. A simulated run has no host. It is trusted unless a node exceeded a limit, and `why`
+    says that it is simulated. Memory that an agent measures never makes a run untrusted, since shared pages
+    are counted several times.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)

@@ -18,8 +18,9 @@ TOUCH_S = 0.002  # The most overlap of the recorded times of two attempts in one
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the names of the nodes to draw. If there are too many nodes or attempts, return evenly spaced
-    names.
+    """Return the names of the nodes to draw.
+
+    If there are too many nodes or attempts, a part of the nodes is selected at equal distances.
     """
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))

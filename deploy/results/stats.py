@@ -93,8 +93,8 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 def uses_sign_flips(count: int, comparisons: int) -> bool:
     """Return whether `paired_p` uses the sign-flip test for `count` pairs and `comparisons` tests.
 
-    It does if the p-values, which are multiples of 2 / 2**count, can be small enough. The smallest is 0.25
-    with 3 pairs, 0.0625 with 5, and 0.002 with 10.
+    The test is used if it can yield small enough p-values. They are multiples of 2 / 2**count, so the
+    smallest is 0.25 with 3 pairs, 0.0625 with 5, and 0.002 with 10.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 

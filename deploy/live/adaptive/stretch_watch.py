@@ -31,11 +31,10 @@ LEAD_S = 0.15
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return a list [t, stretch, cores used by other programs] for each change of the stretch, the first at t
-    = 0.
+    """Return a list [t, stretch, cores] for each change of the stretch, the first one at time 0.
 
-    `t` is in emulated seconds since the run's start `epoch_s`. `others` contains the used cores at each
-    change.
+    `t` is in emulated seconds since the run's start `epoch_s`. `cores`, taken from `others`, is the number of
+    cores that other programs used at the change.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [

@@ -79,8 +79,8 @@ class Intervals:
         return Intervals(start[ran], end[ran], coded[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """Return the number of running attempts over time, of the given group or, if it is None, of all
-        groups.
+        """Return the number of running attempts over time. If `group` is None, attempts of all groups are
+        included.
         """
         mine = slice(None) if group is None else self.group.is_name(group)
         start, end = self.start[mine], self.end[mine]
@@ -97,10 +97,10 @@ class Intervals:
         return [str(names[i]) for i in np.lexsort((names, -totals)) if some[i]]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Return the mean number of running attempts in each time bin, of one group or, with None, of all
-        groups.
+        """Return the mean number of running attempts in each time bin. The bins are between the times in
+        `edges`.
 
-        `edges` contains the times between which the bins are.
+        If `group` is None, attempts of all groups are included.
         """
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 

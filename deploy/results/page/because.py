@@ -159,8 +159,8 @@ def p_text(p: float) -> str:
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
     """Return which jobs occupied the slots while jobs of the class `size` waited under the worse policy.
 
-    The evidence is a text with the shares of the slots that these jobs occupied. The cause is empty if they
-    had less than half.
+    The evidence is a text with the shares of the slots that these jobs occupied. The cause is empty if these
+    shares are less than half.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
@@ -175,10 +175,10 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 
 
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
-    """Return which jobs occupied the slots while jobs of the class `size` waited for their first slot.
+    """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
 
-    The result maps job names to shares of the used slots. Jobs with the same name in `common_names` are added
-    up, and only the `GROUPS_MAX` names with the largest shares are included.
+    The time considered is that in which jobs of the class `size` waited for their first slot. Names are those
+    of `common_names`, and only the `GROUPS_MAX` biggest ones are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)

@@ -70,7 +70,7 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
     """Compare two policies, one of which is the first, by the metric `label` (a row of the table).
 
     Return None if they do not differ significantly. With fewer than `stats.REPEATS_LEAST` repeats there is no
-    test, and a relative difference of `LEAST` is enough.
+    test. In that case, return None if the relative difference is below `LEAST`.
     """
     figure = FIGURE_OF[label]
     found = common_repeats(policies, one, other, figure.path)

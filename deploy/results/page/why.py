@@ -121,9 +121,7 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
 
 
 def _undecided(summary: Mapping[str, Any]) -> list[Why]:
-    """Return a sentence for a run in which no test finds a difference between the first policy and the
-    others.
-    """
+    """Return a list with a sentence for a run in which no test finds a difference from the first policy."""
     evidence = _means(summary["policies"])
     found = repeats_needed(summary, COMPLETION)
     if found is None:
@@ -224,7 +222,7 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
-    """Return a list with a sentence about the jobs that end earlier, and later, under the better policy.
+    """Return a list with a sentence about which jobs end earlier under the better policy and which end later.
 
     `jobs` contains the table of jobs for each policy and repeat. The list is empty with fewer than two jobs.
     """
