@@ -75,8 +75,8 @@ def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = U
 
     `bounds` limits the time and memory of each process. Work starts in the given order, as soon as the host
     has enough memory for it. If memory runs short later, the newest process is stopped and started again
-    later. Work that was killed while other work was running is tried again alone. After a KeyboardInterrupt,
-    all processes are stopped, and unfinished work has ended as STOPPED.
+    later. Work that was killed while other work was running is tried again alone. A KeyboardInterrupt stops
+    all processes, and is raised again after `ended` was called with STOPPED for unfinished work.
     """
     return _Crew(works, at_once, bounds).play()
 

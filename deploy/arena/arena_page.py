@@ -1,6 +1,6 @@
 """The HTML page `arena.html`, made from the arena's summary.
 
-The page is one self-contained file. Jinja escapes all names that users chose, such as those of workloads.
+The page is one self-contained file. Jinja escapes all texts that come from users, such as names of workloads.
 """
 
 from __future__ import annotations

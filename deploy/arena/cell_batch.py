@@ -26,7 +26,7 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
-    """Return the cells and their limits as a JSON batch for another host.
+    """Convert the cells and their limits to a JSON batch that another host can simulate.
 
     The batch includes the text of users' policy files, since the other host may not have these files.
     """

@@ -104,8 +104,8 @@ class Session:
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
         """Start the masters and nodes, upload the inputs, start the run's clock, and submit the jobs.
 
-        `when_up` is called when the nodes run, before the upload. Return the run's configuration with its
-        start time. Raises RunFailed if a node cannot be started.
+        `when_up` is called after all nodes have started and before the upload. Return the run's configuration
+        with its start time. Raises RunFailed if a node cannot be started.
         """
         self._cluster.announce(self._config)
         if self._config.adaptive:

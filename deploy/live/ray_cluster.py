@@ -249,10 +249,11 @@ class RayCluster:
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """Return the results of the calls that end within `timeout_s` seconds, with the same keys.
+        """Wait up to `timeout_s` seconds for the calls. Return the results of the calls that have ended.
 
-        The keys of `calls` are names of nodes, hosts or masters. With `all_`, also wait for hosts that did
-        not answer the last call. Ray itself may need half a minute to notice that a host is lost.
+        The keys of `calls` and of the result are names of nodes, hosts or masters. Hosts that did not answer
+        the last call are waited for only with `all_`, since Ray needs up to half a minute to notice that a
+        host is lost.
         """
         awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
         if awaited:

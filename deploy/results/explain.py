@@ -61,9 +61,10 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
 
 def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[str, int]]:
-    """Return the (policy, repeat) pairs of the runs that match. None matches every policy or repeat.
+    """Return the (policy, repeat) pairs of the runs that match `policy` and `repeat`.
 
-    `policy` is a policy as given to the command, or its name without parameters.
+    `policy` is a policy as given to the command, or its name without parameters. An argument that is None
+    matches every run.
     """
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]

@@ -172,8 +172,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
-    """Return the number of repeats with which a test would find such differences significant, with a power of
-    80%.
+    """Return how many repeats a test would need to find such differences significant, with a power of 80%.
 
     The test is one of `comparisons` tests. Return None with fewer than `REPEATS_LEAST` differences, if their
     mean is zero, or if more than `REPEATS_MOST` repeats would be needed.

@@ -55,8 +55,8 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
 def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
     """Yield all trace events of a run, one policy after the other.
 
-    Times are microseconds since the start of each policy's run. In a large cluster, only the nodes that
-    `lanes.drawn_nodes` selects are included, with the decisions about them.
+    Times are microseconds since the start of each policy's run. In a large cluster, events are included only
+    for the nodes that `lanes.drawn_nodes` selects, and for decisions about these nodes.
     """
     pid = 0
     numbers = {policy: number for number, policy in enumerate(run.policies, 1)}

@@ -59,9 +59,9 @@ def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.Da
 
 
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
-    """Add up the rows of `tasks` for each of the `jobs` jobs. Return one row per job.
+    """Return the sums of the rows of `tasks` for each of the `jobs` jobs, one row per job.
 
-    `place` contains the job's index for each task, or -1 for a task to be ignored.
+    `place` contains the index of the job of each task, or -1 for a task to be ignored.
     """
     known = place >= 0
     sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]

@@ -66,7 +66,8 @@ def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> di
 def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
     """Return the reason for which each attempt in `drawn` was launched, or "" if there is none.
 
-    It is the reason of the last answer before the attempt's assignment that launched this task on this node.
+    A reason belongs to an answer of the policy. The last answer that launched the attempt's task on its node,
+    before the attempt was assigned, is used.
     """
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
