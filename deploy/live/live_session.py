@@ -225,7 +225,7 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Read new rows and the status from the JobTracker, and call `on_status`. Return whether all jobs
+        """Fetch new rows and the status from the JobTracker, and call `on_status`. Return whether all jobs
         have ended.
 
         With `patience_s`, raises TimeoutError if the JobTracker does not answer within that number of
@@ -338,7 +338,7 @@ class Session:
         ]
 
     def stop(self) -> None:
-        """Read the last rows, and stop the nodes and masters. Errors of actors that are down are ignored."""
+        """Fetch the last rows, and stop the nodes and masters. Errors of actors that are down are ignored."""
         self._loader.close()
         if self._stretch is not None:
             self.stretches = self._stretch.end()

@@ -354,7 +354,7 @@ class RayCluster:
         return {name: url for name, url in found.items() if url is not None}
 
     def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
-        """Read new load samples and clock measurements from the other hosts.
+        """Fetch new load samples and clock measurements from the other hosts.
 
         Hosts that do not answer within `patience_s` seconds are marked as lost.
         """
