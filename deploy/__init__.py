@@ -1,3 +1,3 @@
-"""The package of everything around the scheduler: command line, scenarios, live and simulated runs, results,
-reports.
+"""The package of everything around the scheduler: the command line, scenarios, live and simulated runs, and
+reports of their results.
 """

@@ -1,4 +1,4 @@
-"""The exceptions for a failed run and a refused request, and one-line messages for unexpected errors."""
+"""Exceptions for failed runs and refused requests, and one-line messages for unexpected errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ FORBIDDEN, TOO_MANY = 403, 429
 
 
 class RunFailed(Exception):
-    """A failed run (exit code 1): a job failed, an output check failed, or the cluster broke.
+    """An exception for a failed run, which ends the command with exit code 1. Its message is one line.
 
-    The message is one line.
+    A run fails if a job fails, an output check fails, or the cluster breaks.
     """
 
 
 class Denied(RunFailed):
-    """A refused request: the sender lacks the permission or the quota.
+    """An exception for a request that is refused because the sender lacks a permission or has used up a
+    quota.
 
-    `status` is the HTTP status of the answer.
+    `status` is the HTTP status of the response.
     """
 
     def __init__(self, line: str, status: int = FORBIDDEN) -> None:
@@ -32,9 +33,9 @@ class Denied(RunFailed):
 
 @contextmanager
 def port_told(option: str, port: int) -> Iterator[None]:
-    """Raise RunFailed for an OSError of the block, which listens on `port`.
+    """Convert an OSError in the `with` block, which opens a server on `port`, to RunFailed.
 
-    The message names the option and the port.
+    The message names the command-line `option` and the port.
     """
     try:
         yield
@@ -43,7 +44,7 @@ def port_told(option: str, port: int) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's message with the file and line where the error was raised, as one line."""
+    """Return the error's message as one line, with the file and line that raised the error."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The description of the host, and samples of its CPU load during a run."""
+"""A description of this host, and samples of its CPU load during a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = ("schedbed", "ray", "numpy", "pandas", "aiohttp")
 
 
 def describe_host() -> dict[str, Any]:
-    """Return the number of cores, the memory in bytes, and the operating system of this host."""
+    """Return this host's number of cores, memory in bytes, and operating system."""
     return {
         "cores": psutil.cpu_count() or 1,
         "memory_bytes": psutil.virtual_memory().total,
@@ -24,7 +24,7 @@ def describe_host() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that influence a run, by name."""
+    """Return the versions of Python and of the installed packages that affect a run, as a dictionary."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         found[package] = importlib.metadata.version(package)
@@ -32,9 +32,9 @@ def versions() -> dict[str, str]:
 
 
 class HostWatch:
-    """A sampler of the host's CPU load, about once a second.
+    """A sampler of this host's CPU load during a run.
 
-    `samples` is a list of [seconds since the run's start, share of the CPU in use].
+    `samples` contains one list [seconds since the run's start, share of the CPU in use] about every second.
     """
 
     def __init__(self, clock: RunClock) -> None:
@@ -44,7 +44,7 @@ class HostWatch:
         psutil.cpu_percent(None)
 
     def look(self) -> None:
-        """Take a sample if the last one was taken at least `SAMPLE_S` seconds earlier."""
+        """Take a sample of the CPU load if the last sample is at least `SAMPLE_S` seconds old."""
         now_s = self._clock.now_s()
         if now_s >= self._next_s:
             self._next_s = now_s + SAMPLE_S

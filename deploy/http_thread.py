@@ -1,4 +1,4 @@
-"""An HTTP server that runs in a thread of this process and requires a token."""
+"""An HTTP server that runs in a thread of this process and requires a token in each request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STOP_S = 10.0
 
 
 class HttpThread:
-    """A context in which `app` is served behind `gate` on the loopback interface. `url` is the server's
-    address.
+    """A context manager that serves the web application `app` on the loopback interface.
 
-    The server listens at `port`, or with port 0 at any free one of `ports`. Entering raises BadInput or
-    OSError on failure.
+    The handler `gate` checks each request. `url` is the server's address. The server listens at `port`, or at
+    any free port of `ports` if `port` is 0. Entering the context raises BadInput or OSError if the server
+    cannot listen.
     """
 
     def __init__(

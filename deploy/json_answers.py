@@ -1,6 +1,4 @@
-"""JSON over HTTP: the middleware that turns exceptions into error responses, and the parsing of
-request bodies.
-"""
+"""JSON over HTTP: a middleware that turns exceptions into error responses, and a parser of request bodies."""
 
 from __future__ import annotations
 
@@ -21,16 +19,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def error_answer(status: int, line: str) -> web.Response:
-    """Return a JSON response with an error message: `{"error": line}`."""
+    """Return an HTTP response with the given status and the JSON body `{"error": line}`."""
     return web.json_response({"error": line}, status=status)
 
 
 @web.middleware
 async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a request; turn an exception into the response {"error": line} with a matching HTTP status.
+    """Handle a request, and turn an exception of the handler into the response `{"error": message}`.
 
-    The status is 400, 404 or 413 for bad input, 403 or 429 without the permission or the quota, 503 if the
-    cluster cannot carry out the request, else 500.
+    The status is 400, 404 or 413 for bad input, and 403 or 429 for a missing permission or a used-up quota.
+    It is 503 if the cluster cannot carry out the request, and 500 for any other exception.
     """
     try:
         return await handler(request)
@@ -48,7 +46,9 @@ async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def object_in(request: web.Request) -> dict[str, Any]:
-    """Return the JSON object in the request's body. Raises BadInput for any other body."""
+    """Return the JSON object in the request's body as a dictionary. Raises BadInput if the body is anything
+    else.
+    """
     try:
         body = await request.json()
     except ValueError as error:

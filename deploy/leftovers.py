@@ -1,4 +1,6 @@
-"""The watch process `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a killed command."""
+"""The program `python -m schedbed.deploy.leftovers FOLDER`, which cleans up after a command that was
+killed.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ ABRUPT = "schedbed: the command was ended from outside (killed, no memory left, 
 
 
 def main() -> None:
-    """Wait for the end of the owner. If it was killed, remove its scratch folder and everything that uses it.
+    """Wait until the command that started this process ends. If the command was killed, clean up after it.
 
-    Processes that still use the folder are killed, and the control groups of dead agents are removed.
+    The cleanup removes the command's scratch folder, kills the processes that use the folder, and removes the
+    control groups of dead agents.
     """
     await_owner()
     with suppress(OSError):

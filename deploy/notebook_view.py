@@ -1,4 +1,4 @@
-"""The display of a `Result` in a notebook: the comparison of the policies, and a plot of their slots over
+"""The display of a `Result` in a notebook: the comparison of the policies, and a plot of the slots over
 time.
 """
 
@@ -21,7 +21,10 @@ JOBS_NAMED = 7
 
 
 def result_html(folder: Path, summary: Mapping[str, Any]) -> str:
-    """Return a result's comparison table and slot plot as HTML with the image embedded."""
+    """Return a run's comparison table and its plot of the slots as HTML, with the plot as an embedded image.
+
+    `folder` contains the results, and `summary` is the content of summary.json.
+    """
     from schedbed.deploy.results.page.report_tables import comparison_html
 
     return f'{STYLE}<div class="schedbed">{comparison_html(summary)}{_lanes_html(folder, summary)}</div>'
@@ -45,9 +48,9 @@ def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
 
 
 def _png(data: Mapping[str, Any]) -> bytes:
-    """Return the plot of the slots over time as a PNG image.
+    """Return the plot of the slots over time as a PNG image. `data` is the data of the report.
 
-    Pyplot is not used, since it would change the user's plots.
+    The module `pyplot` is not used, since it would affect the user's own plots.
     """
     import matplotlib
     from matplotlib.figure import Figure

@@ -1,4 +1,6 @@
-"""The common parts of live and simulated runs: options, the order of the runs, and deferred Ctrl-C."""
+"""Functions shared by live and simulated runs: the options, the order of the runs, and the handling of
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ IN_CLEAR = "note: --address: data and tokens cross the network between hosts in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of a run, which come from the command line and are not part of the scenario."""
+    """The options of a run that come from the command line and not from the scenario."""
 
     out: Path | None = None
     machines: str = "process"
@@ -67,19 +69,19 @@ class RunOptions:
 
     @property
     def is_in_clear(self) -> bool:
-        """Return whether data crosses a network without encryption."""
+        """Return whether data of the run crosses a network without encryption."""
         return self.address is not None and not self.tls
 
 
 def check_read_only(web: int | None, read_only: bool) -> None:
-    """Raise BadInput if `--read-only` is given without `--web`, the option for the live page."""
+    """Raise BadInput if the option `--read-only` is given without `--web`, which turns on the live page."""
     if read_only and web is None:
         raise BadInput("--read-only: says what the live page may do, expected --web PORT beside it")
 
 
 def check_tls(tls: bool, address: str | None) -> None:
-    """Raise BadInput if TLS is requested without a Ray cluster (`--address`), or certificates
-    cannot be made.
+    """Raise BadInput if `tls` is requested without the `address` of a Ray cluster, or certificates cannot be
+    made.
     """
     if tls and address is None:
         raise BadInput("--tls: nothing crosses a network without --address, expected --address beside it")
@@ -88,17 +90,17 @@ def check_tls(tls: bool, address: str | None) -> None:
 
 
 def check_machines_name(machines: str) -> None:
-    """Raise BadInput if `machines` is not a kind of machine, such as `process` or `sim`."""
+    """Raise BadInput if `machines` is not the name of a kind of machines, such as `process` or `sim`."""
     if machines not in MACHINES:
         expected = f"{', '.join(MACHINES[:-1])} or {MACHINES[-1]}"
         raise BadInput(f"--machines {machines}: unknown kind of machine, expected {expected}")
 
 
 def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
-    """Return the (repeat, policy) index pairs of all runs in the order in which they run.
+    """Return a pair (repeat, index of the policy) for each run, in the order in which the runs take place.
 
-    Each repeat runs all policies. Every other repeat runs them in reverse order, so that drift of the host
-    cancels out.
+    Every second repeat runs the policies in reverse order, so that slow changes of the host's speed cancel
+    out.
     """
     forwards = list(range(policies))
     return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]
@@ -106,7 +108,9 @@ def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
 
 @contextmanager
 def interrupts_later() -> Iterator[None]:
-    """Delay KeyboardInterrupt until the end of the block, for work that must not be cut short."""
+    """Delay a KeyboardInterrupt from Ctrl-C until the end of the `with` block, which must not be
+    interrupted.
+    """
     came: list[int] = []
     with _on_interrupt(lambda number, _: came.append(number)):
         yield
@@ -116,16 +120,16 @@ def interrupts_later() -> Iterator[None]:
 
 @contextmanager
 def no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C during the block, so that a second Ctrl-C does not cut cleanup short."""
+    """Ignore Ctrl-C during the `with` block, so that a second Ctrl-C does not interrupt cleanup."""
     with _on_interrupt(signal.SIG_IGN):
         yield
 
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[None]:
-    """Handle SIGINT by `handler` (as in `signal.signal`) during the block.
+    """Use `handler` as the handler of SIGINT (as in `signal.signal`) during the `with` block.
 
-    Do nothing outside of the main thread.
+    Outside the main thread, the handler is not changed.
     """
     try:
         before = signal.signal(signal.SIGINT, handler)

@@ -124,7 +124,8 @@ class Result:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the host provided the rates that the scenario declares, so that the figures count.
+        """Return whether the host provided the rates that the scenario declares, so that the results are
+        valid.
 
         If not, `summary["fidelity"]["why"]` lists the reasons as sentences. A simulated run is trusted unless
         a node exceeded a declared rate or the run ended before all jobs did.
@@ -235,7 +236,7 @@ def _check_machines(machines: str) -> None:
 
 
 def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Policy] | Policy]) -> None:
-    """Raise BadInput for a policy class or object that a live run cannot import in another process."""
+    """Raise BadInput if a policy is a class or object that a live run cannot import in another process."""
     from schedbed.deploy.scenario.own_policies import live_spec
 
     for policy in policies:
@@ -245,7 +246,10 @@ def _check_live_policies(policies: Sequence[str | Mapping[str, Any] | type[Polic
 
 @contextlib.contextmanager
 def _folder_of(out: str | Path | None) -> Generator[Path]:
-    """Yield the folder for the results: `out`, or a temporary folder, which is removed after an error."""
+    """Yield the folder for the results: `out`, or a new temporary folder if `out` is None.
+
+    The temporary folder is removed if the `with` block raises an exception.
+    """
     folder = _temporary_folder() if out is None else Path(out)
     try:
         yield folder
@@ -256,9 +260,9 @@ def _folder_of(out: str | Path | None) -> Generator[Path]:
 
 
 def _temporary_folder() -> Path:
-    """Make a temporary folder for results and return its path.
+    """Create a temporary folder for results and return its path.
 
-    First remove the folders of processes that were killed.
+    The temporary folders of dead processes are removed first.
     """
     from schedbed.deploy.workspace import owned, sweep
 

@@ -1,4 +1,4 @@
-"""The shipped scenarios: files in `deploy/scenarios`, which a command finds by name from any folder."""
+"""The shipped scenarios in `deploy/scenarios`, which commands find by name from any working folder."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def shipped() -> dict[str, Path]:
-    """Return the paths of all shipped scenarios by name."""
+    """Return a dictionary from the name of each shipped scenario to the path of its file."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def scenario_file(source: str | Path) -> tuple[Path, Path]:
-    """Return the path of the scenario named by an argument, and the base folder of relative paths in that
-    file.
+    """Return the path of a scenario's file, and the base folder for relative paths in it.
 
-    An existing file takes precedence over a shipped scenario of the same name. The base folder of a shipped
-    scenario is the working folder, since its traces are not shipped. Raises BadInput for a name that is
-    neither a file nor a shipped scenario.
+    `source` is the path of a file, or the name of a shipped scenario. The base folder of a shipped scenario
+    is the working folder, since its traces are not shipped. Raises BadInput if `source` is neither.
     """
     path = Path(source)
     if _is_file(path) or len(path.parts) != 1 or path.suffix in SUFFIXES:

@@ -1,4 +1,7 @@
-"""Concurrent pieces of work, each in its own forked process; fewer at once if memory is short."""
+"""Concurrent work in forked processes, one process for each piece of work.
+
+If memory is short, fewer processes run at once.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +33,16 @@ UNBOUND = WorkBounds()
 
 
 def _nothing(*_: object) -> None:
-    """Ignore a call: the default of the callbacks in `SideWork`."""
+    """Do nothing. This function is the default of the callbacks in `SideWork`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SideWork:
-    """One piece of work for a forked process, with callbacks that run in the parent.
+    """One piece of work for a forked process, with callbacks that are called in the parent process.
 
-    `do` runs in the fork. `begin` is called before each start; there is a second start if memory was short.
-    `take` is called with each message, `ended` with the end. `file` is the policy's file if `do` runs a
-    user's code. `needs_bytes` is the expected memory of the work; 0 if unknown.
+    `do` is the work, called in the fork. `begin` is called before each start, which may be repeated if memory
+    was short. `take` is called with each message of the work, and `ended` with its end. `file` is the
+    policy's file if the work runs a user's code. `needs_bytes` is the expected memory, or 0 if unknown.
     """
 
     do: Callable[[Send], Any]
@@ -51,35 +54,35 @@ class SideWork:
 
 
 def all_cores() -> int:
-    """Return the number of simulations that can run at once on this host: its usable cores, at least 1."""
+    """Return how many simulations can run at once on this host, which is the number of usable cores."""
     return max(1, int(usable_cores()))
 
 
 def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *, file: str = "") -> Any:
-    """Run `do`, which calls a user's code, in a forked process. Return its result; pass its messages to
-    `take`.
+    """Call `do`, which runs a user's code, in a forked process. Return its result.
 
-    Raises BadInput if the work raised BadInput, ApartFailed for other exceptions, and CutOff if the process
-    ended without a result. The message of CutOff names `file` if no line of the policy is known.
+    `take` is called with each message that `do` sends. Raises BadInput if `do` raised it, ApartFailed if `do`
+    raised another exception, and CutOff if the process ended without a result. CutOff's message names `file`
+    if the line of the policy is not known.
     """
     [end] = side_by_side([SideWork(do=do, take=take, file=file or "<unknown>")], 1)
     return end.result()
 
 
 def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = UNBOUND) -> list[WorkEnd]:
-    """Run `works` in forked processes, at most `at_once` at a time and each within `bounds`. Return their
-    ends in order.
+    """Run all `works` in forked processes, at most `at_once` at a time. Return how each of them ended, in
+    order.
 
-    Work starts in the given order, and waits while the host lacks memory for it. If memory runs short later,
-    the newest process is ended and its work started again later. Work that was killed while other work was
-    running is tried again alone. After KeyboardInterrupt no process is left, and unfinished work has ended as
-    STOPPED.
+    `bounds` limits the time and memory of each process. Work starts in the given order, as soon as the host
+    has enough memory for it. If memory runs short later, the newest process is stopped and started again
+    later. Work that was killed while other work was running is tried again alone. A KeyboardInterrupt stops
+    all processes, and is raised again after `ended` was called with STOPPED for unfinished work.
     """
     return _Crew(works, at_once, bounds).play()
 
 
 class _Crew:
-    """The state of one call of `side_by_side`. Pieces of work are identified by their index in `works`."""
+    """The state of one call of `side_by_side`. Each piece of work is identified by its index in `works`."""
 
     def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
         self._works, self._at_once, self._bounds = works, at_once, bounds
@@ -92,7 +95,7 @@ class _Crew:
         self._short_of_memory = (KILLED,) if bounds.memory_bytes else (KILLED, NO_MEMORY)
 
     def play(self) -> list[WorkEnd]:
-        """Run all pieces of work. Return their ends in order."""
+        """Run all pieces of work. Return how each of them ended, in order."""
         with self._none_left():
             while self._waiting or self._running or self._alone:
                 if not self._waiting and not self._running:
@@ -117,7 +120,9 @@ class _Crew:
             self._running[number] = WorkerFork(work.do, work.take, work.file, self._bounds)
 
     def _follow(self) -> list[int]:
-        """Process the messages from the forks. Return the indexes of the work that has ended."""
+        """Process the messages that the forks have sent. Return the indexes of the pieces of work that have
+        ended.
+        """
         wait([pipe for fork in self._running.values() for pipe in fork.pipes], LOOK_S)
         for fork in self._running.values():
             fork.follow()
@@ -130,9 +135,10 @@ class _Crew:
         return fork.end
 
     def _has_room(self, number: int) -> bool:
-        """Return whether the host has a free place and enough memory to start this work now.
+        """Return whether the work with the index `number` can start now.
 
-        Running processes are expected to grow to the size of the largest process so far.
+        This requires that fewer than the allowed number of processes run, and that memory is free. Each
+        running process is expected to grow to the size of the largest process so far.
         """
         if not self._running:
             return True
@@ -147,9 +153,9 @@ class _Crew:
         return max(self._most_bytes, self._works[number].needs_bytes)
 
     def _is_short_of_memory(self) -> bool:
-        """Return whether the host's memory runs short.
+        """Return whether the host is short of memory.
 
-        Always False within `LOOK_S` seconds of the last check.
+        The result is False if the last check was less than `LOOK_S` seconds ago.
         """
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOK_S:
@@ -158,7 +164,7 @@ class _Crew:
         return memory_left_bytes() < RESERVE_BYTES
 
     def _take_back(self) -> None:
-        """End the newest process, queue its work again, and run fewer processes at once from now on."""
+        """Stop the newest process and queue its work again. From now on, run fewer processes at once."""
         number, fork = self._running.popitem()
         fork.close()
         self._waiting.append(number)

@@ -1,5 +1,6 @@
-"""The signals that end a command (Ctrl-C, SIGTERM, SIGHUP), all raised as KeyboardInterrupt so
-that cleanup runs.
+"""The signals that end a command (Ctrl-C, SIGTERM and SIGHUP), which all raise KeyboardInterrupt.
+
+Cleanup code therefore runs in each case.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ _came: list[int] = []
 
 
 def terminations_interrupt() -> None:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in this process, the same as Ctrl-C.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in this process, as Ctrl-C does.
 
-    Code that defers Ctrl-C also defers these signals. An ignored SIGHUP (`nohup`) stays ignored. An ignored
-    SIGINT (as in a shell's background job) is enabled again, since SIGTERM and SIGHUP are raised as SIGINT.
+    Code that delays Ctrl-C also delays these signals. An ignored SIGHUP, as under `nohup`, stays ignored. An
+    ignored SIGINT, as in a shell's background job, is enabled again, since SIGTERM and SIGHUP are raised as
+    SIGINT.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -24,7 +26,7 @@ def terminations_interrupt() -> None:
 
 
 def ended_by() -> int:
-    """Return the number of the first signal that ended the command; SIGINT if none was recorded."""
+    """Return the number of the signal that ended the command first, or SIGINT if none was recorded."""
     return _came[0] if _came else signal.SIGINT
 
 

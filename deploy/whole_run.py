@@ -1,6 +1,4 @@
-"""A whole run: each policy in each repeat on a new emulated cluster, then the tables, the summary and the
-report.
-"""
+"""A whole run: every policy in every repeat on a new emulated cluster, and then the result files."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Runs(Protocol):
-    """All runs of one command (each policy in each repeat) on one kind of machines.
+    """A protocol for all runs of one command (every policy in every repeat) on one kind of machines.
 
     Implemented by `LiveRuns` and `SimRuns`.
     """
@@ -47,10 +45,10 @@ class Runs(Protocol):
     SUBMITS: ClassVar[bool]  # Whether jobs can be submitted during a run.
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat; continue with the next run after a failed one.
+        """Run every policy in every repeat. If a run fails, continue with the next one.
 
-        Rows go into `folder`, descriptions of the runs into `record`; `watch` is the live page, if there is
-        one.
+        Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
+        live page, or None.
         """
         ...
 
@@ -70,8 +68,8 @@ def run_scenario(
 ) -> Path:
     """Run the scenario under each of its policies. Return the folder with the results.
 
-    `make_runs` replaces the live or simulated runs that `options.machines` selects. `beside` adds policies to
-    the printed table. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
+    `make_runs` creates the runs, and by default depends on `options.machines`. `beside` adds policies to the
+    printed comparison. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
     measurements are kept), and KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
@@ -115,7 +113,7 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if the scenario of a live run sets framework costs (`framework`), which only simulations
+    """Raise BadInput if the scenario of a live run declares framework costs, which only simulations
     support.
     """
     if not scenario.framework.is_none:
@@ -126,9 +124,10 @@ def check_no_framework(scenario: ResolvedScenario) -> None:
 
 
 def isolated(scenario: ResolvedScenario) -> dict[str, float]:
-    """Return, by job id, the simulated seconds that each job takes alone on the cluster.
+    """Simulate each job alone on the cluster. Return a dictionary from job id to the seconds that the job
+    takes.
 
-    The simulator is imported here, since a live run needs it for this purpose only.
+    The simulator is imported in this function, since a live run needs it for nothing else.
     """
     from schedbed.deploy.simulated.isolated import isolated_times
 
@@ -136,8 +135,9 @@ def isolated(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _tell_what_is_known(scenario: ResolvedScenario) -> None:
-    """Print the policies that read profiles of earlier runs, since on a host without profiles they decide
-    differently.
+    """Print which policies of the scenario read stored profiles of earlier runs.
+
+    On a host without such profiles, these policies decide differently.
     """
     store = scenario.profiles.store
     readers = [
@@ -148,10 +148,9 @@ def _tell_what_is_known(scenario: ResolvedScenario) -> None:
 
 
 def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
-    """Print one line about hidden task sizes: the policies that read them, and those that use profiles
-    instead.
+    """Print a line if the scenario hides the true sizes of tasks from policies.
 
-    Print nothing if the scenario shows policies the true sizes.
+    The line says which policies read the hidden or estimated sizes, and which use profiles instead.
     """
     sizes = make_sizes(scenario.sizes)
     if sizes == TRUE_SIZES:
@@ -170,10 +169,10 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Print notes about the JobTracker's journal.
+    """Print notes that the JobTracker made about its journal in each run.
 
-    A note names a policy that answered differently when the journal was replayed, or that keeps the whole
-    journal.
+    A note says that a policy answered differently when the journal was replayed, or that the whole journal
+    was kept.
     """
     for run in record.runs:
         for note in ("replay", "journal"):
@@ -182,7 +181,9 @@ def _tell_what_differed(record: RunFile) -> None:
 
 
 def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None) -> None:
-    """Make the tables, the summary, the timeline and the report from the measurements, and print the
+    """Make the result files from the measurements of a run, and print the comparison of the policies.
+
+    `report` and `plots` are whether to make report.html and the plots. `beside` adds policies to the printed
     comparison.
     """
     with no_interrupts():
@@ -196,9 +197,10 @@ def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Be
 
 
 def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManager[LivePage | None]:
-    """Return the live page's server as a context; an empty context if no page was requested.
+    """Return a context manager that serves the live page during a run.
 
-    The page's modules are imported only if needed.
+    If the options do not request the page, the context manager does nothing, and the page's modules are not
+    imported.
     """
     if options.web is None:
         return nullcontext()
@@ -208,9 +210,10 @@ def _page(folder: Path, runs: Runs, options: RunOptions) -> AbstractContextManag
 
 
 def runs_on(machines: str) -> MakeRuns:
-    """Return the class of runs for a kind of machines: `SimRuns` for `sim`, else `LiveRuns`.
+    """Return the class that runs scenarios on the kind of machines `machines`: `SimRuns` for `sim`, else
+    `LiveRuns`.
 
-    Only the chosen module is imported, so that a simulation starts without Ray.
+    Only the chosen class is imported, so that a simulation starts without Ray.
     """
     if machines == "sim":
         from schedbed.deploy.simulated.simulated_runs import SimRuns
@@ -237,7 +240,7 @@ def _run_file(scenario: ResolvedScenario, options: RunOptions, started: datetime
 
 @contextmanager
 def _not_left_empty(folder: Path) -> Iterator[None]:
-    """Remove the folder at the end of the block if it is empty."""
+    """Remove the folder after the `with` block if the folder is empty."""
     try:
         yield
     finally:
@@ -247,9 +250,9 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _full_disk_is_told(folder: Path) -> Iterator[None]:
-    """Raise RunFailed with a one-line message for a full disk in the block.
+    """Convert an OSError for a full disk in the `with` block to RunFailed with a one-line message.
 
-    The part files written so far stay, so that `schedbed report` can use them.
+    The files written so far are kept, so that `schedbed report` can use them.
     """
     try:
         yield

@@ -1,9 +1,9 @@
-"""Work in a forked process: messages come back through a pipe, and any end of the process becomes a result.
+"""A piece of work in a forked process, which sends messages to the parent process through a pipe.
 
-A fork protects against mistakes of a user's code: `os._exit`, a crash in C, a call that never returns, closed
-files, another working folder, changed modules. It is not a sandbox: malicious code can kill any process of
-the same user. Messages are JSON, since a user's code could write anything into the pipe, and reading JSON
-executes no code.
+The fork protects the parent from mistakes of a user's code: `os._exit`, a crash in C, a call that never
+returns, closed files, another working folder, changed modules. It is not a sandbox: malicious code can kill
+any process of the same user. Messages are JSON, since a user's code could write anything into the pipe, and
+reading JSON executes no code.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ _PIPES: set[int] = set()
 
 
 class CutOff(Exception):
-    """An exception for a forked process that ended without a result, or that its parent had to end.
+    """An exception for a forked process that ended without a result, or that its parent had to stop.
 
-    The message is one line, which names the line of the policy if it is known.
+    The message is one line. It names the line of the policy's code if that is known.
     """
 
 
 class ApartFailed(Exception):
-    """An exception for work that raised an exception in its forked process. The message is one line."""
+    """An exception for work that raised an exception in a forked process. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkBounds:
-    """The limits of one piece of work: real seconds and bytes of memory. None means no limit."""
+    """The limits of one piece of work in real seconds and in bytes of memory. None means no limit."""
 
     time_s: float | None = None
     memory_bytes: int | None = None
@@ -66,7 +66,10 @@ class WorkBounds:
 
 @dataclass(frozen=True, slots=True)
 class WorkEnd:
-    """The end of a piece of work. `value` is the result if `kind` is RESULT, else the reason as one line."""
+    """The way in which a piece of work ended.
+
+    If `kind` is RESULT, `value` is the result of the work. Otherwise, `value` is the reason as one line.
+    """
 
     kind: bytes
     value: Any
@@ -83,10 +86,10 @@ class WorkEnd:
 
 
 class WorkerFork:
-    """The parent's side of a forked process that does one piece of work.
+    """A forked process that does one piece of work, seen from the parent process.
 
     `take` is called in the parent with each message of the work. `file` is the policy's file if the work runs
-    a user's code; error messages name it if no line of the policy is known.
+    a user's code. Error messages name it if the line of the policy is not known.
     """
 
     def __init__(
@@ -119,9 +122,9 @@ class WorkerFork:
         self._status: int | None = None
 
     def follow(self) -> None:
-        """Process the messages and output that have arrived.
+        """Process the messages and the output that the process has sent.
 
-        Set `end` if the process has ended or must be ended.
+        If the process has ended or must be stopped, set the attribute `end`.
         """
         try:
             more = self._results not in self.pipes or self._read()
@@ -134,18 +137,19 @@ class WorkerFork:
             self.end = WorkEnd(CUT_OFF, str(error))
 
     def interrupt(self) -> None:
-        """Send SIGINT to the process, whose work then ends soon and may still send messages.
+        """Send SIGINT to the process, so that its work ends soon. The work may still send messages.
 
-        Callers must repeat the call: Python runs a signal handler between two bytecode instructions, so a
-        signal just before a blocking call takes effect only after that call. The process obeys the first
-        signal that it sees.
+        The caller must repeat the call. Python runs signal handlers between bytecode instructions, so a
+        signal just before a blocking call takes effect only after that call. Only the first signal that
+        Python handles interrupts the work.
         """
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGINT)
 
     def memory_bytes(self) -> int:
-        """Return the size in bytes of the process's private memory: resident pages minus pages of
-        files and shared memory.
+        """Return the size of the process's private memory in bytes.
+
+        That is its resident memory without pages of files and shared memory.
         """
         with suppress(OSError, IndexError):
             fields = Path(f"/proc/{self.pid}/statm").read_text().split()
@@ -153,7 +157,7 @@ class WorkerFork:
         return 0
 
     def close(self) -> int:
-        """End the process and its children. Return the process's exit status."""
+        """Stop the process and its children if they still run. Return the exit status of the process."""
         if self._status is None:
             until_s = time.monotonic() + LOOK_S
             done, status = os.waitpid(self.pid, os.WNOHANG)
@@ -173,7 +177,7 @@ class WorkerFork:
         return self._status
 
     def _read(self) -> bool:
-        """Read and process the messages that have arrived. Return whether more may come."""
+        """Read and process the messages that have arrived. Return whether more messages can come."""
         with suppress(BlockingIOError):
             data = os.read(self._results, 1 << 20)
             if not data:
@@ -199,7 +203,10 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the end that the process reported, with the line of the policy added to the reason."""
+        """Return the end that the process reported as a message of this kind.
+
+        If the work failed, the reason also names the line of the policy.
+        """
         if kind == INTERRUPTED:
             value = f"{self._whose} process was interrupted by a signal{self._where()}"
         elif kind == ERROR and ", line " not in value:
@@ -218,7 +225,7 @@ class WorkerFork:
             sys.stdout.flush()
 
     def _look(self) -> None:
-        """Raise CutOff if the work exceeds its time limit, or one call of the policy takes too long."""
+        """Raise CutOff if the work exceeds its time limit, or if one call of the policy takes too long."""
         inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if self._bounds.time_s is not None and now_s - self._began_s > self._bounds.time_s:
@@ -255,7 +262,11 @@ def _answer(
     texts: int,
     about: tuple[list[int], int, bool, WorkBounds],
 ) -> NoReturn:
-    """Do the work in the forked process, write the result to the pipe, and exit."""
+    """Do the work in the forked process, write its result or error to `pipe`, and exit.
+
+    `memory` is shared with the parent and contains the current call of the policy. Output goes to the pipe
+    `texts`.
+    """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about
     try:
@@ -301,13 +312,14 @@ def _packed(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a numpy number as a Python number, which JSON can represent."""
+    """Convert a numpy number to a Python number, which JSON can represent."""
     return value.item()
 
 
 def _limit_memory(most_bytes: int | None) -> None:
-    """Limit this process's memory, and make the kernel kill this process before its parent if the
-    host runs out.
+    """Limit this process's memory to `most_bytes`, or do not limit it if None.
+
+    If the host runs out of memory, the kernel kills this process before its parent.
     """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
@@ -318,7 +330,7 @@ def _limit_memory(most_bytes: int | None) -> None:
 
 
 def _interrupt_once(number: int, _: object) -> NoReturn:
-    """Raise KeyboardInterrupt, and ignore all later interrupts while the work saves its state."""
+    """Raise KeyboardInterrupt, and ignore later signals of this kind while the work saves its state."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
@@ -333,7 +345,7 @@ def _last_words(pipe: int) -> Callable[[str], NoReturn]:
 
 
 def _own_streams(texts: int) -> None:
-    """Redirect standard output and standard error to the pipe, and standard input to /dev/null."""
+    """Redirect standard output and standard error to the pipe `texts`, and standard input to /dev/null."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -1,4 +1,6 @@
-"""The folders of a run: the result folder with its lock, and a scratch folder that is removed at the end."""
+"""The folders of a run: the result folder with its lock, and a scratch folder that is removed after the
+run.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ LONGEST_BASE = 13  # Ray adds up to 94 characters; a socket's path may have 107.
 
 
 def result_folder(out: Path | None, name: str, started: datetime, *, private: bool = False) -> Path:
-    """Create the result folder of a run and return its path: `out`, or `runs/<name>-<time>` by default.
+    """Create the result folder of a run and return its path, by default `runs/<name>-<time>`.
 
-    With `private`, other users cannot read it. Raises BadInput if it cannot be created or already holds a
-    run.
+    With `private`, other users cannot read the folder. Raises BadInput if the folder cannot be created, or if
+    it already contains the results of a run.
     """
     folder = out or Path("runs") / f"{name}-{started:%Y%m%d-%H%M%S}"
     try:
@@ -45,9 +47,9 @@ def result_folder(out: Path | None, name: str, started: datetime, *, private: bo
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock during the block. Raises BadInput if another process holds it.
+    """Lock the folder during the `with` block. Raises BadInput if another process has locked it.
 
-    The lock of a process that has died is free.
+    The lock ends if the process dies.
     """
     path = folder / ".lock"
     try:
@@ -69,10 +71,11 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a private folder for Ray, the agents and the journals; remove it after the block.
+    """Create a private folder for Ray, the agents and the journals, yield it, and remove it after the `with`
+    block.
 
-    First, the folders and control groups of killed runs are removed. If this process is killed, a watch
-    process removes the folder and kills the processes that use it.
+    Folders and control groups that killed runs have left behind are removed first. If this process is killed,
+    a watch process removes the folder and kills the processes that use it.
     """
     base = base_folder()
     sweep(base)
@@ -88,29 +91,32 @@ def scratch() -> Iterator[Path]:
 
 
 def base_folder() -> Path:
-    """Return the parent of scratch folders: the system's temporary folder, or /tmp if its path is too long.
+    """Return the folder in which scratch folders are created.
 
-    Ray puts Unix sockets below it, and the length of a socket's path is limited.
+    It is the system's temporary folder, or /tmp if the path of the temporary folder is long. Ray creates Unix
+    sockets in it, and the path of a socket must be short.
     """
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")
 
 
 def make_scratch(base: Path) -> Path:
-    """Create a private scratch folder in `base` and return its path. Its name has this process's id."""
+    """Create a private scratch folder in `base` and return its path. Its name contains the id of this
+    process.
+    """
     return Path(tempfile.mkdtemp(prefix=owned(), dir=base))
 
 
 def owned(kind: str = "") -> str:
-    """Return the name prefix of this process's temporary folders.
+    """Return the prefix of the names of this process's temporary folders, which contains the process's id.
 
-    `sweep` removes the folders of dead processes.
+    `sweep` uses the prefix to find the folders of dead processes.
     """
     return f"{PREFIX}{os.getpid()}-{kind}"
 
 
 def remove(folder: Path) -> None:
-    """Remove a scratch folder. Processes that still use it get `SETTLE_S` seconds to end, then are killed."""
+    """Remove a scratch folder. Processes that still use the folder after `SETTLE_S` seconds are killed."""
     end_s = time.monotonic() + SETTLE_S
     users = set(users_of(folder))
     while folder.exists() or users:
@@ -126,8 +132,10 @@ def remove(folder: Path) -> None:
 
 
 def users_of(folder: Path) -> list[psutil.Process]:
-    """Return the processes that use the folder: Ray's processes and agents that name it, and
-    Ray's with open files in it.
+    """Return the processes that use the folder.
+
+    They are agents and processes of Ray with the folder in their command line, and Ray's workers with open
+    files in it.
     """
     found = []
     for process in psutil.process_iter():
@@ -147,7 +155,9 @@ def _has_open(process: psutil.Process, folder: Path) -> bool:
 
 
 def sweep(base: Path) -> list[Path]:
-    """Remove the temporary folders that dead processes of this user left in `base`. Return the folders."""
+    """Remove the temporary folders that dead processes of this user left in `base`. Return the removed
+    folders.
+    """
     swept = left_behind(base)
     for folder in swept:
         shutil.rmtree(folder, ignore_errors=True)

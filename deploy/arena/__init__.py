@@ -1,3 +1,4 @@
-"""The arena: simulations of every policy on every workload, paired by seed, with ranks, a page
-and a fitness function.
+"""The arena: a contest that simulates every policy on every workload with the same seeds.
+
+It ranks the policies, writes a page about them, and computes a policy's fitness for search programs.
 """

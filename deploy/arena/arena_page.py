@@ -1,6 +1,6 @@
-"""The page `arena.html`, made from the arena's summary.
+"""The HTML page `arena.html`, made from the arena's summary.
 
-The page needs no other file; Jinja escapes all names from users.
+The page is one self-contained file. Jinja escapes all texts that come from users, such as names of workloads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Summary = Mapping[str, Any]
 
 
 def text(summary: Summary, workloads: Sequence[str]) -> str:
-    """Return the page as HTML."""
+    """Return the page `arena.html` as text. `workloads` are the names of the heat map's columns."""
     page = resources.files("schedbed.deploy.arena").joinpath("page.html").read_text(encoding="utf-8")
     columns = list(next(iter(summary["policies"].values()), {}))
     return templates.fill(
@@ -48,7 +48,9 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return a note and the table rows about the live runs of the best policies; None if there were none."""
+    """Return the page's note and table rows about live runs of the best policies, or None if `found` is
+    None.
+    """
     if found is None:
         return None
     runs = f"{found['runs']} runs of {', '.join(found['workloads'])}"
@@ -64,7 +66,10 @@ def _live(found: Summary | None) -> Summary | None:
 
 
 def rank_agreement(found: Summary) -> str:
-    """Return a sentence about the rank correlation of the policies between live and simulated runs."""
+    """Return a sentence that says whether live and simulated runs rank the policies in the same order.
+
+    `found` is the entry `live` of the arena's summary.
+    """
     if found["rho"] is None:
         return "No live run of the leaders could be judged."
     between = found["ci95"]
@@ -92,7 +97,10 @@ def _ranks(summary: Summary, columns: Sequence[str]) -> Iterator[Summary]:
 
 
 def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
-    """Yield the rows of the heat map, one per policy. A failed cell has no hue."""
+    """Yield the rows of the heat map, one row per policy with one colored value per workload.
+
+    A failed simulation has no value, so its color is None.
+    """
     by, cells = summary["ranked_by"], summary["cells"]
     spans: dict[str, tuple[float, float]] = {}
     for name in workloads:
@@ -112,7 +120,10 @@ def _heat(summary: Summary, workloads: Sequence[str]) -> Iterator[Summary]:
 
 
 def _plot(summary: Summary) -> Summary | None:
-    """Return the positions of the points in the plot of slowdown against fairness; None without points."""
+    """Return the pixel positions of the policies in the plot of slowdown against fairness.
+
+    Return None if the summary has no policies to plot.
+    """
     points = summary["points"]
     if not points:
         return None

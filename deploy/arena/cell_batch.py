@@ -1,8 +1,8 @@
-"""A process that simulates a batch of cells on another host: it reads JSON from standard input and prints
-rows.
+"""A program that simulates a batch of cells on a host of a Ray cluster.
 
-A cell is a policy on a workload with a seed. The process is separate because Ray's workers must not fork, and
-ends together with the worker that started it.
+A cell is the simulation of one policy on one workload with one seed. The program reads the batch as JSON from
+standard input and prints the result rows as JSON. It is a separate process because Ray's workers must not
+fork. It ends together with the worker that started it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
-    """Return the cells as a JSON batch that includes the text of users' policy files, which other
-    hosts may lack.
+    """Convert the cells and their limits to a JSON batch that another host can simulate.
+
+    The batch includes the text of users' policy files, since the other host may not have these files.
     """
     files = {
         cell.policy: Path(cell.policy.partition(":")[0]).read_text(encoding="utf-8")
@@ -39,7 +40,9 @@ def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
 
 
 def play_packed(said: str) -> list[Row]:
-    """Simulate the cells of a JSON batch one after the other. Return their rows in the same order."""
+    """Simulate the cells of the JSON batch `said` one after the other. Return their rows in the same
+    order.
+    """
     batch: dict[str, Any] = json.loads(said)
     with tempfile.TemporaryDirectory(prefix=owned("batch-"), dir=base_folder()) as made:
         specs = _write_files(batch["files"], Path(made))
@@ -59,8 +62,10 @@ def play_packed(said: str) -> list[Row]:
 
 
 def _renamed(row: Row, here: str, there: str) -> Row:
-    """Return the row with the policy's temporary path `here` replaced by its path `there` on the
-    command's host.
+    """Return the row with the policy's temporary name on this host, `here`, replaced by its original name,
+    `there`.
+
+    Each name begins with the path of the policy's file. The path is also replaced in the row's note.
     """
     note = (
         row["note"].replace(here.partition(":")[0], there.partition(":")[0]) if here != there else row["note"]
@@ -69,7 +74,11 @@ def _renamed(row: Row, here: str, there: str) -> Row:
 
 
 def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Write each policy's file to its own folder. Return the SPEC with the new path for each given SPEC."""
+    """Write each policy file into its own folder below `folder`, and return the new names of the policies.
+
+    `files` maps the original name of each policy, which begins with the path of its file, to the text of the
+    file. The result maps each original name to the name with the new path.
+    """
     found: dict[str, str] = {}
     for number, (spec, text) in enumerate(files.items()):
         name, _, rest = spec.partition(":")
@@ -81,7 +90,7 @@ def _write_files(files: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Simulate the batch on standard input and print the rows as JSON."""
+    """Read a batch of cells from standard input, simulate them, and print the rows as JSON."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     json.dump(play_packed(sys.stdin.read()), sys.stdout)

@@ -1,6 +1,6 @@
-"""Concurrent simulation of cells, one process each.
+"""Concurrent simulation of the arena's cells, each in a process of its own.
 
-A crash, hang or lack of memory fails only that process's cell.
+If a process crashes, hangs or runs out of memory, only the cell of that process fails.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from schedbed.deploy.workspace import base_folder, owned, sweep
 def play_all(
     cells: Sequence[Cell], jobs: int, bounds: WorkBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Simulate the cells, `jobs` at a time. Pass each cell with its row to `done` in this process.
+    """Simulate the cells, `jobs` at a time, each within the limits `bounds`.
 
-    Temporary folders and processes are removed at the end.
+    Call `done` in this process with each cell and its result row. `shared` is the folder for the cache of the
+    times that jobs take alone. Temporary folders and processes are removed at the end.
     """
     import schedbed.deploy.results.metrics
     import schedbed.deploy.simulated.simulated_runs  # noqa: F401  # Import once here, not in each process.

@@ -1,4 +1,4 @@
-"""A cell of the arena: the simulation of a policy on a workload with a seed, and the row with its metrics."""
+"""A cell of the arena: the simulation of one policy on one workload with one seed, and its row of metrics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """One simulation of the arena: a policy on a workload (`course`) with a seed."""
+    """One simulation of the arena: a policy on the workload `course` with a seed."""
 
     policy: str
     course: Course
@@ -62,8 +62,10 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Return a hash that identifies the cell: of the version of schedbed, policy, policy
-        file, workload and seed.
+        """Return a hash that identifies the cell.
+
+        The hash covers the version of schedbed, the policy, the content of its file, the workload and the
+        seed.
         """
         said = [__version__, self.policy, self.course.name, self.course.document, self.seed]
         texts = [json.dumps(said, sort_keys=True, default=str).encode()]
@@ -73,7 +75,9 @@ class Cell:
         return hashlib.sha256(b"\0".join(texts)).hexdigest()[:24]
 
     def row(self, state: str, note: str = "") -> Row:
-        """Return a row of the result table for this cell, with the state and note but without metrics."""
+        """Return a row of the result table for this cell, with the given state and note but without
+        metrics.
+        """
         empty = dict.fromkeys((*FIGURES, *CAUSE_COLUMNS, "jobs", "succeeded"))
         return {
             "policy": self.policy,
@@ -87,10 +91,10 @@ class Cell:
 
 
 def play(cell: Cell, shared: Path, scratch: Path) -> Row:
-    """Simulate a cell in a temporary folder below `scratch`. Return its row.
+    """Simulate a cell in a temporary folder below `scratch`. Return its row of metrics.
 
-    `shared` is a cache of the jobs' isolated times, which all policies share. BadInput becomes a failed row
-    with the message, so that a policy that does not fit a workload loses only this cell.
+    `shared` is the folder of a cache of the times that jobs take alone, which do not depend on the policy. If
+    the simulation raises BadInput, the row has the state `failed` and the message.
     """
     with contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -100,7 +104,11 @@ def play(cell: Cell, shared: Path, scratch: Path) -> Row:
 
 
 def kept_rows(path: Path) -> dict[str, Row]:
-    """Return the rows of earlier runs in the file, by the cell's key. An incomplete last line is ignored."""
+    """Return the rows that earlier commands stored in the file, as a dictionary from the cell's key to its
+    row.
+
+    A line that is not complete JSON is ignored.
+    """
     found: dict[str, Row] = {}
     if path.is_file():
         text = path.read_text(encoding="utf-8")
@@ -160,9 +168,10 @@ def _figures(figures: Mapping[str, Any]) -> Row:
 
 
 def _alone(cell: Cell, scenario: Any, shared: Path) -> dict[str, float]:
-    """Return the isolated time of each job in seconds, from the cache in `shared` or by simulation.
+    """Return a dictionary from job id to the seconds that the job takes alone on the cluster.
 
-    All policies of a workload and seed share the values.
+    The times come from the cache in `shared`, or from a simulation if they are not cached. All policies share
+    the times of a workload and seed.
     """
     from schedbed.deploy.simulated.isolated import isolated_times
 

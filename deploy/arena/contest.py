@@ -1,4 +1,6 @@
-"""The arena: simulates the cells that are missing, then writes the table, the summary and the page."""
+"""The control of the arena: it simulates the missing cells, then writes the table, the summary and the
+page.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """The parameters of an arena: every policy runs on every course with seeds 1 to `seeds`.
+    """The parameters of an arena: every policy is simulated on every workload in `courses` with seeds 1 to
+    `seeds`.
 
-    The best policies then also run live with `live_seeds` seeds. Simulations run on the hosts of the Ray
-    cluster at `address`, or in `jobs` processes on this host if `address` is None. `bounds` limits each
-    simulation.
+    The best policies then also run live with seeds 1 to `live_seeds`. Simulations run on the hosts of the Ray
+    cluster at `address`, or in `jobs` processes on this host if `address` is None. `bounds` limits the time
+    and memory of each simulation.
     """
 
     policies: tuple[str, ...]
@@ -44,7 +47,7 @@ class Contest:
     address: str | None = None
 
     def cells(self) -> list[Cell]:
-        """Return all cells, ordered by seed, then workload, then policy."""
+        """Return the simulations of the arena, ordered by seed, then workload, then policy."""
         return [
             Cell(policy, course, seed)
             for seed in range(1, self.seeds + 1)
@@ -54,10 +57,11 @@ class Contest:
 
 
 def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
-    """Simulate the cells that the folder lacks, and write the results. Return the summary.
+    """Run the arena: simulate the cells whose rows are not yet in `folder`, and write the results there.
 
-    Each row is saved as soon as its cell ends: after Ctrl-C, the same call continues. Raises BadInput for a
-    policy that cannot be built.
+    A cell is one policy on one workload with one seed. Each row is saved as soon as the simulation ends, so
+    the same call continues after Ctrl-C. `say` prints a line of progress. Return the arena's summary. Raises
+    BadInput for a policy that cannot be built.
     """
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +107,10 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
 
 @contextmanager
 def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
-    """Show a progress bar on a terminal. Yield a function that advances it, or None without a terminal."""
+    """Show a progress bar for `cells` simulations during the `with` block.
+
+    Yield a function that advances the bar by one, or None if standard output is not a terminal.
+    """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -118,8 +125,9 @@ def _bar(cells: int) -> Iterator[Callable[[], None] | None]:
 
 
 def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the arena's summary: ranks, means, the Pareto front, and a sentence for each policy
-    and workload.
+    """Return the arena's summary: ranks and mean metrics of the policies, the Pareto front, and explanations.
+
+    There is one sentence for each policy and workload, which explains the result.
     """
     names = [course.name for course in contest.courses]
     of = {
@@ -160,7 +168,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _whole(rows: Iterable[Row], column: str) -> float | None:
-    """Return the mean of a column over the rows of all seeds; None if one of the cells failed."""
+    """Return the mean of a column over the given rows, or None if one of the simulations failed."""
     mine = list(rows)
     whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
     return mean(mine, column) if whole else None

@@ -1,4 +1,4 @@
-"""The workloads of the arena: the shipped suites, generated jobs, and users' files."""
+"""The workloads of the arena: the shipped suites, generated jobs, and files of users."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ SCENARIO_ENDS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A workload of the arena: a scenario document without policies, and the base folder of its relative
+    """A workload of the arena: a scenario `document` without policies, and the folder `base` of its relative
     paths.
 
-    `kind` is the class of the workload: `suite`, `drawn` (generated jobs) or `named` (a user's file). The
-    arena selects the best policies of each class.
+    `kind` is `suite` for a shipped suite, `drawn` for generated jobs, and `named` for a user's file. The
+    arena selects the best policies of each kind.
     """
 
     name: str
@@ -52,17 +52,19 @@ class Course:
     base: str = "."
 
     def seeded(self, seed: int) -> dict[str, Any]:
-        """Return a copy of the document with the seed, which determines generated jobs, block
-        placement and faults.
+        """Return a copy of the scenario document with the given seed.
+
+        The seed determines the generated jobs, the placement of blocks and the faults.
         """
         return copy.deepcopy(self.document) | {"seed": seed}
 
 
 def choose(names: Sequence[str], files: Sequence[Path], *, quick: bool) -> list[Course]:
-    """Return the courses with the given names, and one for each file.
+    """Return the workloads with the given names, and one workload for each file.
 
-    The names `suites` and `drawn` mean all courses of that kind. Without names and files, return all courses,
-    or a subset with `quick`. Raises BadInput for unknown names.
+    The name `suites` selects all shipped suites, `drawn` all workloads of generated jobs. Without names and
+    files, return all workloads, or with `quick` a small selection of them. Raises BadInput for an unknown
+    name.
     """
     known = _shipped(JOBS_QUICK if quick else JOBS)
     chosen: list[Course] = []
@@ -129,9 +131,10 @@ def _scenario(name: str, workload: dict[str, Any], scale: float = 1.0) -> dict[s
 
 
 def _named(file: Path) -> Course:
-    """Return the course of a user's file: a scenario, or a trace that runs on the arena's cluster.
+    """Return the workload of a user's file: a scenario, or a job trace that runs on the arena's default
+    cluster.
 
-    Raises BadInput.
+    Raises BadInput if there is no such file.
     """
     if not file.is_file():
         raise BadInput(f"--workload {file}: no such file, expected a scenario (.yaml) or a trace")

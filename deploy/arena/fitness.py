@@ -1,4 +1,4 @@
-"""The fitness of one policy, for programs that search for better policies."""
+"""The fitness of one policy in the arena, for programs that search for better policies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def score_of(summary: Mapping[str, Any], policy: str) -> dict[str, Any]:
-    """Return the policy's entry for a search program: its `score`, its value per workload, its means, and a
-    note.
+    """Return the policy's result for a search program, taken from the arena's summary.
 
-    The score is minus the mean slowdown over workloads, so larger is better; None if a cell failed.
+    The result contains `score`, the slowdown on each workload, the mean metrics and a note. `score` is the
+    negative mean slowdown over all workloads, so larger is better. It is None if a simulation failed.
     """
     cells = summary["cells"][policy]
     values = [cell[summary["ranked_by"]] for cell in cells.values()]

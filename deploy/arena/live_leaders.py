@@ -1,4 +1,4 @@
-"""Live runs of the arena's best policies, paired with simulations of the same clusters and jobs."""
+"""Live runs of the arena's best policies, compared with simulations of the same clusters and jobs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ Pair = dict[str, float]
 
 
 def live_courses(host_cores: float) -> list[Course]:
-    """Return the workloads of live runs: generated jobs on six nodes that need at most half of
-    the host's cores.
+    """Return the workloads for live runs: generated jobs on six nodes.
+
+    The nodes together declare at most half of `host_cores`, the number of cores of the host.
     """
     speed = min(1.0, round(HOST_SHARE * host_cores / (NODES * CORES), 3))
     node = {"cores": CORES, "core_speed": speed, "memory": "512MiB", "disk": "40MB/s"}
@@ -62,8 +63,11 @@ def live_courses(host_cores: float) -> list[Course]:
 
 
 def chosen(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float]) -> list[str]:
-    """Return the best policies of all classes in order of rank, with the reference policy if it
-    has a rank.
+    """Return the policies that run live, best rank first: the best policies of each kind of workload, and
+    `fifo`.
+
+    `leaders` maps each kind of workload to its best policies. `fifo`, the reference, is left out if it has no
+    rank.
     """
     led = {policy for names in leaders.values() for policy in names} | {REFERENCE}
     return [policy for policy in ranks if policy in led]
@@ -71,29 +75,33 @@ def chosen(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float]) -> 
 
 @dataclass(frozen=True, slots=True)
 class LiveContest:
-    """The parameters of the live runs: each policy runs on each course with each seed."""
+    """The parameters of the arena's live runs: all policies run on each workload with seeds 1 to `seeds`."""
 
     policies: tuple[str, ...]
     courses: tuple[Course, ...]
     seeds: int
 
     def runs(self) -> Iterator[tuple[str, Course, int]]:
-        """Yield the cache key, course and seed of each live run. One run covers all policies."""
+        """Yield the cache key, workload and seed of each live run. One run covers all policies."""
         for seed in range(1, self.seeds + 1):
             for course in self.courses:
                 yield Cell("\n".join(self.policies), course, seed).key, course, seed
 
 
 def live_contest(leaders: Mapping[str, Sequence[str]], ranks: Mapping[str, float], seeds: int) -> LiveContest:
-    """Return the parameters of the live runs of the best policies and the reference policy on this host."""
+    """Return the parameters of the live runs on this host, with `seeds` seeds for each workload.
+
+    The policies are those that `chosen` returns for `leaders` and `ranks`.
+    """
     return LiveContest(tuple(chosen(leaders, ranks)), tuple(live_courses(host_cores())), seeds)
 
 
 def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
-    """Do the runs that the folder lacks, live and simulated. Return the agreement of the two orders of
-    policies.
+    """Do the live runs whose results are not yet in `folder`, and a simulation of each of them.
 
-    A course and seed with a failed or untrusted run is left out, and `left_out` gets a line with the reason.
+    `say` prints a line of progress. A live run is left out if it failed or if the host did not provide the
+    declared resources. The reason is then added to `left_out` in the result. Return how well live and
+    simulated runs agree on the order of the policies.
     """
     kept = kept_rows(folder / ROWS)
     for number, (key, course, seed) in enumerate(contest.runs(), start=1):
@@ -111,9 +119,9 @@ def hold_live(contest: LiveContest, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def judge(contest: LiveContest, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the mean slowdowns by policy, and the rank correlation of live and simulated slowdowns.
+    """Return the mean slowdowns of each policy, and the rank correlation of live and simulated slowdowns.
 
-    Rows that were left out (failed or untrusted runs) do not count.
+    `rows` contains the result of each run. Results of runs that were left out are ignored.
     """
     good = [row for row in rows if not row["left_out"]]
     pairs: list[dict[str, Pair]] = [row["pairs"] for row in good]
@@ -139,9 +147,10 @@ def _sides(pairs: Mapping[str, Pair], policies: Sequence[str]) -> tuple[list[flo
 
 
 def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> dict[str, Any]:
-    """Run a course with a seed under all policies, live and simulated.
+    """Run a workload with a seed under all policies, first live and then simulated.
 
-    Return the slowdowns, or why they are left out.
+    Return the slowdowns of each policy, or the reason why the run is left out. Outputs are written to
+    `folder`.
     """
     shutil.rmtree(folder, ignore_errors=True)  # Left by an interrupted run.
     folder.mkdir(parents=True)
@@ -160,9 +169,10 @@ def _row(policies: Sequence[str], course: Course, seed: int, folder: Path) -> di
 def _slowdowns(
     policies: Sequence[str], course: Course, seed: int, folder: Path, machines: str
 ) -> dict[str, float]:
-    """Return the mean slowdown of each policy on one kind of machines.
+    """Run a workload on one kind of `machines`. Return a dictionary from policy to the mean slowdown of its
+    jobs.
 
-    Raises RunFailed for a failed or untrusted run.
+    Raises RunFailed if the run failed, or if the host did not provide the declared resources to a live run.
     """
     from schedbed.deploy.options import RunOptions
     from schedbed.deploy.results.summary import load

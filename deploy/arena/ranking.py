@@ -1,5 +1,6 @@
-"""Ranks of policies over workloads: Friedman's test, Nemenyi's critical difference, and agreement
-of two orders.
+"""Ranks of policies over several workloads.
+
+The methods are Friedman's test, Nemenyi's critical difference, and the correlation of two rankings.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ POLICIES_LEAST, BLOCKS_LEAST = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The mean ranks of policies over `blocks` workloads, best first (1 is best).
+    """The mean ranks of policies over `blocks` workloads, ordered from the best (lowest) rank to the worst.
 
     Policies whose ranks differ by less than `critical` cannot be distinguished (Nemenyi's test at 5%). `p` is
-    the p-value of Friedman's test: the probability of ranks this far apart if all policies were equal.
+    the p-value of Friedman's test: the probability of such different ranks if all policies were equal.
     `critical` and `p` are None with too few policies or workloads.
     """
 
@@ -33,10 +34,10 @@ class Ranked:
     p: float | None
 
     def interval(self, policy: str) -> tuple[float, float] | None:
-        """Return the interval of half the critical difference around a policy's rank; None without
-        `critical`.
+        """Return the policy's rank minus and plus half the critical difference, or None if `critical` is
+        None.
 
-        Policies with disjoint intervals differ significantly.
+        Policies whose intervals do not overlap differ significantly.
         """
         if self.critical is None:
             return None
@@ -44,9 +45,10 @@ class Ranked:
 
 
 def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
-    """Return the ranks of policies by their values, one value per workload; smaller is better.
+    """Return the mean ranks of policies.
 
-    None (a failed cell) ranks last; several failed cells of a workload are tied.
+    `values` contains one value per workload for each policy, and smaller values are better. None is the value
+    of a failed simulation. It ranks last, tied with other failures on the same workload.
     """
     from scipy.stats import friedmanchisquare, rankdata
 
@@ -68,7 +70,9 @@ def rank(values: Mapping[str, Sequence[float | None]]) -> Ranked:
 
 
 def critical_difference(policies: int, blocks: int) -> float:
-    """Return Nemenyi's critical difference of mean ranks at the 5% level."""
+    """Return Nemenyi's critical difference of mean ranks at the 5% level. `blocks` is the number of
+    workloads.
+    """
     from scipy.stats import studentized_range
 
     q = studentized_range.ppf(LEVEL, policies, math.inf) / math.sqrt(2)
@@ -76,9 +80,9 @@ def critical_difference(policies: int, blocks: int) -> float:
 
 
 def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
-    """Return the Pareto front: the policies that no other policy dominates.
+    """Return the policies on the Pareto front, which are those that no other policy dominates.
 
-    A point is (slowdown, fairness): smaller slowdown and larger fairness are better.
+    `points` maps each policy to (slowdown, fairness): smaller slowdown and larger fairness are better.
     """
     return [
         mine
@@ -88,12 +92,12 @@ def front(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[str, Any]:
-    """Return the agreement of two orders of the same policies: `rho`, `ci95` and the number of `orders`.
+    """Return the agreement of two rankings of the same policies as `rho`, `ci95` and `orders`.
 
-    `sides` has one pair per run: the values of all policies on the first and the second side. `rho` is the
-    mean over runs of Spearman's rank correlation; `ci95` is its 95% Student's t interval, limited to -1..1. A
-    run in which all policies of one side are equal does not count. `rho` is None without a run that counts,
-    `ci95` with too few of them.
+    `sides` has two sequences for each run: the policies' values on the first and on the second side, such as
+    live and simulated. `rho` is the mean of Spearman's rank correlations of the runs, or None without a run.
+    `ci95` is the 95% Student's t interval of `rho` within -1..1, or None with too few runs. `orders` is the
+    number of runs used. A run is not used if all policies have equal values on one side.
     """
     from scipy.stats import rankdata
 

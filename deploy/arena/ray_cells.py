@@ -1,6 +1,6 @@
-"""Simulation of cells by tasks of a Ray cluster.
+"""Simulation of the arena's cells by tasks of a Ray cluster.
 
-One task simulates all cells of a workload and seed on one core.
+Each Ray task uses one core and simulates all cells of one workload and seed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from schedbed.deploy.worker_fork import WorkBounds
 def play_over(
     address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
 ) -> None:
-    """Simulate the cells on the hosts of the Ray cluster at `address`. Pass each cell with its row to `done`.
+    """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
+    row.
 
-    The rows equal those of `play_all`, which simulates on this host. Workers receive schedbed's code and
-    users' policy files; traces and applications must exist on their hosts at the same paths. A task whose
-    host is lost runs again elsewhere. Raises BadInput if the Ray cluster cannot be joined.
+    The rows equal those of `play_all`, which simulates on this host. Ray's workers receive schedbed's code
+    and users' policy files, but traces and applications must exist on each host at the same paths. A Ray task
+    whose host is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
     """
     from schedbed.deploy.live.ray_join import tasks_on_hosts
 
@@ -41,15 +42,17 @@ def play_over(
 
 
 def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Yield the cells of each workload and seed together, since they share the isolated times of jobs."""
+    """Yield one list of cells for each workload and seed, since these cells share the times that jobs take
+    alone.
+    """
     for _, same in groupby(cells, key=lambda cell: (cell.course.name, cell.seed)):
         yield list(same)
 
 
 def play_apart(batch: str) -> list[Row]:
-    """Simulate a packed batch in a subprocess.
+    """Simulate a JSON batch of cells in a subprocess and return their rows.
 
-    Return the rows. Raises RuntimeError if the subprocess fails.
+    Raises RuntimeError if the subprocess fails.
     """
     above = str(Path(schedbed.__file__).parent.parent)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Sentences that explain the result of a policy on a workload: why tasks waited, and why cells failed."""
+"""Sentences that explain a policy's result on a workload: why tasks waited, or why simulations failed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHARE_TOLD = 0.2
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
-    """Return the mean of a column over the rows that have a value."""
+    """Return the mean of a column over the rows that have a value, or None if no row has one."""
     known = [row[column] for row in rows if row[column] is not None]
     return sum(known) / len(known) if known else None
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Return a sentence that explains a policy's result on a workload. `rows` has one row per seed."""
+    """Return a sentence that explains a policy's result on a workload. `rows` are the rows of all seeds."""
     lost = [row for row in rows if row["state"] != "succeeded"]
     if lost:
         return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"

@@ -1,1 +1,1 @@
-"""Live runs: emulated nodes of real processes, placed on one or more hosts by Ray."""
+"""Live runs: emulated nodes made of real processes, which Ray starts on one or more hosts."""

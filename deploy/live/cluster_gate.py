@@ -1,7 +1,8 @@
-"""Checks before joining a running Ray cluster: it answers, accepts the token, and has a node on this host.
+"""Checks of a running Ray cluster before the command joins it.
 
-Without the checks, Ray would wait for a minute and print repeated messages. Ray's modules are passed as
-arguments, since only two files of the package import Ray.
+The cluster must answer, accept the token, and have a node on this host. Without the checks, Ray would wait
+for a minute and print repeated messages. Ray's modules are passed as arguments, because only two files of the
+package import Ray.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ NO_CLUSTER = "12" * 28
 
 
 def gcs_address(address: str, services: Any) -> str:
-    """Return host:port of the Ray cluster's GCS, which has accepted a connection.
+    """Return the address host:port of the Ray cluster's control service (GCS), after a test connection.
 
-    Raises BadInput if there is none.
+    `services` is Ray's module of that name. Raises BadInput if no Ray cluster answers at `address`.
     """
     if "://" in address:
         raise BadInput("Ray's client is not supported, expected auto or host:port, on a host of the cluster")
@@ -37,8 +38,10 @@ def gcs_address(address: str, services: Any) -> str:
 
 
 def use_the_clusters_token(raylet: Any) -> None:
-    """Make this process use the user's Ray token (RAY_AUTH_TOKEN, or Ray's token file) instead of
-    a generated one.
+    """Make Ray use the user's token in this process instead of the token that schedbed generated.
+
+    The user's token is in the environment variable RAY_AUTH_TOKEN or in Ray's token file. `raylet` is Ray's
+    module.
     """
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
@@ -50,7 +53,10 @@ def use_the_clusters_token(raylet: Any) -> None:
 
 
 def check_cluster(where: str, raylet: Any) -> None:
-    """Raise BadInput if the Ray cluster at `where` refuses the token or has no node on this host."""
+    """Raise BadInput if the Ray cluster at the address `where` refuses the token or has no node on this host.
+
+    `raylet` is Ray's module of that name.
+    """
     try:
         raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)
     except Exception as error:  # Always raised, since the GCS has another id.

@@ -1,6 +1,4 @@
-"""The interface of the JobTracker for the driver of a run: the calls of TaskTrackers, and control
-of the run.
-"""
+"""The calls that the driver of a run can make to the JobTracker."""
 
 from __future__ import annotations
 
@@ -12,24 +10,35 @@ from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):
-    """All calls that other processes can make to the JobTracker. Each call may raise MasterGone."""
+    """All calls that other processes can make to the JobTracker: those of TaskTrackers, and those of the
+    driver.
+
+    Each call may raise MasterGone.
+    """
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Start the run with its plan (jobs and files), or with None continue it after a restart."""
+        """Start the run with the jobs and files in `plan`. If `plan` is None, continue the run after a
+        restart.
+        """
         ...
 
     async def submit(self, plan: Plan) -> dict[str, float]:
-        """Add jobs during the run. Return their submit times in seconds since the run's start."""
+        """Add the jobs and files in `plan` during the run.
+
+        Return a dictionary from job id to submit time, in seconds since the run's start.
+        """
         ...
 
     async def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the jobs with these ids, or all jobs if None. `reason` is recorded."""
+        """Kill the jobs with the ids `jobs`, or all jobs if `jobs` is None. `reason` is stored with each
+        job.
+        """
         ...
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, the new rows of each table, whether all jobs have ended, and a fatal error if
-        there is one.
+        """Return the JobTracker's status, new rows of the tables, and whether all jobs have ended.
 
-        `cursors` has the number of rows that the caller already has, by table.
+        `cursors` maps each table to the number of rows that the caller already has. The result also contains
+        the error that ended the run, if there is one.
         """
         ...

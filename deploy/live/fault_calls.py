@@ -1,4 +1,4 @@
-"""Calls to the Ray actors of a live cluster that inject faults."""
+"""Fault injection by calls to the Ray actors of a live cluster."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ PATIENCE_S = 3.0  # After this time the call is repeated, which does no harm.
 
 
 class RayHands:
-    """Fault injection through Ray. Implements the protocol `instant_faults.Hands`."""
+    """An injector of single faults into a live cluster through Ray. Implements the protocol
+    `instant_faults.Hands`.
+    """
 
     def __init__(self, cluster: RayCluster) -> None:
         self._cluster = cluster
         self._failures: dict[tuple[NodeId, str], int] = {}  # Failures in a row, by node and kind.
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault. Return the target that the fault hit.
+        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
+        attempt's id.
 
-        Raises MasterGone if the TaskTracker is down, or if it failed but may succeed later (a busy host may
-        not pause a container immediately). Raises RunFailed after TRIES failures in a row.
+        Raises MasterGone if the TaskTracker is down, or if the fault failed but may succeed later. For
+        example, a busy host may not pause a container immediately. Raises RunFailed after TRIES failures in a
+        row.
         """
         call = self._cluster.trackers[node].fault(kind, dict(arguments))
         try:
@@ -45,27 +49,34 @@ class RayHands:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return the block and node of a replica to damage, chosen by the NameNode.
+        """Implement `Hands.pick_replica`: ask the NameNode for a replica to damage.
 
-        Raises MasterGone without an answer.
+        Return the block and the node of the replica, or None if there is none. Raises MasterGone if the
+        NameNode does not answer.
         """
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill the node's TaskTracker. `RayCluster.addresses` later starts a new one."""
+        """Kill the node's TaskTracker. The next call of `RayCluster.addresses` starts a new one."""
         self._cluster.wait([self._cluster.trackers[node].kill()], timeout_s=PATIENCE_S)
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process of all TaskTrackers on the node's host.
+        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
+        host.
 
-        Ray starts a new one. Return the nodes on that host.
+        Ray restarts the process.
         """
         return self._cluster.kill_host(node)
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of a master. Ray starts a new one."""
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the
+        process.
+        """
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep a master from serving for `for_s` emulated seconds. Call this before killing the master."""
+        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
+
+        The caller must call `hold` before killing the master.
+        """
         hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))

@@ -1,7 +1,6 @@
-"""Fault injection in a live cluster: a thread carries out the plan of `cluster.fault_plan` by the run's
-clock.
+"""Fault injection in a live cluster, by a thread that carries out a plan of faults in real time.
 
-Faults of a run are planned before the run. Others may be added by hand during the run, from any thread.
+The faults of a scenario are planned before the run. Any thread may add faults during the run.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ STEP_S = 0.2
 
 
 class FaultInjector:
-    """An injector of faults into a live cluster. Call `advance` often; it begins and ends the faults that are
-    due.
+    """An injector of faults into a live cluster. The caller must call `advance` often to begin and end due
+    faults.
 
-    A node receives its whole state when the state changes, and again if it could not be reached. Faults that
-    are `always` in force, and those `declared` by nodes, have no rows in the table of faults.
+    When the faults in force on a node change, the node receives all of them, and again later if it cannot be
+    reached. The faults in `always` are in force during the whole run. They, and the faults in `declared`,
+    have no rows in the table of faults.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class FaultInjector:
         self._renewed: deque[NodeId] = deque()
 
     def add(self, fault: PlannedFault) -> None:
-        """Add a fault to the plan. May be called from any thread."""
+        """Add a fault to the plan. Any thread may call this method."""
         self._added.append(fault)
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Make the next `advance` send the state to these nodes, whose TaskTrackers have restarted.
+        """Make the next `advance` send the faults in force to these nodes, whose TaskTrackers have restarted.
 
-        May be called from any thread.
+        Any thread may call this method.
         """
         self._renewed.extend(nodes)
 
     def advance(self, now_s: float) -> list[Row]:
         """Begin and end the faults that are due at time `now_s`.
 
-        Return the rows of faults that have begun.
+        Return a row of the table of faults for each fault that has begun.
         """
         while self._added:
             self._plan.add(self._added[0])
@@ -74,27 +74,31 @@ class FaultInjector:
         return rows
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
-        """Return the faults in force, each with its end in seconds or None. May be called from any thread."""
+        """Return the faults in force, each with its end in seconds, or with None if it has no end.
+
+        Any thread may call this method.
+        """
         return self._plan.in_force()
 
     def next_s(self) -> float:
-        """Return the time at which `advance` next has work.
+        """Return the time in seconds at which `advance` must be called next.
 
-        The time is negative infinity after `add`, and infinity if no fault is planned.
+        The time is negative infinity if a fault was added since the last `advance`, and infinity if no fault
+        is planned.
         """
         return -inf if self._added else self._plan.next_s()
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether a fault or the end of a fault is still planned."""
+        """Return whether a fault is still planned to begin or end."""
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
         """Apply an instant fault and return its target. For a lasting fault, mark the nodes' state as
         changed.
 
-        Return "" if the fault itself names the target or hit nothing, and "nobody there" if the actor is
-        down.
+        Return "" if the target is known from the fault itself or if nothing was hit. Return "nobody there" if
+        the actor to call is down.
         """
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
@@ -106,14 +110,16 @@ class FaultInjector:
             return "nobody there"
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
-        """Mark the nodes' state as changed, since a lasting fault has ended.
+        """Mark the nodes' state as changed, because a lasting fault has ended.
 
-        Killed processes restart by themselves.
+        The next `advance` then sends the new state to the nodes. Killed processes restart without a call.
         """
         self._orders.change()
 
     def thaw(self) -> None:
-        """Thaw the frozen nodes at the end of a run, so that their files can be read."""
+        """Thaw the frozen nodes at the end of a run, which lets them continue, so that their files can be
+        read.
+        """
         for node in self._orders.frozen():
             with suppress(MasterGone):
                 self._cluster.hands.on_node(node, "thaw", {})
@@ -121,11 +127,11 @@ class FaultInjector:
 
 @contextmanager
 def injecting(faults: FaultInjector, now_s: Callable[[], float]) -> Iterator[Callable[[], list[Row]]]:
-    """Inject the faults from a thread during the block, so that they are in time while the caller waits for
-    calls.
+    """Inject the faults from a separate thread during the `with` block, so that a waiting caller does not
+    delay them.
 
-    Yield a function that returns the rows of faults that have begun since its last call. The function raises
-    the errors of `FaultInjector.advance`.
+    `now_s` returns the current time of the run. Yield a function that returns the rows of faults that have
+    begun since its last call. The function raises the errors of `FaultInjector.advance`.
     """
     over, rows, errors = threading.Event(), [], []
 

@@ -1,4 +1,4 @@
-"""Manual changes of a running live run: killing a job, injecting a fault."""
+"""The controls of the live page: a user can kill a job or inject a fault while the run goes on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from schedbed.tasks.errors import BadInput
 def inject_by_hand(
     given: Any, scenario: ResolvedScenario, now_s: float, faults: FaultInjector
 ) -> dict[str, Any]:
-    """Inject a fault now, or later if it has the key `at`. Return the fault's kind, target, time and end.
+    """Inject the fault that the mapping `given` describes, in the format of a scenario's `faults`.
 
-    `given` is an entry of a scenario's `faults`. Raises BadInput if it is not a valid one.
+    The fault begins at `now_s`, or at the time of the mapping's key `at`. Return its kind, target, time and
+    end. Raises BadInput if the mapping is not valid.
     """
     if not isinstance(given, Mapping):
         raise BadInput(f"fault: {given!r} is not a mapping, such as {{kill: n3, for: 30s}}")
@@ -29,7 +30,7 @@ def inject_by_hand(
 
 
 class HandControls:
-    """Manual changes of one run, requested on the live page."""
+    """The controls that a run offers to users of its live page."""
 
     def __init__(self, scenario: ResolvedScenario, session: Session, faults: FaultInjector) -> None:
         self._scenario, self._session, self._faults = scenario, session, faults
@@ -41,12 +42,12 @@ class HandControls:
         self._session.kill([job], "killed from the live page")
 
     def fault(self, fault: Any) -> dict[str, Any]:
-        """Inject a fault, given as an entry of a scenario's `faults`.
+        """Inject the fault that the mapping `fault` describes, in the format of a scenario's `faults`.
 
-        Return its kind, target, time and end.
+        Return the fault's kind, target, time and end.
         """
         return inject_by_hand(fault, self._scenario, self._session.duration_s, self._faults)
 
     def submit(self, request: dict[str, Any]) -> list[str]:
-        """Raise BadInput: a run takes no further jobs, since it compares policies on the same jobs."""
+        """Raise BadInput, since a run that compares policies must have the same jobs under each policy."""
         raise BadInput("submit: a run takes no more jobs, expected a cluster that stays up (schedbed up)")

@@ -1,4 +1,4 @@
-"""Measurements of other hosts before a run: their clocks and the speed of their cores."""
+"""Measurements of other hosts before a run: the difference of their clocks and the speed of their cores."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ PASSES = 4
 
 
 def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockReading:
-    """Return the offset of the clock that `ask` reads: its seconds ahead of this host's clock,
-    with a bound of the error.
+    """Return by how many seconds another host's clock is ahead of this host's clock, and the largest error.
+
+    `ask` returns the time of the other clock. It is called `times` times.
     """
     exchanges: list[Exchange] = []
     for _ in range(times):
@@ -25,12 +26,12 @@ def clock_ahead(ask: Callable[[], float], times: int = ROUND_TRIPS) -> ClockRead
 
 
 def core_speeds(own: str | None, others: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Return the relative speed of each host's cores; the slowest host has 1.
+    """Return a dictionary from host name to the speed of the host's cores, relative to the slowest host.
 
-    `own` is this host's name if it runs nodes. `others` are functions that return the CPU seconds of a fixed
-    computation on another host. Hosts are measured one after the other, since hosts on the same machine would
-    slow each other down. Each host is measured `PASSES` times and its least time counts, since one slow
-    moment would make the others seem fast.
+    `own` is this host's name, or None if no nodes run here. `others` maps each other host to a function that
+    returns the CPU seconds of a fixed computation there. Hosts are measured one after the other, since
+    several of them may be on the same machine. The least of `PASSES` measurements is used, since a busy
+    moment would make other hosts seem fast.
     """
     asked = dict(others) if own is None else {own: lambda: CoreTrial().least_s(), **others}
     if len(asked) < 2:

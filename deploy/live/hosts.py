@@ -1,5 +1,5 @@
-"""The hosts of a live run: assignment of nodes to hosts, the record of each host, and the
-services on other hosts.
+"""The hosts of a live run: which host runs each node, what is known about each host, and services on other
+hosts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from schedbed.tasks.specs import NodeId
 class Host:
     """A host of the Ray cluster.
 
-    `name` appears in all outputs. `address` is the address on which its agents listen. `cpus` is the number
-    of CPUs that the host offers to Ray. `ray_id` is Ray's id of the host. `drives` is true for the host of
-    the command.
+    `name` appears in all outputs. The agents on the host listen at `address`. `cpus` is the number of CPUs
+    that the host offers to Ray, and `ray_id` is Ray's id of the host. `drives` is whether the command runs on
+    this host.
     """
 
     name: str
@@ -47,11 +47,10 @@ class Host:
 
 
 def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, ...]:
-    """Return the hosts that are alive, the host of the command first. `raylets` is the result of
-    `ray.nodes()`.
+    """Return the hosts of a Ray cluster that are alive, the host of this command first.
 
-    A host is named by its host name, with its address added if the name is not unique. `own_id` is Ray's id
-    of this host.
+    `raylets` is the result of `ray.nodes()`, and `own_id` is Ray's id of this host. If several hosts have the
+    same host name, the address is added to the name.
     """
     alive = [raylet for raylet in raylets if raylet["Alive"]]
     names = [raylet["NodeManagerHostname"] for raylet in alive]
@@ -69,12 +68,12 @@ def hosts_of(raylets: Sequence[Mapping[str, Any]], own_id: str) -> tuple[Host, .
 
 
 def deal_out(nodes: Sequence[NodeSpec], hosts: Sequence[Host]) -> dict[NodeId, Host]:
-    """Return the host of each node. Nodes are assigned in proportion to the CPUs that each host offers to
-    Ray.
+    """Assign each node to a host. Return a dictionary from node name to host.
 
-    A node that names a host is placed there and counts toward the host's share. Other nodes are assigned rack
-    by rack, so that racks stay whole where the shares allow it. Raises BadInput if a named host does not
-    exist, or if no host offers a CPU for the other nodes.
+    A node that names a host is placed on that host. The other nodes are assigned so that the CPU that nodes
+    declare on each host is in proportion to the CPUs that the host offers to Ray. They are assigned rack by
+    rack, so that most racks stay on one host. Raises BadInput if a named host does not exist, or if no host
+    offers a CPU.
     """
     dealt = {node.node: _named_host(node.host, hosts) for node in nodes if node.host}
     free = [node for node in nodes if not node.host]
@@ -112,8 +111,10 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return, for each host, the cores to assign in addition to the nodes that name the host; its
-    CPUs if none are left.
+    """Return a weight for each host of `lending`: the cores of nodes that may still be assigned to the host.
+
+    `dealt` contains the nodes that are already assigned. If no host has cores left, the weights are the
+    hosts' CPUs.
     """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
@@ -127,9 +128,10 @@ def _shares_left(
 
 
 def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> ClusterSpec:
-    """Return the cluster with `rack: by-host` replaced by the name of each node's host.
+    """Return the cluster with a host's name as the rack of each node that declares `rack: by-host`.
 
-    Replicas of a block are then on two hosts.
+    `places` maps each node to its host. The replicas of a block, which are placed on two racks, are then on
+    two hosts.
     """
     nodes = (
         replace(node, rack=places[node.node].name) if node.rack == BY_HOST else node for node in cluster.nodes
@@ -140,10 +142,10 @@ def racks_by_host(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> Cluste
 def host_loads(
     hosts: Iterable[HostRecord], own_samples: list[list[float]], clock: RunClock
 ) -> dict[str, dict[str, Any]]:
-    """Return the measured load of each host for run.json. `own_samples` are those of the driver's host.
+    """Return a dictionary from host name to the host's measured load during the run, for run.json.
 
-    All times are seconds since the run's start by the driver's `clock`; times of other hosts are corrected by
-    the offset of their clocks.
+    `own_samples` are the load samples of the driver's host. All times are seconds since the run's start on
+    the driver's clock `clock`. Times from other hosts are corrected by the measured difference of the clocks.
     """
     return {
         record.host.name: (
@@ -160,9 +162,9 @@ def host_loads(
 
 
 def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
-    """Raise BadInput if a link between racks or a shared disk would be used from several hosts.
+    """Raise BadInput if nodes on different hosts would share a link between racks or a disk.
 
-    The rate limit of a link or disk is a budget that exists on one host only.
+    `places` maps each node to its host. The rate limit of a link or disk can only be enforced on one host.
     """
     every = sorted({places[node.node].name for node in cluster.nodes})
     for name in shared_disks(cluster.nodes):
@@ -191,13 +193,13 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 
 @dataclass(slots=True)
 class HostRecord:
-    """The state of a host during a run.
+    """The state and the measurements of a host during a run.
 
-    `folder` is its scratch folder, None on the driver's host. `owner` identifies the process for which
-    control groups are made there. `lost_s` is the time since the run's start at which the host stopped
-    answering; None while it answers. `clock_offset_s` is the lead of its clock over the driver's before the
-    runs, plus or minus `clock_bound_s`; `readings` are the readings of the current run. `speed` is the speed
-    of a core relative to the slowest host.
+    `folder` is the scratch folder on the host, or None for the driver's host. `owner` identifies the process
+    that manages the host's control groups. `clock_offset_s` is by how many seconds the host's clock was ahead
+    of the driver's before the run, plus or minus `clock_bound_s`. `readings` are later measurements of that
+    difference. `speed` is the speed of a core relative to the slowest host. `lost_s` is the time at which the
+    host stopped answering, in seconds since the run's start, or None while it answers.
     """
 
     host: Host
@@ -212,8 +214,8 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Store the description that the host's `HostKeeper` gives, and the lead of its clock
-        over the driver's.
+        """Store the host's description `said`, which `HostKeeper.describe` returned, and the difference of
+        the clocks.
         """
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
@@ -227,10 +229,10 @@ class HostRecord:
         now_s: float,
         readings: Sequence[ClockReading] | None = None,
     ) -> None:
-        """Store the host's answer at time `now_s` of the run. `samples` are new load samples, None if it did
-        not answer.
+        """Store the host's answer to a request at the time `now_s` of the run.
 
-        `readings` are all readings of its clock so far.
+        `samples` are new load samples, or None if the host did not answer and counts as lost. `readings` are
+        all measurements of the host's clock during the run.
         """
         if readings:
             self.readings = list(readings)
@@ -241,8 +243,8 @@ class HostRecord:
             self.lost_s = None
 
     def run_samples(self, clock: RunClock) -> list[list[float]]:
-        """Return the load samples with their times converted to seconds since the run's start by
-        the driver's clock.
+        """Return the host's load samples, with times as seconds since the run's start on the driver's clock
+        `clock`.
         """
         track = ClockTrack()
         for reading in self.readings:
@@ -253,7 +255,11 @@ class HostRecord:
         ]
 
     def run_readings(self, clock: RunClock) -> list[list[float]]:
-        """Return the clock readings as [seconds since the run's start, offset, bound], all in seconds."""
+        """Return a list [time, offset, error bound] for each measurement of the host's clock, all in seconds.
+
+        The time counts from the run's start on the driver's clock `clock`. The offset is the lead over that
+        clock.
+        """
         return [
             [
                 round((reading.at_s - reading.offset_s - clock.epoch_s) / clock.stretch, 3),
@@ -264,7 +270,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return the host's entry in run.json. `places` has the host of each node."""
+        """Return the host's description for run.json. `places` maps each node to its host."""
         return {
             "address": self.host.address,
             **self.about,
@@ -277,12 +283,11 @@ class HostRecord:
 
 
 class HostKeeper:
-    """A Ray actor with the services of a run on another host: scratch folder, machine images, and load
-    samples.
+    """A Ray actor that provides services on a host other than the driver's: a scratch folder, machine images,
+    load samples.
 
-    Each host except the driver's has one; on the driver's host, the command does this work itself. The
-    scratch folder is named after the actor's process: if it dies without cleaning up, the next run on the
-    host removes the folder.
+    The command itself does this work on the driver's host. The name of the scratch folder contains the id of
+    the actor's process. If the process dies without removing the folder, the next run on the host removes it.
     """
 
     def __init__(self) -> None:
@@ -296,11 +301,15 @@ class HostKeeper:
         self._image: PiecePipe | None = None  # The image that is being received.
 
     def ready(self) -> int:
-        """Return this process's id. The call ends once the actor is up."""
+        """Return the id of the actor's process. The driver calls this method to wait until the actor has
+        started.
+        """
         return os.getpid()
 
     def describe(self) -> dict[str, Any]:
-        """Return the scratch folder, the owner mark of control groups, and the description of the host."""
+        """Return the path of the scratch folder, the identifier of this process, and a description of the
+        host.
+        """
         return {
             "folder": str(self._folder),
             "owner": owner_mark(),
@@ -312,16 +321,16 @@ class HostKeeper:
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds of a fixed computation on this host, which measures the speed of
-        its cores.
+        """Return the CPU seconds of a fixed computation on this host, as a measure of the speed of the host's
+        cores.
         """
         return CoreTrial().least_s()
 
     def prepare(self, config: RunConfig) -> None:
-        """Create the folders and check the machines that the nodes of the run need on this host.
+        """Prepare this host for the run `config`: create its folders, and check that its kind of machines
+        works here.
 
-        `config.work` is below the scratch folder. Raises BadInput if machines of the run's kind do not work
-        here.
+        `config.work` is a folder below the scratch folder. Raises BadInput if such machines do not work.
         """
         if config.machines not in self._ready:
             try:
@@ -332,9 +341,10 @@ class HostKeeper:
         config.make_work()
 
     def lacks_image(self, machines: str) -> bool:
-        """Return whether the image of that kind of machine is missing here.
+        """Return whether the image for the kind of machines `machines`, such as `docker`, is missing on this
+        host.
 
-        Raises BadInput if such machines do not work.
+        Raises BadInput if such machines do not work here.
         """
         image = KINDS[machines]().image
         try:
@@ -343,7 +353,7 @@ class HostKeeper:
             raise BadInput(f"host {platform.node()}: {error}") from None
 
     def take_image_piece(self, machines: str, piece: bytes) -> None:
-        """Load the next piece of the image of that kind of machine."""
+        """Load `piece`, the next piece of the image for the kind of machines `machines`, such as `docker`."""
         if self._image is None:
             image = KINDS[machines]().image
             assert image is not None
@@ -351,26 +361,28 @@ class HostKeeper:
         self._image.put(piece)
 
     def end_image(self) -> None:
-        """Wait until the whole image is loaded. Raises BadInput if the container engine refused it."""
+        """Wait until all pieces of the image are loaded. Raises BadInput if the container engine refused the
+        image.
+        """
         image, self._image = self._image, None
         if image is not None:
             image.end()
 
     def watch(self, clock: RunClock) -> None:
-        """Start sampling the host's load. `clock` is the run's clock as made on the driver's host."""
+        """Start to sample the host's CPU load. `clock` is the run's clock on the driver's host."""
         self._watch = HostWatch(RunClock(clock.epoch_s, clock.stretch))
         threading.Thread(target=self._look, args=(self._watch,), daemon=True).start()
 
     def samples(self, start: int) -> list[list[float]]:
-        """Return the load samples of the run from index `start` on."""
+        """Return the load samples of the current run, beginning with the sample at index `start`."""
         return [] if self._watch is None else self._watch.samples[start:]
 
     def end(self) -> None:
-        """Stop sampling the load."""
+        """Stop the sampling of the host's CPU load."""
         self._watch = None
 
     def close(self) -> None:
-        """Stop sampling, and remove this host's machines and the scratch folder."""
+        """Stop the sampling, and remove the machines and the scratch folder on this host."""
         self.end()
         self._machines.close()
         remove(self._folder)

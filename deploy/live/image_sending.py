@@ -1,4 +1,4 @@
-"""The transfer of a machine image (such as a Docker image) from the command's host to hosts that lack it."""
+"""The transfer of a machine image, such as a Docker image, from the command's host to other hosts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Wait = Callable[[list[Any]], Sequence[Any]]
 
 
 def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[str]:
-    """Send the image of a kind of machine to the hosts that lack it. Return the names of these hosts.
+    """Send the image for the kind of machines `machines`, such as `docker`, to the hosts that do not have it.
 
-    `keepers` are the `HostKeeper` actors by host. A piece is sent when all hosts have loaded the piece before
-    it, so that no host holds more than a few pieces in memory. Raises BadInput if a container engine refuses
-    the image.
+    Return the names of these hosts. `keepers` maps host names to `HostKeeper` actors, and `wait` returns the
+    results of calls of actors. A piece is sent when all hosts have loaded the previous one, so that no host
+    holds more than a few pieces in memory. Raises BadInput if a container engine refuses the image.
     """
     image = KINDS[machines]().image
     if image is None or not keepers:

@@ -1,7 +1,7 @@
-"""Effects of instant faults on a live cluster, by kind. Lasting faults are sent to nodes as a part of their
-state.
+"""Functions that inject the instant faults, such as a killed attempt, into a live cluster.
 
-The simulated effects are in `scheduler/simulate/virtual_faults.py`.
+Lasting faults are sent to the nodes as a part of their state instead. For simulated faults, see
+`scheduler/simulate/virtual_faults.py`.
 """
 
 from __future__ import annotations
@@ -16,50 +16,60 @@ from schedbed.tasks.specs import NodeId
 
 
 class Hands(Protocol):
-    """The calls to the actors of a live cluster that faults need.
+    """The calls to the Ray actors of a live cluster that inject faults.
 
-    Each call may raise MasterGone if its actor is down.
+    Each call may raise MasterGone if the actor is down.
     """
 
     def on_node(self, node: NodeId, kind: str, arguments: Mapping[str, Any]) -> str:
-        """Make the node's TaskTracker apply a fault. Return the target that the fault hit."""
+        """Make the node's TaskTracker apply a fault of the given kind. Return the target, such as an
+        attempt's id.
+        """
         ...
 
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Return the block and node of a replica to damage, chosen by the NameNode; None if there is none.
+        """Return the block and the node of a replica to damage, chosen by the NameNode, or None if there is
+        none.
 
-        `up` are the nodes that run, `target` and `nodes` restrict the choice, and `luck` (0 to 1) makes it.
+        Only replicas on the running nodes `up` that match `target` and `nodes` are considered. The number
+        `luck`, from 0 to 1, selects one of them.
         """
         ...
 
     def kill_tracker(self, node: NodeId) -> None:
-        """Kill the node's TaskTracker only. A new one is started later."""
+        """Kill the TaskTracker of this node only. A new TaskTracker is started later."""
         ...
 
     def kill_host(self, node: NodeId) -> Sequence[NodeId]:
-        """Kill the process of all TaskTrackers on the node's host.
+        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
+        host.
 
-        A new one starts. Return the nodes on that host.
+        The process is restarted.
         """
         ...
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of the master `jobtracker` or `namenode`. A new one starts."""
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. The process is
+        restarted.
+        """
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Keep a master from serving for `for_s` emulated seconds. Called before the master is killed."""
+        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
+
+        The caller must call `hold` before killing the master.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """The parts of a live cluster that effects of faults use.
+    """The parts of a live cluster that are needed to inject faults.
 
-    `hands` calls the actors, `conditions` has the faults in force, `orders` sends the resulting state to
-    nodes.
+    `hands` calls the Ray actors, `conditions` contains the faults in force, and `orders` sends the effects of
+    these faults to the nodes.
     """
 
     nodes: Sequence[NodeId]
@@ -68,7 +78,7 @@ class LiveCluster:
     orders: NodeOrders
 
     def up(self) -> list[NodeId]:
-        """Return the nodes that no fault has killed or frozen."""
+        """Return the nodes that are running, which means that no fault has killed or frozen them."""
         return [node for node in self.nodes if not any(self.conditions.has(kind, node) for kind in ENDS)]
 
 
@@ -77,9 +87,9 @@ Effect = Callable[[LiveCluster, PlannedFault], str]
 
 
 def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill a running attempt that matches the fault. Return the attempt's id, or "" if none matches.
+    """Kill one running attempt that matches the fault. Return the attempt's id, or "" if no attempt matches.
 
-    The nodes are searched from a random position on.
+    The search begins at a random node.
     """
     nodes = [node for node in cluster.up() if fault.hits(node)]
     first = int(fault.luck * len(nodes))
@@ -100,20 +110,27 @@ def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
 
 
 def corrupt_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Change a byte of a replica.
+    """Change one byte of a replica that matches the fault. Return the block and the node, or "" if none
+    matches.
 
-    Return the block and node. The next reader of the replica detects the change.
+    The next reader of the replica detects the change.
     """
     return _harm_replica(cluster, fault, "corrupt_block")
 
 
 def delete_replica(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Delete a replica from its node's disk. Return the block and node."""
+    """Delete a replica that matches the fault from its node's disk.
+
+    Return the block and the node, or "" if no replica matches.
+    """
     return _harm_replica(cluster, fault, "delete_block")
 
 
 def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the TaskTrackers of the fault's nodes. Each new TaskTracker receives its node's state."""
+    """Kill the TaskTrackers of the fault's nodes. Return "", since the fault itself contains its targets.
+
+    Each restarted TaskTracker later receives the faults in force on its node.
+    """
     for node in fault.nodes:
         cluster.hands.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
@@ -121,10 +138,10 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill all TaskTrackers on the hosts of the fault's nodes. Return the nodes on these hosts, joined by
-    commas.
+    """Kill all TaskTrackers on the hosts that run the fault's nodes.
 
-    Each new TaskTracker receives its node's state.
+    Return the names of all nodes on these hosts, joined by commas. Each restarted TaskTracker later receives
+    the faults in force on its node.
     """
     hit: dict[NodeId, None] = {}
     for node in fault.nodes:
@@ -135,7 +152,10 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the JobTracker, and keep the next one from serving until the end of the fault."""
+    """Kill the JobTracker's process. Return "", since the fault needs no other target.
+
+    The restarted JobTracker refuses all calls until the fault ends.
+    """
     if fault.until_s is not None:
         cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
     cluster.hands.kill_master("jobtracker")
@@ -143,7 +163,9 @@ def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
 
 
 def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
-    """Kill the NameNode's process. Ray starts a new one."""
+    """Kill the NameNode's process, which Ray then restarts. Return "", since the fault needs no other
+    target.
+    """
     cluster.hands.kill_master("namenode")
     return ""
 

@@ -1,6 +1,4 @@
-"""Preparation of jobs for a running cluster: upload of their inputs, and job specifications with
-block locations.
-"""
+"""Preparation of jobs for a live cluster: upload of input files, and specifications with block locations."""
 
 from __future__ import annotations
 
@@ -27,11 +25,11 @@ PATIENCE_S = 60.0
 
 
 class JobLoader:
-    """Uploads the inputs of jobs and makes their specifications, without rate limits and not measured as
-    cluster work.
+    """A loader that uploads the inputs of jobs and makes the jobs' specifications for the JobTracker.
 
-    `peers` are the agents' URLs and may change. The stubs `name_node` and `job_tracker` repeat calls to a
-    master that is down, until `close`. May be used from several threads at once.
+    Uploads have no rate limit and are not measured. `peers` maps nodes to the URLs of their agents and may
+    change. Calls by the attributes `name_node` and `job_tracker` are repeated while the master is down, until
+    `close`. Several threads may use the loader at once.
     """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
@@ -42,13 +40,13 @@ class JobLoader:
         self.job_tracker = make_stub(DriverDoor, self._patient(cluster.masters.to_job_tracker))
 
     def close(self) -> None:
-        """Stop repeating calls to masters that are down."""
+        """Stop the repetition of calls to masters that are down. Such calls then raise MasterGone."""
         self._closed = True
 
     def _patient(self, send: Send) -> Send:
-        """Return a `send` that repeats a call while the master is down.
+        """Return a function like `send` that repeats a call to a master while the master is down.
 
-        The new function raises MasterGone after `PATIENCE_S` seconds or `close`.
+        The returned function raises MasterGone after `PATIENCE_S` seconds, or after `close`.
         """
 
         async def send_again(method: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
@@ -71,9 +69,9 @@ class JobLoader:
         )
 
     def plan(self, jobs: Iterable[PlannedJob], paths: Iterable[str]) -> Plan:
-        """Return the specifications of the jobs with the locations of their input blocks.
+        """Return the specifications of the jobs together with the block locations of their input files.
 
-        `paths` are all files they read.
+        `paths` are the paths of all files that the jobs read.
         """
         raw = {path: asyncio.run(self.name_node.locate(path)) for path in paths}
         files = {
@@ -88,8 +86,10 @@ class JobLoader:
         return Plan(jobs=tuple(built(planned) for planned in jobs), files=files)
 
     def _derived(self, planned: PlannedJob, blocks: list[dict[str, Any]]) -> Mapping[str, Any]:
-        """Return the parameters that the application computes from its input, such as the
-        boundaries of a sort.
+        """Return the parameters that the job's application computes from the input, such as the key ranges of
+        a sort.
+
+        `blocks` are the blocks of the input file.
         """
         derive = app_of(planned).derive
         if derive is None:

@@ -1,4 +1,4 @@
-"""The outputs of jobs: copied from the block store, and checked against the inputs."""
+"""Access to the outputs of jobs in the block store, to copy them or to check whether they are right."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NAME_MAX = 200
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
     """Return the folder for the outputs of one run: `outputs/<policy>/<repeat>` below `folder`.
 
-    A policy given by a path outside of the folder is represented by its file's name and a checksum of the
-    path.
+    If the policy is a path that leads out of the folder, its place is taken by the name of the file and a
+    checksum of the path.
     """
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
@@ -39,9 +39,9 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """Access to the files of the block store from the driver's host.
+    """A reader of files in the block store, used on the driver's host.
 
-    `peers` are the agents' current URLs by node.
+    `peers` maps each node to its agent's current URL.
     """
 
     def __init__(
@@ -53,12 +53,15 @@ class Outputs:
         self._tls = tls
 
     def save(self, jobs: Iterable[PlannedJob], folder: Path) -> None:
-        """Copy the committed output parts of each job to folder/<job>/part-NNNNN."""
+        """Copy the committed output files of each job to `folder`/<job>/part-NNNNN."""
         for job in jobs:
             asyncio.run(self._copy_parts(job.job, folder / job.job))
 
     def check(self, jobs: Iterable[PlannedJob], scratch: Path) -> list[str]:
-        """Return a line for each job with a wrong output. Applications that have no check are skipped."""
+        """Check the outputs of the jobs. Return one line for each job whose output is wrong.
+
+        Jobs whose application has no check are skipped. `scratch` is a folder for temporary copies.
+        """
         wrong = []
         for job in jobs:
             source = class_of(job.params)
@@ -83,10 +86,10 @@ class Outputs:
             shutil.rmtree(folder)
 
     def _judged(self, job: PlannedJob, folder: Path, parts: Sequence[Path]) -> str | None:
-        """Return a description of the fault that the user's class finds in the output; None if the output is
-        right.
+        """Check the output of a job whose application is a user's class, by the method `check` of that class.
 
-        The check runs in its own process with the files of the job.
+        `parts` are local copies of the output files. Return a description of the error, or None if the output
+        is right. The check runs in a separate process.
         """
         source = class_of(job.params)
         assert source is not None
@@ -105,15 +108,15 @@ class Outputs:
             return f"its check failed: {error}"
 
     async def parts(self, job: str) -> dict[str, int]:
-        """Return the lengths in bytes of a job's committed output parts, by name.
+        """Return a dictionary from the name of each committed output file of a job to its length in bytes.
 
-        Raises PathNotFound if it has none.
+        Raises PathNotFound if the job has no output.
         """
         entries = await self._name_node.list(f"/out/{job}")
         return {entry["name"]: entry["length"] for entry in entries if entry["name"].startswith("part-")}
 
     async def read(self, path: str) -> AsyncIterator[bytes]:
-        """Yield the content of a file of the block store in pieces. Raises BlockStoreError."""
+        """Yield the content of a file of the block store in pieces. Raises BlockStoreError if that fails."""
         blocks = await self._name_node.locate(path)
         async for piece in fetch_file(blocks, self._peers, self._token, self._tls):
             yield piece

@@ -1,6 +1,7 @@
-"""A faster start of Ray for one run: on the loopback address, without autoscaler, dashboard and log monitor.
+"""A faster start of Ray for a run on one host.
 
-Ray's modules are passed as arguments, since only two files of the package import Ray.
+Ray listens on the loopback address only, and starts no autoscaler, dashboard or log monitor. Ray's modules
+are passed as arguments, because only two files of the package import Ray.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ LOOK_S = 1.0
 
 
 def _print_raylets_words(data: Mapping[str, Any], *_: object, **__: object) -> None:
-    """Write the lines that Ray would print on standard output to standard error, together with
-    its C++ messages.
+    """Write log lines of Ray, given as `data["lines"]`, to standard error. Ray itself would use standard
+    output.
     """
     os.write(2, "".join(f"[{data['pid']}] {line}\n" for line in data["lines"]).encode(errors="replace"))
 
 
 @contextmanager
 def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
-    """Change Ray's modules during the block so that Ray starts only the processes that a run needs.
+    """Change Ray's modules during the `with` block so that Ray starts only the processes that a run needs.
 
-    Ray's start waits for the dashboard even if told to exclude it. On one host there is nothing to scale, and
-    workers' logs are not sent to the driver. Each of the three processes left out takes more than a second of
-    CPU time.
+    The autoscaler, the dashboard and the log monitor are not started. Each would take more than a second of
+    CPU time. On one host there is nothing to scale, and the driver does not read the workers' logs. Ray's
+    option to exclude the dashboard is not used, since Ray would still wait for it.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Avoids a warning of Ray 2.52.
     # Ray resolves 127.0.0.1 to the host's outer address and would then listen on every interface.
@@ -56,10 +57,10 @@ def lean(nodes: Any, services: Any, workers: Any) -> Iterator[None]:
 
 @contextmanager
 def sigterm_stays(utils: Any) -> Iterator[None]:
-    """Keep this process's handler of SIGTERM during the block, in which Ray starts.
+    """Keep this process's handler of SIGTERM while Ray starts in the `with` block.
 
-    Ray's own handler, set by its module `utils`, would exit in the middle of the start. If another version of
-    Ray sets the handler elsewhere, the old handler is restored at the end.
+    Ray's handler, which Ray's module `utils` sets, would exit in the middle of the start. The old handler is
+    restored after the `with` block, in case another version of Ray sets its handler elsewhere.
     """
     before, set_by_ray = signal.getsignal(signal.SIGTERM), utils.set_sigterm_handler
     utils.set_sigterm_handler = lambda _: None
@@ -72,10 +73,10 @@ def sigterm_stays(utils: Any) -> Iterator[None]:
 
 
 def check_ray_runs(workers: Any) -> None:
-    """Raise RunFailed if a process of the Ray cluster that this process started has ended. `workers` is Ray's
-    module.
+    """Raise RunFailed if one of the Ray processes that this process started has ended.
 
-    Without this check, Ray waits a minute for its GCS and then ends this process.
+    Without this check, Ray would wait a minute for its control service and then end this process. `workers`
+    is Ray's module `worker`.
     """
     node = workers.global_worker.node
     gone = [name for name, _ in node.dead_processes()] if node is not None else []
@@ -84,9 +85,9 @@ def check_ray_runs(workers: Any) -> None:
 
 
 def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: float) -> list[Any]:
-    """Return the results of Ray calls, like `ray.get`.
+    """Return the results of the Ray calls `calls`, as `ray.get` does.
 
-    Raises RunFailed as soon as a process of Ray has ended.
+    Raises RunFailed as soon as one of Ray's processes has ended. `ray` and `workers` are modules of Ray.
     """
     until_s = time.monotonic() + timeout_s
     while True:

@@ -1,4 +1,6 @@
-"""All live runs of one command, on one Ray cluster: each policy in each repeat on newly started nodes."""
+"""All live runs of one command on one Ray cluster: every policy in every repeat, each on newly started
+nodes.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class LiveRuns:
-    """All live runs of one command, on one Ray cluster. Implements the protocol `whole_run.Runs`."""
+    """All live runs of one command on one Ray cluster. Implements the protocol `whole_run.Runs`."""
 
     PART_EVERY_S = 3.0  # Interval of part files of the tables.
     SUBMITS: ClassVar[bool] = False
@@ -65,10 +67,10 @@ class LiveRuns:
         self.doors: dict[str, str] = {}  # Address and token file of each server, by name.
 
     def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
-        """Run every policy in every repeat; continue with the next run after a failed one.
+        """Run every policy in every repeat. If a run fails, continue with the next one.
 
-        Rows go into `folder`, descriptions of the runs into `record`; `watch` is the live page, if there is
-        one.
+        Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
+        live page, or None.
         """
         self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
@@ -105,9 +107,9 @@ class LiveRuns:
                 self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
-        """Adapt the scenario to the hosts that run its nodes, and record the hosts.
+        """Adapt the scenario to the hosts that run its nodes, and store the hosts in run.json.
 
-        Raises BadInput if that is impossible.
+        Raises BadInput if a link between racks or a shared disk would be used from several hosts.
         """
         spec = racks_by_host(self._scenario.cluster, cluster.places)
         check_links(spec, cluster.places)
@@ -179,7 +181,7 @@ class LiveRuns:
                     self._watch.finish(record.state, record.note)
 
     def _serve_metrics(self, stack: ExitStack) -> None:
-        """Serve Prometheus metrics until the stack's end, if requested.
+        """Serve metrics for Prometheus until `stack` is closed, if the user has requested them.
 
         Raises RunFailed if the port is taken.
         """
@@ -197,9 +199,10 @@ class LiveRuns:
 
     @contextmanager
     def _webhdfs(self, cluster: RayCluster, session: Session, token: str) -> Iterator[None]:
-        """Serve the block store by WebHDFS during the block, if requested, and write its token to two files.
+        """Serve the block store by WebHDFS during the `with` block, if the user has requested it.
 
-        The second file has the format that Spark and other Hadoop programs read.
+        `token` is the access token. It is written to two files, one of them in the format that Spark and
+        other Hadoop programs read.
         """
         port = self._options.webhdfs
         if port is None:
@@ -223,9 +226,9 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Fetch rows and inject faults until all jobs have ended (`Session.follow`).
+        """Call `Session.follow`, which reads rows and injects faults until all jobs have ended.
 
-        A cluster that stays up overrides this.
+        A subclass overrides this method for clusters that stay up.
         """
         faults = self._faults(cluster)
         if self._watch is not None:
@@ -250,8 +253,10 @@ class LiveRuns:
         )
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Set the state of the run: `succeeded` if all its jobs succeeded with right outputs,
-        else `failed` with a note.
+        """Set the state of the run in `record`.
+
+        The state is `succeeded` if all jobs succeeded and their outputs are right. Otherwise it is `failed`,
+        with a note.
         """
         wrong = session.unsuccessful()
         if self._options.check:

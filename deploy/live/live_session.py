@@ -1,4 +1,4 @@
-"""One live run of a policy: start the cluster, upload the inputs, follow the run, and stop."""
+"""One live run of a policy: start the cluster, upload the inputs, follow the jobs, and stop the cluster."""
 
 from __future__ import annotations
 
@@ -44,16 +44,17 @@ Over = Callable[[bool], bool]
 
 
 class RunFollower(Protocol):
-    """A receiver of a run's progress: the new rows of each table, and the latest status."""
+    """An object that receives the progress of a run: the new rows of each table, and the latest status."""
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None: ...
     def take_status(self, status: Mapping[str, Any]) -> None: ...
 
 
 class Session:
-    """One live run on a Ray cluster, described by `config`. Call `start`, then `follow`, and always `stop`.
+    """One live run of the policy in `config` on a Ray cluster.
 
-    New rows go to `history` and to the `followers`.
+    The caller must call `start`, then `follow`, and always `stop`. New table rows are passed to `history` and
+    to the `followers`.
     """
 
     def __init__(
@@ -90,21 +91,21 @@ class Session:
 
     @property
     def duration_s(self) -> float:
-        """Return the emulated seconds since the run's start; 0 before the start."""
+        """Return the number of emulated seconds since the run's start, or 0 before the start."""
         return self.clock.now_s() if self._config.epoch_s else 0.0
 
     # ----------------------------------------------------------------- start
 
     @property
     def agents(self) -> Mapping[str, str]:
-        """Return the last known URLs of the nodes' agents."""
+        """Return a dictionary from each node to the last known URL of its agent."""
         return self._peers
 
     def start(self, when_up: Callable[[], None] = lambda: None) -> RunConfig:
-        """Start masters and nodes, call `when_up`, upload the inputs, start the run's clock, and submit the
-        jobs.
+        """Start the masters and nodes, upload the inputs, start the run's clock, and submit the jobs.
 
-        Return the configuration with the run's start. Raises RunFailed if a node cannot be started.
+        `when_up` is called after all nodes have started and before the upload. Return the run's configuration
+        with its start time. Raises RunFailed if a node cannot be started.
         """
         self._cluster.announce(self._config)
         if self._config.adaptive:
@@ -128,15 +129,15 @@ class Session:
         return self._config
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the port until the end of the run.
+        """Serve WebHDFS on the port until the run ends. Return the URL.
 
-        Return its URL. Raises RunFailed if the port is taken.
+        Raises RunFailed if the port is taken.
         """
         with port_told("--webhdfs", port):
             return self._cluster.serve_web(port)
 
     def _begin_clock(self) -> None:
-        """Set the run's start to the current time, and announce it to all processes."""
+        """Set the run's start to the current time, and send this time to all processes of the run."""
         self.clock = RunClock.start(self._config.cluster.stretch, self._config.changes)
         self._config = replace(self._config, epoch_s=self.clock.epoch_s)
         self._cluster.announce(self._config)
@@ -152,10 +153,9 @@ class Session:
     # ------------------------------------------------------- jobs that come later
 
     def upload(self, file: InputFile) -> None:
-        """Upload another input file during the run; retry if a node dies meanwhile. May be called from any
-        thread.
+        """Upload another input file during the run, and try again if a node dies meanwhile.
 
-        Raises BadInput, BlockStoreError or MasterGone.
+        Any thread may call this method. Raises BadInput, BlockStoreError or MasterGone.
         """
         for left in reversed(range(UPLOADS)):
             try:
@@ -167,10 +167,10 @@ class Session:
                 time.sleep(LOOK_S)  # Until the NameNode has noticed the loss.
 
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]:
-        """Submit jobs during the run, after their inputs were uploaded. May be called from any thread.
+        """Submit jobs during the run, after the upload of their inputs. Any thread may call this method.
 
-        The jobs' submit times count from now. Return the times since the run's start, by job id. Raises
-        MasterGone or BlockStoreError.
+        A job's submit time is relative to the moment of this call. Return a dictionary from job id to submit
+        time in seconds since the run's start. Raises MasterGone or BlockStoreError.
         """
         plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
@@ -178,21 +178,24 @@ class Session:
         return submitted
 
     def forget(self, path: str) -> None:
-        """Delete an input file that no job reads any more. The file stays if the NameNode is down."""
+        """Delete an input file that no job needs any longer. If the NameNode is down, the file stays."""
         with contextlib.suppress(MasterGone):
             asyncio.run(self._names.delete(path))
 
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
-        """Kill the jobs with these ids, or all if None. May be called from any thread. Raises MasterGone."""
+        """Kill the jobs with the ids `jobs`, or all jobs if `jobs` is None. `reason` is stored with each job.
+
+        Any thread may call this method. Raises MasterGone.
+        """
         asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
     # ---------------------------------------------------------------- follow
 
     def follow(self, faults: FaultInjector, on_status: OnStatus, over: Over | None = None) -> None:
-        """Inject faults, fetch rows and statuses, and call `on_status`, until all jobs have ended.
+        """Inject faults, read new rows, and call `on_status` with each new status, until all jobs have ended.
 
-        With `over`, the cluster stays up until `over` returns True, even if no node is alive. Raises
-        RunFailed if the cluster cannot continue.
+        With `over`, the cluster stays up until `over` returns True, even if no node is alive. `over` is
+        called repeatedly with whether all jobs have ended. Raises RunFailed if the run cannot continue.
         """
         alive_s = looked_s = time.monotonic()
         with injecting(faults, self.clock.now_s) as begun:
@@ -222,9 +225,11 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Fetch new rows and the status from the JobTracker. Return whether all jobs have ended.
+        """Fetch new rows and the status from the JobTracker, and call `on_status`. Return whether all jobs
+        have ended.
 
-        Raises TimeoutError after `patience_s` seconds, if given.
+        With `patience_s`, raises TimeoutError if the JobTracker does not answer within that number of
+        seconds.
         """
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)
@@ -255,9 +260,9 @@ class Session:
             follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
-        """Return the result of a call to the JobTracker.
+        """Wait for the call to the JobTracker and return its result.
 
-        Raises RunFailed if the run breaks while the call is pending.
+        Raises RunFailed if Ray ends or the policy blocks the JobTracker meanwhile.
         """
         task = asyncio.ensure_future(call)
         try:
@@ -268,8 +273,8 @@ class Session:
             task.cancel()
 
     def _check_going(self) -> None:
-        """Raise RunFailed if Ray has ended, or if a call of the policy blocks the JobTracker's
-        process for too long.
+        """Raise RunFailed if Ray has ended, or if one call of the policy blocks the JobTracker for too
+        long.
         """
         self._cluster.check_ray_runs()
         words = self._config.work / LAST_WORDS
@@ -289,9 +294,9 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Send the new addresses of restarted nodes to all nodes. Return the restarted nodes.
+        """Restart nodes whose TaskTracker has died, and send their new addresses to all nodes.
 
-        Nodes of a lost host are not restarted.
+        Return the restarted nodes. Nodes of a lost host are not restarted.
         """
         self._cluster.look_at_hosts()
         found = self._peers | self._cluster.addresses()
@@ -304,20 +309,20 @@ class Session:
     # ------------------------------------------------------------------ stop
 
     def save_outputs(self, folder: Path) -> None:
-        """Copy the committed output parts of successful jobs to folder/<job>/part-NNNNN."""
+        """Copy the committed output files of successful jobs to `folder`/<job>/part-NNNNN."""
         self._peers.update(self._cluster.addresses())
         self.outputs().save(self._succeeded(), folder)
 
     def check_outputs(self) -> list[str]:
-        """Return a line for each wrong output of a successful job.
+        """Check the outputs of successful jobs. Return one line for each job whose output is wrong.
 
-        The check runs after the run, without the emulated rate limits.
+        The files are read without the emulated rate limits.
         """
         self._peers.update(self._cluster.addresses())
         return self.outputs().check(self._succeeded(), self._config.work / "check")
 
     def outputs(self) -> Outputs:
-        """Return an object that reads the outputs of jobs from the nodes."""
+        """Return a reader of the files that jobs have written to the block store."""
         return Outputs(self._loader.name_node, self._peers, self._config.token, self._config.tls)
 
     def _succeeded(self) -> list[PlannedJob]:
@@ -333,7 +338,7 @@ class Session:
         ]
 
     def stop(self) -> None:
-        """Fetch the last rows, and stop nodes and masters. Errors of dead actors are ignored."""
+        """Fetch the last rows, and stop the nodes and masters. Errors of actors that are down are ignored."""
         self._loader.close()
         if self._stretch is not None:
             self.stretches = self._stretch.end()
@@ -347,7 +352,10 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Return the nodes' answers by resource, joined by commas if nodes gave different answers."""
+    """Merge the nodes' dictionaries from resource to text into one dictionary.
+
+    Different texts for a resource are joined by commas.
+    """
     answers: dict[str, set[str]] = {}
     for each in told:
         for resource, answer in each.items():

@@ -1,7 +1,4 @@
-"""Connections to the two masters.
-
-A function finds each master's current endpoint; a socket transports the calls.
-"""
+"""Connections to the two masters, the JobTracker and the NameNode, through sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +19,8 @@ FindMaster = Callable[[str], Awaitable[Endpoint]]
 
 
 class SocketMasters:
-    """The stubs of both masters for use in an actor: in one event loop, without a time limit.
+    """Connections of an actor to the JobTracker and the NameNode, for use in one event loop and without a
+    time limit.
 
     `find` returns the current endpoint of a master.
     """
@@ -39,7 +37,7 @@ class SocketMasters:
 
 
 class DriverMasters:
-    """The stubs of both masters for use in the driver: from any thread and event loop.
+    """Connections of the driver to the JobTracker and the NameNode, for use in any thread and event loop.
 
     `find` returns the current endpoint of a master. A call raises MasterGone after `timeout_s` seconds.
     """
@@ -69,7 +67,7 @@ class DriverMasters:
             raise MasterGone(f"the {name} did not answer within {self._timeout_s} s") from None
 
     def close(self) -> None:
-        """Stop the thread that transports the calls."""
+        """Stop the thread that sends the calls."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -1,4 +1,4 @@
-"""Redirection of lines that C++ libraries write directly to standard error, such as Ray's own messages."""
+"""Redirection of the lines that C++ libraries, such as Ray's, write directly to file descriptor 2."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ STDERR = 2
 
 @contextmanager
 def native_lines_in(path: Path) -> Iterator[None]:
-    """Redirect lines that libraries write directly to standard error to the file `path`, during the block.
+    """Redirect the lines that libraries write directly to file descriptor 2 to the file `path` during the
+    `with` block.
 
-    At the end, print a note about the number of lines, or remove the file if it is empty. Python's
-    `sys.stderr` still writes to the terminal. Do nothing if standard error is not file descriptor 2, as in a
-    notebook.
+    Python's `sys.stderr` still writes to the terminal. After the `with` block, a note with the number of
+    redirected lines is printed, or the file is removed if it is empty. Nothing is redirected if `sys.stderr`
+    does not use file descriptor 2, as in a notebook.
     """
     if not _is_plain():
         yield

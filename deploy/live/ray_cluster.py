@@ -1,5 +1,6 @@
-"""The Ray cluster of live runs: start or join Ray; create the actors of masters, TaskTrackers and
-hosts; shut down.
+"""The Ray cluster of live runs.
+
+This module starts or joins Ray, creates the actors of masters, TaskTrackers and hosts, and shuts them down.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ NODE_S = 6.0  # Additional start time per node, since many processes share few c
 
 
 async def find_master(namespace: str, name: str) -> Endpoint:
-    """Return the current endpoint of a master, found as the Ray actor `name` of the namespace.
+    """Return the current endpoint of a master, which is the Ray actor `name` in the namespace.
 
-    Raises MasterGone.
+    Raises MasterGone if the actor is down.
     """
     try:
         check_ray_runs(ray_workers)  # Without its GCS, Ray would end this process after a minute.
@@ -64,13 +65,13 @@ async def find_master(namespace: str, name: str) -> Endpoint:
 
 
 class RayCluster:
-    """A Ray cluster with the actors of one emulated cluster, as a context manager.
+    """A Ray cluster that runs the nodes of one emulated cluster. It is a context manager.
 
-    Without `address`, Ray is started on this host. With `address` (host:port of Ray's GCS, or `auto` for the
-    Ray cluster of this host), a running Ray cluster is joined: the nodes are spread over its hosts, and the
-    masters stay on this host. `places` has the host of each node and is fixed once the context is entered, so
-    a lost host means lost nodes. `over_tcp` has the ports and the TLS settings of masters that serve on a
-    network. `base` is the scratch folder.
+    Without `address`, Ray is started on this host. Otherwise the running Ray cluster at `address` is joined,
+    and the nodes are spread over its hosts. The masters always run on this host. `address` is host:port of
+    Ray's control service (GCS), or `auto` for the Ray cluster of this host. `places` maps each node to its
+    host. It does not change after the start, so a lost host means lost nodes. `over_tcp` contains the ports
+    and TLS settings of masters that serve over a network. `base` is the scratch folder.
     """
 
     def __init__(
@@ -196,9 +197,9 @@ class RayCluster:
         return self.wait([method.remote()])[0]
 
     def _place(self, own: Host, master: str) -> Endpoint:
-        """Return the endpoint at which a master listens.
+        """Return the endpoint at which a master on the host `own` listens.
 
-        The endpoint is a Unix socket if all nodes are on this host, else this host's network address.
+        It is a Unix socket if all nodes are on this host, and an address of this host otherwise.
         """
         token = secrets.token_hex(32)
         if self._address is not None:
@@ -206,27 +207,28 @@ class RayCluster:
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Return the results of actor calls.
+        """Wait for calls of actors and return their results.
 
         Raises the exceptions of the actors, and MasterGone if an actor is down.
         """
         return wait_for(calls, timeout_s)
 
     def listeners(self) -> list[list[Listener]]:
-        """Return the listening sockets of each actor's processes, one list for each master and
-        each host's TaskTrackers.
-        """
+        """Return a list of the listening sockets for each master, and for the TaskTrackers of each host."""
         actors = (*self._masters.values(), *self._holders.values())
         return self.wait([actor.listeners.remote() for actor in actors])
 
     def kill_master(self, name: str) -> None:
-        """Kill the process of a master. Ray starts a new one."""
+        """Kill the process of the master `name`, which is `jobtracker` or `namenode`. Ray restarts the
+        process.
+        """
         ray.kill(self._masters[name], no_restart=False)
 
     def kill_host(self, node: str) -> list[str]:
-        """Kill the process of all TaskTrackers on the host of `node`.
+        """Kill the process that runs the TaskTrackers of the host that `node` is on. Return the nodes on that
+        host.
 
-        Ray starts a new one. Return the nodes on that host.
+        Ray restarts the process.
         """
         host = self.places[node].name
         ray.kill(self._holders[host], no_restart=False)
@@ -236,19 +238,22 @@ class RayCluster:
         return [node.node for node in self._nodes if self.places[node.node].name == host]
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> None:
-        """Send the addresses and racks of all nodes, and the run's start, to every node.
+        """Send information about all nodes to every node: the URLs of their agents, their racks, and the
+        run's start.
 
-        Raises RunFailed if a node is down before the run has started (`epoch_s` is 0). Later, a node that is
-        down is skipped and gets the addresses when it is back.
+        `peers` and `racks` map nodes to URLs and racks. `epoch_s` is the start as Unix time, or 0 before the
+        start. Before the start, RunFailed is raised if a node is down. Later, such a node is skipped and
+        receives the information after its restart.
         """
         calls = {name: node.introduce(peers, racks, epoch_s) for name, node in self.trackers.items()}
         _ = self._answers(calls, LOOK_S) if epoch_s else self._on_all_hosts(list(calls.values()))
 
     def _answers(self, calls: Mapping[str, Any], timeout_s: float, *, all_: bool = False) -> dict[str, Any]:
-        """Return the results of the calls that end within `timeout_s`. Keys are nodes, hosts or masters.
+        """Wait up to `timeout_s` seconds for the calls. Return the results of the calls that have ended.
 
-        Hosts that did not answer the last call are waited for only with `all_`: half a minute may pass before
-        Ray itself considers a host lost.
+        The keys of `calls` and of the result are names of nodes, hosts or masters. Hosts that did not answer
+        the last call are waited for only with `all_`, since Ray needs up to half a minute to notice that a
+        host is lost.
         """
         awaited = [call for name, call in calls.items() if all_ or not self._is_silent(name)]
         if awaited:
@@ -271,9 +276,10 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Publish the current run's configuration to masters and hosts; None ends the current run.
+        """Send the configuration of a new run to the masters and hosts. None means that the current run has
+        ended.
 
-        Raises RunFailed.
+        Raises RunFailed if a host does not answer.
         """
         self._config = config
         if config is None:
@@ -290,7 +296,9 @@ class RayCluster:
         config.save(self.control)
 
     def _config_on(self, host: str) -> RunConfig:
-        """Return the run's configuration with the folder, owner and speed of the given host."""
+        """Return the run's configuration with the scratch folder, the address and the core speed of the given
+        host.
+        """
         assert self._config is not None
         record = self.hosts[host]
         work = self._config.work if record.folder is None else record.folder / self._config.work.name
@@ -298,25 +306,25 @@ class RayCluster:
         return replace(self._config, work=work, **told)
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the number of real seconds of an emulated duration in the current run."""
+        """Return how many real seconds a duration of emulated seconds takes in the current run."""
         return emulated_s if self._config is None else self._config.clock().real_s(emulated_s)
 
     def begin_name_node(self) -> None:
-        """Start the NameNode of the current run."""
+        """Start the NameNode's service for the current run."""
         self.wait([self._masters["namenode"].begin.remote()])
 
     def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on the port until the end of the run.
+        """Serve WebHDFS on the port until the run ends. Return the URL.
 
-        Return the URL. Raises OSError if the port is taken.
+        Raises OSError if the port is taken.
         """
         return self.wait([self._masters["namenode"].serve_web.remote(port)])[0]
 
     def begin_nodes(self) -> list[dict[str, Any]]:
-        """Start all nodes of the run. Return the name, the agent's URL and the enforced limits of each node.
+        """Start all nodes of the run. Return a dictionary for each node with its name, its agent's URL and
+        its limits.
 
-        Raises RunFailed if a host is lost, for instance since an earlier run, because all policies must run
-        on the same nodes.
+        Raises RunFailed if a host is lost, since all policies must run on the same nodes.
         """
         return self._on_all_hosts([self._begin(name) for name in self.trackers])
 
@@ -334,7 +342,9 @@ class RayCluster:
         return self.trackers[node].begin(self._config_on(self.places[node].name))
 
     def addresses(self) -> dict[str, str]:
-        """Return the current URL of each node's agent. First restart the nodes whose TaskTracker has died."""
+        """Restart the nodes whose TaskTracker has died. Return a dictionary from node to the current URL of
+        its agent.
+        """
         told = self._answers({name: actor.where.remote() for name, actor in self._holders.items()}, LOOK_S)
         found = {node: url for urls in told.values() for node, url in urls.items()}
         if self._config is not None:
@@ -344,8 +354,9 @@ class RayCluster:
         return {name: url for name, url in found.items() if url is not None}
 
     def look_at_hosts(self, patience_s: float = LOOK_S) -> None:
-        """Fetch the load samples and clock readings of the other hosts, and mark the hosts that
-        do not answer as lost.
+        """Fetch new load samples and clock measurements from the other hosts.
+
+        Hosts that do not answer within `patience_s` seconds are marked as lost.
         """
         if self._config is None:
             return
@@ -358,7 +369,7 @@ class RayCluster:
             self.hosts[name].hear(answers.get(name), now_s, readings.get(name))
 
     def end_run(self) -> None:
-        """End the nodes and masters of the current run. Actors that are down are skipped."""
+        """Stop the nodes and masters of the current run. Actors that are down are skipped."""
         self.look_at_hosts(END_S)  # Wait for slow hosts, so that they are cleaned up.
         self.announce(None)
         self._answers({name: node.end() for name, node in self.trackers.items()}, END_S)

@@ -1,7 +1,6 @@
-"""Joining a running Ray cluster, and running actors or tasks on its hosts. Also sets Ray's environment
-variables.
+"""Functions that join a running Ray cluster and start actors or tasks on its hosts.
 
-Only this file and `ray_cluster` import Ray.
+This module also sets Ray's environment variables. Only this file and `ray_cluster` import Ray.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ CALL_S = 120.0  # Time limit of the driver for one call.
 
 
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Return the results of actor calls. Raises the exceptions of the actors, and MasterGone if an actor is
-    down.
+    """Wait for calls of actors and return their results.
 
-    Raises RunFailed if Ray has ended or an actor cannot import its code.
+    Raises the exceptions of the actors, and MasterGone if an actor is down. Raises RunFailed if Ray has ended
+    or an actor cannot import its code.
     """
     try:
         return results_while_ray_runs(ray, ray_workers, calls, timeout_s)
@@ -60,9 +59,10 @@ def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
 
 @contextmanager
 def actors_on_hosts(address: str, actor: type) -> Iterator[dict[Host, Any]]:
-    """Join the Ray cluster at `address` and start one actor on each of its hosts; leave it after the block.
+    """Join the Ray cluster at `address` and start one actor of the class `actor` on each of its hosts.
 
-    Yield the actors by host, the driver's host first. Raises BadInput if the cluster cannot be joined.
+    Yield a dictionary from host to actor, the driver's host first. After the `with` block, disconnect from
+    the cluster. Raises BadInput if the cluster cannot be joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -84,8 +84,8 @@ def tasks_on_hosts(
     """Join the Ray cluster at `address` and call the function once for each argument, on one core of any
     host.
 
-    Yield the index of the argument with the result or the exception, in the order in which calls end. A call
-    whose host is lost is made again elsewhere. Raises BadInput if the cluster cannot be joined.
+    When a call ends, yield the index of its argument with the result or the exception. If a host is lost, its
+    calls are repeated on another host. Raises BadInput if the cluster cannot be joined.
     """
     join_ray(address, f"schedbed-{secrets.token_hex(4)}")
     try:
@@ -105,9 +105,9 @@ def tasks_on_hosts(
 
 
 def join_ray(address: str, namespace: str) -> None:
-    """Connect to the Ray cluster at `address` and send schedbed's code to its hosts.
+    """Connect to the Ray cluster at `address`, and send schedbed's code to the cluster's hosts.
 
-    Raises BadInput on failure.
+    `namespace` is Ray's namespace for the actors. Raises BadInput if the cluster cannot be joined.
     """
     try:
         where = gcs_address(address, ray_services)

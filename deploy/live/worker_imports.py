@@ -1,5 +1,6 @@
-"""The import path of Ray's workers: schedbed and installed packages only; and messages about
-failed imports.
+"""The import path of Ray's worker processes, and messages about their failed imports.
+
+Workers import only schedbed and installed packages.
 """
 
 from __future__ import annotations
@@ -15,31 +16,30 @@ _FAILED = re.compile(r"failed to import on the worker|^(ImportError|ModuleNotFou
 
 
 class _OwnPath(list[str]):
-    """A list of paths that Ray cannot extend."""
+    """A list of import folders that Ray cannot extend."""
 
     def extend(self, more: Iterable[str]) -> None:
-        """Do nothing.
+        """Ignore the folders that Ray wants to add.
 
-        Ray would put the caller's working folder and script folder before the standard library.
+        Ray would put the working folder and the script's folder before the standard library.
         """
 
 
 def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
-    """Return the job configuration, changed so that Ray adds only schedbed's folder to the workers' import
-    path.
+    """Change Ray's job configuration so that workers import only schedbed and installed packages. Return it.
 
-    With `shipped`, Ray copies the code to other hosts, and no folder is added: a folder at the same path
-    there may hold older code or not exist.
+    With `shipped`, Ray copies schedbed's code to the hosts, so no folder is added to the import path.
+    Otherwise the folder of schedbed on this host is added.
     """
     job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config
 
 
 def import_failure(said: str) -> str | None:
-    """Return a line about the import that made an actor fail, with its file and line; None if no import
-    failed.
+    """Return a line about the failed import that the text `said` of Ray's exception describes, with file and
+    line.
 
-    `said` is the text of Ray's exception.
+    Return None if the exception is not about an import.
     """
     if not _FAILED.search(said):
         return None

@@ -1,4 +1,6 @@
-"""The HTTP server of a run's Prometheus metrics, on the loopback interface, protected by a token."""
+"""The HTTP server for a run's Prometheus metrics. It listens on the loopback interface and requires a
+token.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from schedbed.deploy.metrics.run_meter import RunMeter
 
 
 def serve_metrics(meter: RunMeter, token: str, port: int) -> HttpThread:
-    """Return a context that serves `/metrics` at the port; 0 means any free port.
+    """Return a context manager that serves the metrics at the path `/metrics`. Port 0 means any free port.
 
-    Requests need the header `Authorization: Bearer TOKEN`.
+    Requests must contain the header `Authorization: Bearer TOKEN` with the given token.
     """
     registry = CollectorRegistry()
     registry.register(meter)  # pyright: ignore[reportArgumentType] - only `collect` is called

@@ -1,4 +1,6 @@
-"""The metrics of a live run for Prometheus, computed from the rows and status that the driver reads."""
+"""The metrics of a live run for Prometheus, computed from the table rows and statuses that the driver
+receives.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ JOB_STATE, QUEUE, SUBMIT, JOB_START = places_of("jobs", "state", "queue", "submi
 
 
 class Histogram:
-    """A histogram for Prometheus: counts of values by upper bound."""
+    """A histogram for Prometheus, which counts how many values are at most each of several bounds."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -37,12 +39,14 @@ class Histogram:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """Count one value."""
+        """Add one value to the histogram."""
         self._sum += value
         self._counts[next((i for i, bound in enumerate(self._bounds) if value <= bound), -1)] += 1
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Return the pairs (upper bound, count of values up to the bound), and the sum of all values."""
+        """Return a pair for each upper bound with the number of values up to the bound, and the sum of all
+        values.
+        """
         total, pairs = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
             total += count
@@ -51,9 +55,10 @@ class Histogram:
 
 
 class RunMeter:
-    """A Prometheus collector for one live run at a time. A Prometheus registry reads it in another thread.
+    """A Prometheus collector for the live runs of a command, one run at a time.
 
-    The counters begin at zero with each run of a command. All times are emulated seconds.
+    A Prometheus registry reads the metrics in another thread. The counters start at zero in each run. All
+    times are emulated seconds.
     """
 
     def __init__(self) -> None:
@@ -70,15 +75,15 @@ class RunMeter:
         self._waits: dict[str, Histogram] = defaultdict(lambda: Histogram(WAIT_BUCKETS_S))
 
     def begin(self, nodes: Iterable[NodeSpec], **about: str) -> None:
-        """Reset the counters for a run on these nodes.
+        """Reset all counters at the start of a run on these nodes.
 
-        `about` has the run's labels: policy, repeat, machines.
+        `about` contains the labels of the run: policy, repeat and machines.
         """
         self._about, self._nodes = about, {node.node: node for node in nodes}
         self._reset()
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Count new rows of a table, with the columns of `history.COLUMNS`."""
+        """Add new rows of a table to the counters. The rows have the columns of `history.COLUMNS`."""
         if table == "heartbeats":
             for row in rows:
                 self._service.add(row[SERVICE])
@@ -93,11 +98,11 @@ class RunMeter:
                     self._waits[row[QUEUE]].add(row[JOB_START] - row[SUBMIT])
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Store the latest status of the JobTracker, see `scheduler.core.status`."""
+        """Store the JobTracker's latest status, in the format of `scheduler.core.status`."""
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the current metrics: the method that a Prometheus registry calls."""
+        """Yield the current metrics. A Prometheus registry calls this method."""
         status = self._status
         yield _gauge("run_info", "The run that goes on.", [(self._about, 1.0)])
         yield _gauge("emulated_time_seconds", "Since the run's start.", [({}, status.get("now_s", 0.0))])
@@ -154,7 +159,7 @@ class RunMeter:
 
 
 def _of_queues(jobs: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
-    """Yield the numbers of unfinished jobs and of their tasks, by queue."""
+    """Yield, for each queue, the number of unfinished jobs and the numbers of their tasks."""
     running: Counter[str] = Counter()
     tasks: Counter[tuple[str, str, str]] = Counter()
     for job in jobs:

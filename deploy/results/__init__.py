@@ -1,1 +1,3 @@
-"""Results computed from a run's tables: metrics, statistics, tables, the report and the timeline."""
+"""Results computed from a run's tables: metrics, statistics, comparison tables, the report and the
+timeline.
+"""

@@ -1,9 +1,9 @@
-"""The comparison of policies: paired tests of each row of the table, adjusted together, and the best policy
-per row.
+"""The comparison of policies by paired tests of their metrics.
 
-All pairs of policies are compared in all tested rows, and Holm's method adjusts all p-values of a table. A
-pair with equal values in all repeats is not counted, since no test could distinguish it. An untrusted policy
-is never called different from another one.
+Every pair of policies is tested for every tested metric, and Holm's method adjusts all p-values together. A
+pair with equal values in all repeats is not tested, since no test could find a difference. A policy is never
+called different from another one if its runs are not trusted (the host did not provide the declared
+resources).
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ LEVEL = round(1 - stats.LEVEL, 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPair:
-    """Two policies in one row of the table. `differences` has `one` minus `other` for each common repeat."""
+    """Two policies, `one` and `other`, compared by one metric (a row of the table).
+
+    `differences` contains the metric of `one` minus that of `other` for each repeat that both policies have.
+    """
 
     figure: Figure
     one: str
@@ -32,16 +35,18 @@ class PolicyPair:
 
     @property
     def key(self) -> tuple[str, frozenset[str]]:
-        """Return the row's label and the two names as a set, which identify the pair in either order."""
+        """Return a key for the pair: the metric's label and the set of the two policies. Their order does not
+        matter.
+        """
         return (self.figure.label, frozenset((self.one, self.other)))
 
 
 def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """Return summary.json's `comparison`. Also add `p` and `p_holm` to the tested leaves below `paired` of
-    each policy.
+    """Compare the policies by paired tests. Return the entry `comparison` of summary.json.
 
-    `policies` is the `policies` of summary.json. `repeats_of` has, by policy, the repeats that the values in
-    a leaf's `repeats` belong to. A leaf is the dictionary of a metric with `mean`, `ci95` and `repeats`.
+    `policies` is the entry `policies` of summary.json. Below the entry `paired` of each policy, each tested
+    metric receives its p-value `p` and its adjusted p-value `p_holm`. `repeats_of` maps each policy to the
+    numbers of its repeats.
     """
     pairs = [pair for figure in FIGURES if figure.tested for pair in _pairs(figure, policies, repeats_of)]
     p_values = [stats.paired_p(pair.differences, len(pairs)) or 0.0 for pair in pairs]
@@ -64,8 +69,10 @@ def compare(policies: dict[str, Any], repeats_of: Mapping[str, Sequence[int]]) -
 
 
 def _pairs(figure: Figure, policies: Policies, repeats_of: Mapping[str, Sequence[int]]) -> list[PolicyPair]:
-    """Return the pairs of policies in a row that can be tested: enough common repeats, and not
-    all of them equal.
+    """Return the pairs of policies that can be tested by the metric `figure`.
+
+    A pair must have enough repeats in common, and a difference in at least one of them. `repeats_of` maps
+    each policy to the numbers of its repeats.
     """
     numbers: dict[str, dict[int, float]] = {}
     for name, policy in policies.items():
@@ -93,10 +100,11 @@ def _row(
     pairs: Mapping[tuple[str, frozenset[str]], PolicyPair],
     adjusted: Mapping[tuple[str, frozenset[str]], tuple[float, float]],
 ) -> dict[str, Any] | None:
-    """Return the row's leader (best mean), whether a test confirms it, and the number of repeats that would
-    confirm it.
+    """Compare the leader (the policy with the best mean) with all other policies by the metric `figure`.
 
-    Return None if the leader could not be compared with some policy, or is equal to it in all repeats.
+    Return the leader, whether tests confirm that it is the best, and how many repeats may confirm it. Return
+    None if the leader could not be tested against every other policy. `adjusted` maps the keys of `pairs` to
+    (p-value, adjusted p-value).
     """
     means = {
         name: leaf["mean"] for name, policy in policies.items() if (leaf := leaf_of(policy, figure.path))
@@ -122,23 +130,29 @@ def _row(
 
 
 def _gains(pair: PolicyPair, leader: str) -> float:
-    """Return the sum over common repeats of the leader's advantage; positive if the leader is better.
+    """Return the total advantage of the policy `leader` over the other policy, in the repeats that both have.
 
-    The leader's mean may include repeats that the other policy lacks, so it may be better only there.
+    A positive result means that the leader is better. The result can be negative, since the leader was chosen
+    by the mean of all its repeats.
     """
     return (1 if leader == pair.one else -1) * pair.figure.better * sum(pair.differences)
 
 
 def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
-    """Return the best policy of a row: trusted, and significantly better than each other policy;
-    None if there is none.
+    """Return the policy that is significantly better than every other policy by the metric `figure`, or None.
+
+    The result is None if runs of a policy are not trusted (the host did not provide the declared resources).
     """
     rows = summary.get("comparison", {}).get("rows", ())
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
 
 
 def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
-    """Return whether a policy differs significantly from the first policy in a row, and both are trusted."""
+    """Return whether the policy `name` differs significantly from the first policy by the metric `figure`.
+
+    The result is False if runs of one of the two are not trusted (the host did not provide the declared
+    resources).
+    """
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     both = (policies[name], next(iter(policies.values())))
     sure = paired is not None and paired.get("p_holm") is not None and paired["p_holm"] <= LEVEL
@@ -146,8 +160,10 @@ def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
 
 
 def verdicts(summary: Mapping[str, Any]) -> list[str]:
-    """Return the comparison as sentences: the best policy of each row, and the repeats needed
-    where none is confirmed.
+    """Return sentences about the comparison of the policies in `summary`.
+
+    They state the best policy by each metric. If no policy is confirmed as the best by a metric, they state
+    how many repeats may be enough.
     """
     found = summary.get("comparison")
     if not found or len(summary["policies"]) < 2:
@@ -156,8 +172,10 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a sentence saying that policies can hardly differ, if the cluster is nearly idle;
-    else an empty list.
+    """Return a list with a sentence which says that policies can hardly differ because the cluster is nearly
+    idle.
+
+    The list is empty if the cluster is not idle.
     """
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
@@ -193,7 +211,11 @@ def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def _takes(needed: int | None, repeats: int) -> str:
-    """Return a number of repeats as text, at least one more than `repeats`, which have not been enough."""
+    """Return the text of a number of repeats that may be enough, such as `about 12`.
+
+    The number is at least `repeats` + 1, since `repeats` repeats were not enough. If `needed` is None, the
+    text names the largest number that was tried.
+    """
     if needed is None:
         return f"over {stats.REPEATS_MOST}"
     return f"about {max(needed, repeats + 1)}"

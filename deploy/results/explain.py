@@ -1,4 +1,4 @@
-"""The explanation of where and when a task ran, from the tables of decisions and attempts."""
+"""Explanations of where and when a task ran, made from the tables of decisions and attempts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ SKIPS_LISTED = 8  # More skips are counted by node and reason.
 
 
 def explain(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> None:
-    """Print the explanation of a task, see `story`. On a terminal, long lines are wrapped between words."""
+    """Print the explanation that `story` returns for a task. On a terminal, long lines are wrapped between
+    words.
+    """
     text = story(out_dir, task_id, policy, repeat)
     print(_folded(text, shutil.get_terminal_size().columns) if sys.stdout.isatty() else text)
 
@@ -41,10 +43,11 @@ def _folded(text: str, width: int) -> str:
 
 
 def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: int | None = None) -> str:
-    """Return an explanation of where and when a task ran, under each policy and repeat or only the given
-    ones.
+    """Return an explanation of where and when a task ran, as text. `out_dir` is the folder of the run's
+    results.
 
-    `task_id` may be the id of an attempt. Raises BadInput if there is no such task, policy or repeat.
+    `task_id` is the id of the task or of one of its attempts. Without `policy` and `repeat`, the text covers
+    all policies and repeats. Raises BadInput if there is no such task, policy or repeat.
     """
     run, tables = open_record(out_dir), read_tables(out_dir)
     wanted = _wanted(run, policy, repeat)
@@ -58,9 +61,10 @@ def story(out_dir: Path | str, task_id: str, policy: str | None = None, repeat: 
 
 
 def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[str, int]]:
-    """Return the (policy, repeat) keys of the matching runs.
+    """Return the (policy, repeat) pairs of the runs that match `policy` and `repeat`.
 
-    `policy` may be a SPEC or its name without parameters.
+    `policy` is a policy as given to the command, or its name without parameters. An argument that is None
+    matches every run.
     """
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]
@@ -85,7 +89,9 @@ def _unknown(task_id: str, known: list[RunTables]) -> str:
 
 
 def _story(mine: RunTables, task: str) -> Iterator[str]:
-    """Yield lines about the task's job, then about each attempt, preceded by the offers that led to it."""
+    """Yield lines about the task's job, then about each attempt and the offers of slots that led to the
+    attempt.
+    """
     attempts = mine.attempts[mine.attempts["task"] == task].sort_values("assigned", kind="stable")
     yield f"{task} under {mine.policy}" + (f", repeat {mine.repeat}" if mine.repeat else "")
     job_id = "_".join(task.split("_", 2)[:2])
@@ -106,8 +112,9 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Yield a line that counts, by job, the other tasks of this kind that were launched while the
-    task waited.
+    """Yield a line about other tasks of this kind that were launched while the task waited.
+
+    The line counts these tasks per job. `after` and `until` are the start and the end of the wait in seconds.
     """
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
@@ -123,8 +130,9 @@ def _meanwhile(
 def _offers(
     mine: RunTables, task: str, job: str, kind: str, after: float, until: float, *, only_own: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each answer of the policy about this task, or about its whole job, between
-    two times.
+    """Yield a line for each answer of the policy about this task between the times `after` and `until`.
+
+    Answers about the task's whole job are included unless `only_own` is set.
     """
     data = mine.tables["decisions"]
     data = data[
@@ -142,8 +150,9 @@ def _offers(
 
 
 def _skips(skips: pd.DataFrame) -> Iterator[str]:
-    """Yield a line for each skip, or, if there are many, a count for each node and reason without
-    its numbers.
+    """Yield a line for each skip.
+
+    If there are many skips, yield a line for each node and reason instead, with the number of skips.
     """
     if len(skips) <= SKIPS_LISTED:
         for row in _records(skips):

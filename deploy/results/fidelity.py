@@ -1,7 +1,8 @@
-"""The fidelity of a run: whether its figures can be trusted, judged by the host's load and the nodes'
-resource use.
+"""The fidelity of a run: whether its results can be trusted, because the host provided the declared
+resources.
 
-Pure functions; the caller provides the samples.
+The functions judge the host's CPU load and the nodes' use of resources. They are pure: callers pass the
+samples.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ def assess(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run.
+    """Return the fidelity of one run: whether its results can be trusted, and the measurements behind that.
 
-    The result has `machines`, `host_cpu_saturated` (share of the time), `limits` (by resource), `trusted`,
-    and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in use).
-    `enforced` says, by resource, how its limit is enforced, `counted` what counts its use (the kernel or the
-    agent). `stretch` is the real seconds of an emulated second. A simulated run has no host and is trusted
-    unless a node exceeded a limit; `why` then says that it is simulated. Memory counted by an agent never
-    causes distrust, since shared pages are counted several times.
+    The result contains `machines`, `host_cpu_saturated` (share of the time), `limits` for each resource,
+    `trusted`, and `why` (the reasons as sentences). `host_samples` are pairs (t, share of the host's CPU in
+    use). `enforced` maps each resource to the way in which its limit is enforced. `counted` maps each
+    resource to `kernel` or to the agent, whichever measures its use. `stretch` is the number of real seconds
+    per emulated second. A simulated run has no host. It is trusted unless a node exceeded a limit, and `why`
+    says that it is simulated. Memory that an agent measures never makes a run untrusted, since shared pages
+    are counted several times.
     """
     enforced, counted = enforced or {}, counted or {}
     saturated = _saturated(host_samples)
@@ -74,8 +76,9 @@ def assess(
 
 
 def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fidelity, made untrusted if others used more CPU than the largest stretch could
-    compensate for.
+    """Return the fidelity `judged`, marked as not trusted if other programs used too much CPU.
+
+    This is the case if even the largest stretch in `stretches` was too small for too much of the time.
     """
     short = float(stretches.get("short_share", 0.0))
     if short <= SATURATED_TIME_MAX:
@@ -90,9 +93,9 @@ def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[
 def doubt_unfinished(
     judged: dict[str, Any], planned: Sequence[str], ended: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fidelity, made untrusted if the run ended before some of its planned jobs did.
+    """Return the fidelity `judged`, marked as not trusted if some of the `planned` jobs are not in `ended`.
 
-    Such a run cannot be compared with a run of all jobs, since the jobs that end late are missing.
+    A run that lacks its last jobs cannot be compared with a run of all jobs.
     """
     missing = sum(job not in ended for job in planned)
     if not missing:
@@ -102,15 +105,15 @@ def doubt_unfinished(
 
 
 def doubts(judged: Mapping[str, Any]) -> list[str]:
-    """Return the sentences that say why a run is not trusted; an empty list if it is."""
+    """Return the sentences that say why a run is not trusted. The list is empty for a trusted run."""
     return [] if judged["trusted"] else [sentence for sentence in judged["why"] if sentence != SIMULATED]
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fidelity of several runs together.
+    """Merge the fidelity of several runs into one.
 
-    The result is trusted only if each run is. It has the highest value of each measure, and each sentence
-    once.
+    The result is trusted only if each run is trusted. It contains the highest value of each measurement, and
+    each reason once.
     """
     why = list(dict.fromkeys(sentence for part in parts for sentence in part["why"]))
     saturated = [p["host_cpu_saturated"] for p in parts if p["host_cpu_saturated"] is not None]
@@ -128,7 +131,11 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the limit that was used more, of two runs, and for each node the higher use."""
+    """Return the limit of a resource in the run that used more of it. `one` and `other` are the limits of two
+    runs.
+
+    For each single node, the result contains the higher use of the two runs.
+    """
     if one is None:
         return dict(other)
     higher = dict(max(one, other, key=lambda limit: limit["achieved_max"] or 0.0))
@@ -141,9 +148,9 @@ def _higher(one: Mapping[str, Any] | None, other: Mapping[str, Any]) -> dict[str
 
 
 def _saturated(samples: Sequence[Sequence[float]]) -> float | None:
-    """Return the share of the time in which the host's CPU was saturated; None without samples.
+    """Return the share of the time in which the host's CPU was saturated, or None without samples.
 
-    A sample counts for the time since the previous sample.
+    A sample (t, share of the CPU in use) applies to the time since the previous sample.
     """
     if not samples:
         return None
@@ -184,7 +191,7 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return the mean number of host cores that the attempts of all nodes used, at stretch 1."""
+    """Return the mean number of host cores that all attempts together would have used at a stretch of 1."""
     shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
@@ -194,10 +201,11 @@ def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) ->
 
 
 def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> dict[str, Any]:
-    """Return the declared and the measured rate of the node with the highest share of its declared rate.
+    """Return the declared and the measured rate of a resource at the node that used the largest share of its
+    rate.
 
-    In clusters of at most `NODES_TOLD` nodes, `nodes` has the rates of each node. A node that was alive too
-    briefly to measure has no measured rate.
+    In clusters of at most `NODES_TOLD` nodes, the entry `nodes` contains the rates of every node. A node that
+    was alive too briefly has no measured rate.
     """
     rates = {str(node["node"]): _rate(resource, node) for node in nodes}
     shares = _shares(resource, nodes, heartbeats)
@@ -218,8 +226,9 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
 
 
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
-    """Return the declared and measured rates of a node, from its shares of the declared rate;
-    None for missing shares.
+    """Return a dictionary with the declared rate and the measured rates of a node.
+
+    `p95` and `most` are the 95th percentile and the maximum of its use, as shares of `rate`. None stays None.
     """
     return {
         "configured": rate,
@@ -231,26 +240,29 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 def _shares(
     resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Return, by node, the share of the declared rate that was used in each time window."""
+    """Return a dictionary from node to the shares of its declared rate that it used, one share per time
+    window.
+    """
     if resource == "memory":
         return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)
     return window_shares(heartbeats, UTIL_COLUMN[resource])
 
 
 def _memory_shares(sizes: Mapping[str, float], heartbeats: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return, by node, the share of its memory that attempts used at each heartbeat.
+    """Return a dictionary from node to the share of its memory that attempts used at each heartbeat.
 
-    If the agent counts, the pages that attempts share with the process they were forked from are counted in
-    each.
+    `sizes` maps nodes to memory in bytes. If the agent measures the memory, pages that several attempts share
+    are counted several times.
     """
     held = heartbeats["memory_bytes"].fillna(0.0).groupby(heartbeats["node"], sort=True)
     return {str(node): rows.to_numpy(float) / sizes[str(node)] for node, rows in held if sizes.get(str(node))}
 
 
 def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return, by node, the mean use in each window of WINDOW_S seconds, from a column of shares (0 to 1).
+    """Return a dictionary from node to its mean use in each window of WINDOW_S seconds.
 
-    Windows that heartbeats cover by less than half are left out.
+    `column` is the heartbeats' column with the use as a share from 0 to 1. Windows are left out if heartbeats
+    cover less than half of them.
     """
     import pandas as pd
 
@@ -270,8 +282,11 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Return a sentence about the nodes that exceeded their limit often or by far; an empty list
-    if none did.
+    """Return a list with a sentence about the nodes that exceeded their limit often or by far, or an empty
+    list.
+
+    `shares` maps each node to its use in time windows, as shares of the limit. The kernel or the agent, as
+    `counted` says, has measured the use.
     """
     over: dict[str, float] = {}
     for node, windows in shares.items():

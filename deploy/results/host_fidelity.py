@@ -1,4 +1,4 @@
-"""The fidelity of a run on several hosts. Each host is judged separately and named in the reasons."""
+"""The fidelity of a run on several hosts. Each host is judged separately, and the reasons name the host."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def assess_hosts(
     counted: Mapping[str, str] | None = None,
     stretch: float = 1.0,
 ) -> dict[str, Any]:
-    """Return the `fidelity` of one run on several hosts: the result of `fidelity.assess`, and an entry for
-    each host.
+    """Return the fidelity of one run on several hosts, with an entry for each host.
 
-    `hosts` are the hosts in run.json, `loads` the measured loads in the run's record. Hosts without nodes and
-    without samples are left out.
+    `hosts` are the hosts in run.json, and `loads` the measured loads in the run's record. The other arguments
+    are those of `fidelity.assess`. Hosts that have neither nodes nor load samples are left out.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, host in hosts.items():
@@ -54,8 +53,9 @@ def assess_hosts(
 
 
 def combine_hosts(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fidelity of several runs together (`fidelity.combine`), with the worst values of
-    each host.
+    """Merge the fidelity of several runs into one, with the worst values of each host.
+
+    Calls `fidelity.combine` for everything except the hosts.
     """
     made = combine(parts)
     entries: dict[str, dict[str, Any]] = {}
@@ -84,8 +84,9 @@ def _entry(
 
 
 def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]:
-    """Return the last offset of the host's clock in the run, and the largest error bound of any
-    reading, in seconds.
+    """Return the last measured offset of the host's clock, and the largest error bound, both in seconds.
+
+    Without measurements during the run, the values from before the run are returned.
     """
     readings = load.get("clock") or [[0.0, host["clock_offset_s"], host.get("clock_bound_s", 0.0)]]
     return {
@@ -95,7 +96,11 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 
 
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
-    """Return a sentence if the host's clock was read too imprecisely to correct times by its offset."""
+    """Return a list with a sentence if the host's clock was measured too imprecisely or not at all.
+
+    Otherwise the list is empty. Times from another host are corrected by the measured difference of the
+    clocks.
+    """
     if "clock" not in load:
         return []
     if not load["clock"]:

@@ -1,4 +1,4 @@
-"""The file `report.html`, made from a run's tables, and the creation of all other result files of a run."""
+"""The file `report.html`, and the function that makes all result files from a run's tables."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SCRIPTS = ("base.js", "why.js", "lanes.js", "bands.js", "charts.js")
 
 
 def rebuild(out_dir: Path | str, *, with_report: bool = True, with_plots: bool = True) -> list[str]:
-    """Make summary.json, timeline.json, report.html and plots/ for a run's folder, also for a run that was
-    cut short.
+    """Make summary.json, timeline.json, report.html and the plots in the folder of a run.
 
-    report.html is made only with `with_report`, the plots only with both flags. Return the names of damaged
-    part files that were left out. Raises BadInput if the folder contains no run, or its tables have changed.
+    This also works for a run that was cut short. report.html is made only with `with_report`, and the plots
+    only if both flags are set. Return the names of damaged part files that were left out. Raises BadInput if
+    the folder contains no run, or if its tables have changed.
     """
     out = Path(out_dir)
     run = RunFile.load(out)
@@ -52,7 +52,9 @@ def _write_report(
 
 
 def page(run: RunFile, recorded: Recorded, figures: Mapping[str, Any], data: Mapping[str, Any]) -> str:
-    """Return the report as HTML."""
+    """Return the content of report.html. `figures` is the content of summary.json, `data` the data of the
+    plots.
+    """
     from markupsafe import Markup
 
     runs = {key[0]: recorded.tables(*key) for key in report_data.first_runs(run)}

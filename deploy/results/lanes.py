@@ -1,6 +1,6 @@
-"""Lanes for drawing attempts: one lane is one slot of a node.
+"""Assignment of attempts to lanes for drawing, where a lane is one slot of a node.
 
-Attempts do not record a slot number, so lanes are assigned by the attempts' times.
+Attempts do not record their slot, so it is derived from their times.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ TOUCH_S = 0.002  # The most overlap of the recorded times of two attempts in one
 
 
 def drawn_nodes(names: Sequence[str], attempts: int) -> list[str]:
-    """Return the nodes to draw: all, or an even selection if there are too many nodes or attempts."""
+    """Return the names of the nodes to draw.
+
+    If there are too many nodes or attempts, a part of the nodes is selected at equal distances.
+    """
     few = min(NODES_DRAWN, ATTEMPTS_DRAWN * len(names) // max(1, attempts))
     count = min(len(names), max(1, few))
     return [names[place * len(names) // count] for place in range(count)]
 
 
 def assign_lanes(attempts: pd.DataFrame, end_s: float) -> pd.DataFrame:
-    """Return the attempts in order of time with the columns `from_s`, `to_s` and `lane`.
+    """Return the attempts in order of time, with the additional columns `from_s`, `to_s` and `lane`.
 
-    `lane` is the lowest number that is free on the attempt's node for its kind (map or reduce). An attempt
-    without a start is drawn from its assignment, an attempt without an end until `end_s`.
+    `lane` is the number of the attempt's slot among the map or reduce slots of its node, the lowest free one.
+    An attempt without a start is drawn from its assignment. An attempt without an end is drawn until `end_s`.
     """
     data = attempts.copy()
     data["from_s"] = data["start"].fillna(data["assigned"]).fillna(data["end"]).fillna(0.0)

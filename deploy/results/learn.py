@@ -1,11 +1,10 @@
-"""The setting `profiles: {learn: true}`: measurements of a run's jobs are kept in the profile store for later
-runs.
+"""The scenario setting `profiles: {learn: true}`, which stores measurements of a run's jobs for later runs.
 
-Runs under any policy count, since the values come from the attempts alone: phases for ARIA, the CPU demand
-for FGCS, resources for RAS. Only successful runs count, so failed jobs leave no profile. Phases are averaged
-with those of earlier runs (verma2011 2.2). The first CPU demand and the first resources of a workload stay
-until they are cleared (liu2015 2.2.1). `schedbed profile` measures resources of a job that runs alone, not
-slowed down by other jobs.
+The measurements are phase durations for the policy ARIA, CPU demand for FGCS, and resource use for RAS. They
+come from the attempts alone, so the policy of the run does not matter. Failed runs are ignored. New phase
+durations are averaged with earlier ones (verma2011 2.2). CPU demand and resources of a workload are stored
+once and stay until they are cleared (liu2015 2.2.1). In contrast, the command `schedbed profile` measures a
+job that runs alone.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 
 def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str]:
-    """Add the measurements to the scenario's profile store.
+    """Measure the jobs of a run's successful repeats, and add the values to the scenario's profile store.
 
-    Return the names of the workloads with new values.
+    `folder` contains the run's tables. Return the names of the workloads that received new values.
     """
     store = ProfileStore(named_store(scenario.profiles.store))
     done = [run for run in record.runs if run.state == "succeeded"]
@@ -48,7 +47,7 @@ def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str
 
 
 def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJob, RunTables]]:
-    """Yield the jobs that have attempts, each with tables that contain only its own attempts."""
+    """Yield each job that has attempts, together with tables in which only that job's attempts are left."""
     by_job = dict(tuple(run.attempts.groupby("job", sort=False)))
     for job in scenario.jobs:
         attempts = by_job.get(job.job)
@@ -57,9 +56,9 @@ def _jobs(scenario: ResolvedScenario, run: RunTables) -> Iterator[tuple[PlannedJ
 
 
 def _keep(store: ProfileStore, scenario: ResolvedScenario, job: PlannedJob, run: RunTables) -> Iterator[str]:
-    """Store the measurements of one job of a run.
+    """Store the phase durations, CPU demand and resource use of one job.
 
-    Yield the job's workload for each kind of value that is stored.
+    Yield the name of the job's workload once for each kind of value that was stored.
     """
     scale, workload = scenario.scale, workload_of(job)
     nodes = {node.node: node for node in scenario.cluster.nodes}

@@ -1,7 +1,7 @@
-"""Profiles of a job, computed from the tables of a run: resources, CPU demand, and durations of phases.
+"""Profiles of a job computed from a run's tables: resource use, CPU demand, and durations of phases.
 
-polo2011 3.6 divides a node's `vmstat` figures by its slots. Here, attempts count their own use, which is
-equal if the job runs alone. Only memory is reported by the nodes.
+polo2011 3.6 divides a node's `vmstat` figures by its slots. Here, each attempt counts its use, which gives
+the same values if the job runs alone. Only memory is measured for whole nodes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the job's demands in percent of the resources of the cluster's first node.
+    """Return the resources that the job's tasks used, in percent of the resources of the cluster's first
+    node.
 
-    If other jobs ran at the same time (`alone` is false), the declared memory is used, since nodes report
-    only the total of all jobs. Raises BadInput if the job's maps took no time.
+    `alone` is whether no other job ran at the same time. If it is false, the declared memory is used, since
+    nodes report the memory of all jobs together. Raises BadInput if the job's maps took no time.
     """
     first = next(iter(nodes.values()))
     reference = rates_of(first)
@@ -81,15 +82,19 @@ SHORTEST_S = 5.0
 
 
 def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
-    """Return the mean use while the tasks ran, in percent of `rate`."""
+    """Return the mean rate of use while the tasks ran, in percent of `rate`.
+
+    `used` and `took_s` contain the amount and the duration of each task.
+    """
     total_s = float(took_s.sum())
     return round(min(FULL, FULL * float(used.sum()) / total_s / rate), 2) if total_s > 0 else 0.0
 
 
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
-    """Return, for each attempt, the number of bytes that pass the disks of all nodes.
+    """Return how many bytes each attempt read from and wrote to the disks of all nodes.
 
-    The number includes input read from other nodes and every replica of the output.
+    Input read from other nodes and every replica of the output are included. `writes_file` is whether the
+    attempts write to the block store.
     """
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
@@ -97,10 +102,11 @@ def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> 
 
 
 def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
-    """Return the memory of a map and of a reduce, in percent of the reference node's memory.
+    """Return the memory of a map and the memory of a reduce, in percent of the memory of the node
+    `reference`.
 
-    The values are fitted by least squares to the memory in heartbeats; the declared memory is used if that
-    fails.
+    The values are a least-squares fit to the heartbeats' memory. The declared memory is used if the fit fails
+    or other jobs ran too.
     """
     from scipy.optimize import nnls
 
@@ -121,8 +127,10 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3) at the
-    declared disk rates.
+    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3).
+
+    The computation uses the declared rates of the disks. Tasks shorter than `shortest_s` seconds give no
+    demand.
     """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
@@ -137,8 +145,9 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases and the data volumes of its tasks (verma2011 2.2),
-    without `scale`.
+    """Return the durations of the job's phases and the bytes that its tasks processed (verma2011 2.2).
+
+    The values are divided by the scenario's `scale`, as for a run in full size.
     """
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
@@ -156,7 +165,7 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Return the mean rate in bytes/s at which maps read and wrote, by the kind of disk of their nodes."""
+    """Return a dictionary from kind of disk to the mean rate at which maps read and wrote, in bytes/s."""
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}
     for row in _succeeded(run).itertuples():

@@ -1,8 +1,7 @@
-"""The metrics of one run (one policy, one repeat) as pure functions of its tables; each function defines its
-metric.
+"""The metrics of one run (one policy in one repeat), computed from its tables by pure functions.
 
-Times are seconds since the run's start, sizes bytes, CPU times core-seconds of the host. A metric that cannot
-be computed (no finished job, no map with input) is NaN.
+Times are seconds since the run's start, sizes are bytes, and CPU times are core-seconds of the host. A metric
+that cannot be computed is NaN, for example the mean completion time if no job has finished.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ NAN = float("nan")
 class RunTables:
     """The tables of one run, and the facts needed to compute its metrics.
 
-    `nodes` are the declared nodes. `isolated_s` has the seconds that each job takes alone, by job id.
-    `window` is the measured part of the run.
+    `nodes` are the declared nodes. `isolated_s` maps each job to the seconds that the job takes alone on the
+    cluster. `window` is the measured part of the run, or None if all of the run is measured.
     """
 
     policy: str
@@ -61,19 +60,23 @@ class RunTables:
 
     @property
     def counted(self) -> RunTables:
-        """Return the tables with only the jobs inside of the window, and their attempts."""
+        """Return the tables with only the jobs that were submitted within the measured window, and their
+        attempts.
+        """
         return self if self.window is None else replace(self, tables=self.window.counted(self.tables))
 
     @property
     def during(self) -> RunTables:
-        """Return the tables with all jobs, their times cut to the window."""
+        """Return the tables with only the rows that overlap with the measured window, their times cut to the
+        window.
+        """
         if self.window is None:
             return self
         return replace(self, tables=self.window.during(self.tables, self.end_s))
 
     @property
     def slots(self) -> int:
-        """Return the number of map and reduce slots of all nodes."""
+        """Return the total number of map and reduce slots of the cluster."""
         return sum(int(node["map_slots"]) + int(node["reduce_slots"]) for node in self.nodes)
 
     @property
@@ -92,7 +95,10 @@ def select(
     isolated_s: Mapping[str, float] | None = None,
     window: Window | None = None,
 ) -> RunTables:
-    """Return the rows of one policy and repeat as `RunTables`. A missing whole number becomes 0."""
+    """Return the rows of the tables that belong to one policy and repeat, as `RunTables`.
+
+    In columns of integers, a missing value becomes 0.
+    """
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
         own = (data["policy"] == policy) & (data["repeat"] == repeat)
@@ -103,9 +109,9 @@ def select(
 
 
 def measure(run: RunTables) -> dict[str, Any]:
-    """Return all metrics of a run, nested by the keys of summary.json.
+    """Return all metrics of a run as nested dictionaries with the keys of summary.json.
 
-    `measures.window` explains a run's window.
+    `measures.window` describes which jobs and times each metric covers.
     """
     counted, during, tasks = run.counted, run.during, _task_times(run)
     used = useful(counted.attempts)
@@ -129,32 +135,38 @@ def measure(run: RunTables) -> dict[str, Any]:
 
 
 def makespan(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return the last finish minus the first submit, over all jobs (key `all`) and over each
-    user's jobs (`per_user`).
+    """Return the seconds from the first submission to the last finish.
+
+    The key `all` contains the value over all jobs, and `per_user` the values over each user's jobs.
     """
     by_user = {str(user): _span(rows) for user, rows in jobs.groupby("user", sort=True)}
     return {"all": _span(jobs), "per_user": by_user}
 
 
 def completion(jobs: pd.DataFrame) -> dict[str, Any]:
-    """Return mean, median and p95 of the completion times (finish minus submit) of successful jobs.
+    """Return the mean, median and 95th percentile of the completion times of successful jobs.
 
-    The values are given over all jobs, `per_user` and `per_size`.
+    A completion time is the time from submission to finish. The keys `per_user` and `per_size` contain the
+    same for each user and each size class.
     """
     done = jobs[jobs["state"] == "succeeded"]
     return waits.grouped(done, (done["finish"] - done["submit"]).to_numpy(float))
 
 
 def slowdown(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return mean, median and p95 of the slowdowns of successful jobs.
+    """Return the mean, median and 95th percentile of the slowdowns of successful jobs.
 
-    A slowdown is the completion time over the job's time alone, at least 1.
+    A slowdown is the job's completion time divided by the seconds that the job takes alone, and at least 1.
+    `isolated_s` maps each job to the seconds that the job takes alone.
     """
     return waits.grouped(jobs[jobs["state"] == "succeeded"], slowdowns(jobs, isolated_s))
 
 
 def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray:
-    """Return the slowdown of each successful job; NaN if its time alone is unknown."""
+    """Return the slowdown of each successful job, or NaN if the time that the job takes alone is unknown.
+
+    `isolated_s` maps each job to the seconds that the job takes alone.
+    """
     done = jobs[jobs["state"] == "succeeded"]
     alone_s = done["job"].map(isolated_s).to_numpy(float) if len(done) else np.zeros(0)
     return np.maximum(1.0, (done["finish"] - done["submit"]).to_numpy(float) / alone_s)
@@ -162,8 +174,10 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class TaskTimes:
-    """The launched tasks of a run (`waits.first_assignments`) with their waits in seconds, in
-    total and by cause.
+    """The launched tasks of a run, with their waits in seconds.
+
+    `first` is the result of `waits.first_assignments`. `waited` contains the wait of each task, and `causes`
+    maps each cause to the seconds that each task waited for it.
     """
 
     first: pd.DataFrame
@@ -172,9 +186,9 @@ class TaskTimes:
 
 
 def _task_times(run: RunTables) -> TaskTimes:
-    """Return the tasks of all jobs with their waits.
+    """Return the launched tasks of all jobs with their waits.
 
-    Jobs outside of the window are included, since they held slots.
+    Jobs outside the measured window are included, since they occupied slots that others waited for.
     """
     slots = {kind: sum(int(node[f"{kind}_slots"]) for node in run.nodes) for kind in ("map", "reduce")}
     jobs, attempts = run.jobs, run.attempts
@@ -184,16 +198,18 @@ def _task_times(run: RunTables) -> TaskTimes:
 
 
 def waiting(run: RunTables) -> dict[str, Any]:
-    """Return mean, median and p95 of the waits of jobs (submit to first launch) and of tasks
-    (runnable to assigned).
+    """Return the mean, median and 95th percentile of the waits of jobs and of tasks.
+
+    A job waits from submission to its first launch. A task waits from the time when it is runnable to its
+    assignment.
     """
     return _waiting(run.counted.jobs, _task_times(run))
 
 
 def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
-    """Return the waits of the counted jobs and of their tasks.
+    """Return the statistics of the waits of the jobs in `counted` and of their tasks.
 
-    The means of the causes add up to a task's mean wait.
+    The waits of tasks are also divided by cause. The means of the causes add up to the mean wait.
     """
     place = places_of(counted["job"], tasks.first["job"])
 
@@ -215,23 +231,23 @@ def _waiting(counted: pd.DataFrame, tasks: TaskTimes) -> dict[str, Any]:
 
 
 def completion_times(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the finish minus the submit of every successful job, in seconds."""
+    """Return the seconds from submission to finish of each successful job."""
     done = jobs[jobs["state"] == "succeeded"]
     times = (done["finish"] - done["submit"]).to_numpy(float)
     return times[~np.isnan(times)]
 
 
 def job_states(jobs: pd.DataFrame) -> dict[str, float]:
-    """Return the number of jobs (`submitted`) and the number of successful ones (`succeeded`)."""
+    """Return the number of all jobs (`submitted`) and of the successful jobs (`succeeded`)."""
     return {"submitted": float(len(jobs)), "succeeded": float((jobs["state"] == "succeeded").sum())}
 
 
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
-    """Return the shares of node-local, rack-local and off-rack maps, weighted by split size (`bytes`) and by
-    `tasks`.
+    """Return the shares of node-local, rack-local and off-rack maps.
 
-    Only maps with input count, each with its last successful attempt, since the output of that attempt was
-    used. `used` are these attempts, if the caller has them.
+    They are weighted by the size of the input split (`bytes`) and by the number of `tasks`. Only maps with an
+    input are included, each with its last successful attempt. `used` are the attempts whose result was used,
+    if the caller has them.
     """
     used = useful(attempts) if used is None else used
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
@@ -244,12 +260,12 @@ def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[s
 
 
 def fairness(run: RunTables) -> dict[str, Any]:
-    """Return each user's fair-share ratio and Jain's index.
+    """Return each user's fair-share ratio, and Jain's fairness index over all users.
 
-    The ratio is running slots over (all slots / active users), averaged over the user's active time. A user is active
-    while at least one of the user's jobs is submitted and unfinished (xu2015, section 5). Jain's index of the active
-    users' running slots is averaged over the time when at least two are active and at least one task runs; without
-    such a time it is 1.
+    The ratio is the number of running slots divided by the fair share (all slots / active users), averaged
+    over the user's active time. A user is active while at least one of the user's jobs is submitted and
+    unfinished (xu2015, section 5). Jain's index of the active users' running slots is averaged over the time
+    in which at least two users are active and at least one task runs. Without such a time it is 1.
     """
     tasks = user_intervals(run)
     ratios = share_ratios(tasks, run.jobs, run.end_s, run.slots)
@@ -257,17 +273,18 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
 
 def user_intervals(run: RunTables) -> Intervals:
-    """Return the intervals in which attempts ran, grouped by user."""
+    """Return the time intervals in which attempts ran, grouped by user."""
     users = dict(zip(run.jobs["job"], run.jobs["user"], strict=True))
     return Intervals.of(run.attempts, Coded.mapped(run.attempts["job"], users), run.end_s)
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
-    """Return the number of jobs with a deadline, of late jobs, and the sum of (T - D) / D over the late jobs
-    that finished.
+    """Return the number of jobs that have a deadline, the number of late jobs, and by how much they were
+    late.
 
-    T (completion time) and D (deadline) count from the submission. A failed job is late; an unfinished job is
-    late after its deadline.
+    The latter is the sum of (T - D) / D over the late jobs that finished, where T is the completion time and
+    D the deadline, both counted from the submission. A failed job is late. An unfinished job is late if its
+    deadline is before `end_s`.
     """
     due = jobs[jobs["deadline"].notna()]
     finished = (due["state"] == "succeeded") & due["finish"].notna()
@@ -279,9 +296,9 @@ def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
 
 
 def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the mean use of the declared rates by resource, from 0 to 1.
+    """Return the mean use of CPU, disk and network, as shares (0 to 1) of the declared rates.
 
-    A heartbeat is weighted by the time since the node's previous heartbeat.
+    Each heartbeat is weighted by the time since the node's previous heartbeat.
     """
     covered = beat_intervals(heartbeats)
     if not covered.sum():
@@ -293,7 +310,9 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
 
 def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
-    """Return, for each heartbeat, the seconds since the node's previous heartbeat; 0 for its first."""
+    """Return, for each heartbeat, the seconds since the node's previous heartbeat, or 0 for the node's first
+    one.
+    """
     times, nodes = heartbeats["t"].to_numpy(float), Coded.of(heartbeats["node"]).codes
     order = np.lexsort((times, nodes))
     gaps = np.zeros(len(times))
@@ -304,7 +323,9 @@ def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
 
 
 def concurrency(run: RunTables) -> float:
-    """Return the mean number of running attempts per node between the first submit and the last finish."""
+    """Return the mean number of running attempts per node between the first submission and the last
+    finish.
+    """
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:
         return NAN
@@ -314,15 +335,17 @@ def concurrency(run: RunTables) -> float:
 
 
 def slots_busy(run: RunTables) -> float:
-    """Return the share of slot time in which attempts ran, between the first submit and the last finish."""
+    """Return the mean share of all slots in which attempts ran, between the first submission and the last
+    finish.
+    """
     return concurrency(run) * len(run.nodes) / run.slots if run.slots else NAN
 
 
 def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:
-    """Return the CPU seconds of attempts whose result was not used: killed, failed, lost, superseded, or run
-    again later.
+    """Return the CPU seconds of attempts whose result was not used.
 
-    `used` are the attempts whose result was used, if the caller has them.
+    Such attempts were killed, failed, were lost or superseded, or their tasks ran again later. `used` are the
+    other attempts, if the caller has them.
     """
     used = useful(attempts) if used is None else used
     return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # Rounding may give -0.0.
@@ -335,8 +358,8 @@ def useful(attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def heartbeat_service(heartbeats: pd.DataFrame) -> dict[str, float]:
-    """Return the median and the 99th percentile of the JobTracker's time to answer a heartbeat,
-    in seconds.
+    """Return the median and the 99th percentile of the seconds that the JobTracker took to answer a
+    heartbeat.
     """
     times = heartbeats["service_s"].dropna().to_numpy(float)
     if not len(times):

@@ -1,4 +1,4 @@
-"""Static plots for papers and the README, drawn by matplotlib from the report's data as SVG and PNG."""
+"""Static plots for papers and the README, drawn by matplotlib as SVG and PNG files."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Data = Mapping[str, Any]
 
 
 def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
-    """Write overview.png and one SVG per plot into `folder`.
+    """Write overview.png and one SVG file per plot into `folder`. Return their paths.
 
-    Return their paths; no plots without a policy.
+    `data` is the data of the report. Nothing is written if it contains no policy.
     """
     if not data["policies"]:
         return []
@@ -56,7 +56,7 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 
 
 def completion(ax: Axes, data: Data) -> None:
-    """Draw the share of jobs completed within a time: one step curve per policy."""
+    """Draw, as one curve per policy, the share of jobs that were completed within a given time."""
     for i, policy in enumerate(data["policies"]):
         times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
@@ -67,7 +67,7 @@ def completion(ax: Axes, data: Data) -> None:
 
 
 def places(ax: Axes, data: Data) -> None:
-    """Draw the shares of node-local, rack-local and off-rack maps: one bar per policy."""
+    """Draw the shares of node-local, rack-local and off-rack maps, as one horizontal bar per policy."""
     names = [policy["name"] for policy in data["policies"]]
     rows = np.arange(len(names))
     left = np.zeros(len(names))
@@ -93,10 +93,10 @@ def places(ax: Axes, data: Data) -> None:
 
 
 def slots(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw one row per slot with a box per attempt, colored by job. Shuffles are paler, failed attempts
-    hatched.
+    """Draw one row per slot with one box per attempt, in the color of the job.
 
-    For a large cluster, draw one band per rack instead, filled by the share of its slots in use.
+    Shuffles are paler, and failed attempts are hatched. For a large cluster, draw one band per rack instead,
+    which is filled by the share of its slots in use.
     """
     from matplotlib.colors import to_rgba_array
 
@@ -141,9 +141,9 @@ def _bands(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **style: Any) -> None:
-    """Add boxes for attempts as one collection, which is far faster than bars.
+    """Add a box to the plot for each attempt. The boxes of neighboring rows do not touch.
 
-    Boxes of neighboring slots do not touch.
+    One collection of boxes is much faster than separate bars.
     """
     from matplotlib.collections import PolyCollection
 
@@ -154,7 +154,7 @@ def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **st
 
 
 def running(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the running tasks over time, stacked by job."""
+    """Draw the number of running tasks over time, stacked by job."""
     area = policy["areas"]["job"]
     numbers = {job["job"]: i for i, job in enumerate(data["jobs"])}
     shades = [_job_colour(numbers.get(name, -1)) for name in area["names"]]
@@ -165,7 +165,7 @@ def running(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def shares(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the ratio of each user's running slots to the fair share, over time."""
+    """Draw the ratio of each user's running slots to the user's fair share, over time."""
     numbers = {user: i for i, user in enumerate(data["users"])}
     for user, series in zip(policy["shares"]["users"], policy["shares"]["series"], strict=True):
         values = np.array([np.nan if v is None else v for v in series])
@@ -177,7 +177,7 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the CPU use over time, as the mean of all nodes and of the busiest node, with the limit."""
+    """Draw the mean CPU use of all nodes, the CPU use of the busiest node, and the limit, over time."""
     for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
         line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
         ax.plot(_times(data), line, color=shade, linewidth=1, label=label)
@@ -188,8 +188,9 @@ def cpu(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def _overview(path: Path, run: RunFile, data: Data) -> Path:
-    """Draw the slots of up to four policies one above the other, with completion times and
-    locality on the right.
+    """Draw the plot `overview.png`: the slots of up to four policies on the left, one policy above the other.
+
+    Completion times and locality are on the right. Return the path of the file.
     """
     from matplotlib import pyplot as plt
 
@@ -213,7 +214,9 @@ def _overview(path: Path, run: RunFile, data: Data) -> Path:
 
 
 def lanes(figure: FigureBase, data: Data, policies: Sequence[Data]) -> None:
-    """Draw the slots of the policies one above the other, each titled with the policy's name and makespan."""
+    """Draw the slots of the policies, one policy above the other, with the policy's name and makespan as
+    title.
+    """
     axes = figure.subplots(len(policies), 1, sharex=True, squeeze=False)[:, 0]
     for ax, policy in zip(axes, policies, strict=True):
         slots(ax, data, policy)
@@ -270,8 +273,9 @@ def _times(data: Data) -> np.ndarray:
 
 
 def _job_colour(index: int) -> str:
-    """Return the report's color of a job by its index: seven base colors, then darker ones, then
-    lighter ones.
+    """Return the color of the job with this index, which is the same as in the report.
+
+    Seven base colors are followed by darker and then by lighter ones. A negative index has the color gray.
     """
     if index < 0:
         return "#999999"

@@ -1,4 +1,4 @@
-"""Checks that a run's tables are complete and unchanged, by the row counts and checksums in `run.json`."""
+"""Checks that a run's tables are complete and unchanged, based on row counts and checksums in run.json."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ SHOWN = 20
 
 
 def open_record(folder: Path | str) -> RunFile:
-    """Return the record of a finished run, after a check of its tables. Print a note for each damaged part
-    file.
+    """Check the tables of a finished run and return the run's record, the content of run.json.
 
-    Raises BadInput if `run.json` or a table is missing, or has changed since it was written.
+    Print a note for each damaged part file. Raises BadInput if run.json or a table is missing or has changed.
     """
     run = RunFile.load(folder)
     check_tables(folder, run)
@@ -29,7 +28,9 @@ def open_record(folder: Path | str) -> RunFile:
 
 
 def check_tables(folder: Path | str, run: RunFile) -> None:
-    """Raise BadInput that lists each table that is missing or has changed since it was written."""
+    """Raise BadInput if a table is missing or has changed since it was written. The message lists such
+    tables.
+    """
     if not run.tables:
         wanted = (
             f"`schedbed report {folder}` first"
@@ -43,10 +44,10 @@ def check_tables(folder: Path | str, run: RunFile) -> None:
 
 
 def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
-    """Merge the part files of a run into tables and record their row counts in `run.json`. Return damaged
-    part files.
+    """Merge the part files of a run's tables, and store the tables' row counts and checksums in run.json.
 
-    If the tables are merged already, check them. Raises BadInput as `check_tables` does.
+    If there are no part files, only check the tables. Return the names of damaged part files, which were left
+    out. Raises BadInput if a table is missing or has changed.
     """
     if not (Path(folder) / PARTS).is_dir() and (run.tables or run.runs):
         check_tables(folder, run)
@@ -62,9 +63,8 @@ def merge_parts(folder: Path | str, run: RunFile) -> list[str]:
 
 
 def failures(folder: Path | str, run: RunFile) -> list[str]:
-    """Return a line for each run that did not succeed, and for each damaged part file.
-
-    A run is judged by its record and by its rows of jobs.
+    """Return a line for each run that failed, for each job that did not succeed, and for each damaged part
+    file.
     """
     jobs = read_table(folder, "jobs")
     found: list[str] = []
@@ -89,7 +89,9 @@ def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Ite
 
 
 def shortened(lines: list[str], between: str = "; ") -> str:
-    """Return the first `SHOWN` lines joined into one line, with the number of lines left out."""
+    """Join the first `SHOWN` lines into one line, separated by `between`, and add the number of further
+    lines.
+    """
     more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return between.join(lines[:SHOWN]) + more
 

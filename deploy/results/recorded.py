@@ -1,4 +1,4 @@
-"""The tables of a finished run, loaded and cached for one policy and repeat at a time."""
+"""A cached reader for the tables of a finished run, one policy and repeat at a time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ HELD_ROWS = 200_000
 
 
 class Recorded:
-    """A reader of a run's folder with a cache: it keeps the tables of recent runs, up to about HELD_ROWS
-    rows.
+    """A reader for the tables in a run's folder. It keeps recently read tables, up to about HELD_ROWS rows.
 
     The methods raise BadInput if a table is missing or damaged.
     """
@@ -35,7 +34,7 @@ class Recorded:
         self._ends: dict[Key, float] = {}
 
     def tables(self, policy: str, repeat: int) -> RunTables:
-        """Return the tables of one run that are listed in VIEWED."""
+        """Return the tables listed in VIEWED for one policy and repeat."""
         key = (policy, repeat)
         if key not in self._held:
             if self._rows > HELD_ROWS:
@@ -50,11 +49,11 @@ class Recorded:
         return self._held[key]
 
     def jobs(self, policy: str, repeat: int) -> RunTables:
-        """Return the jobs of one run, without other tables."""
+        """Return only the table of jobs for one policy and repeat."""
         return select(self._jobs, self._run.nodes, policy, repeat, self._run.isolated_s, self._window)
 
     def end_s(self, policy: str, repeat: int) -> float:
-        """Return the latest time in the tables of a run, in seconds since its start."""
+        """Return the latest time in the tables of one policy and repeat, in seconds since the run's start."""
         if (policy, repeat) not in self._ends:
             self.tables(policy, repeat)
         return self._ends[policy, repeat]

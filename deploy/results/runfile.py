@@ -1,4 +1,4 @@
-"""The file `run.json`: the settings, the environment and the state of a run, written by the driver."""
+"""The file `run.json`, in which the driver stores the settings, the environment and the state of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SEAL = b',\n"seal": "'
 class RunRecord:
     """The record of one policy in one repeat.
 
-    `state` is running, succeeded, failed or interrupted; `note` is the reason of a failure.
+    `state` is running, succeeded, failed or interrupted. `note` contains the reason if the run failed.
     """
 
     policy: str
@@ -60,8 +60,9 @@ class TableRecord:
 class RunFile:
     """The content of `run.json`: everything about a run except the measured rows.
 
-    `scenario` is resolved: scaled, in seconds and bytes. `jobs` are the ids of the planned jobs. `tables` are
-    the merged tables (empty before the merge). `left_out` are damaged part files, whose rows are in no table.
+    `scenario` is resolved: scaled, and in seconds and bytes. `jobs` are the ids of the planned jobs. `tables`
+    describes the merged tables and is empty before the merge. `left_out` are the names of damaged part files,
+    whose rows are missing in the tables.
     """
 
     scenario: dict[str, Any]
@@ -84,7 +85,7 @@ class RunFile:
     runs: list[RunRecord] = field(default_factory=list)
 
     def save(self, out_dir: Path | str) -> None:
-        """Write `out_dir/run.json`, one key per line. The file is replaced atomically."""
+        """Write the content to `out_dir`/run.json, one key per line. The file is replaced atomically."""
         path = Path(out_dir) / NAME
         tmp = path.with_name(f".{NAME}.tmp")
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -102,9 +103,9 @@ class RunFile:
 
     @staticmethod
     def load(out_dir: Path | str) -> RunFile:
-        """Return the content of `out_dir/run.json`.
+        """Read the file `out_dir`/run.json and return its content.
 
-        Raises BadInput if it is missing, damaged, or not written by schedbed.
+        Raises BadInput if the file is missing, damaged, or not written by schedbed.
         """
         path = Path(out_dir) / NAME
         if not path.is_file():
@@ -126,26 +127,26 @@ class RunFile:
         return made
 
     def run(self, policy: str, repeat: int) -> RunRecord | None:
-        """Return the record of one policy and repeat, or None if it was not started."""
+        """Return the record of one policy and repeat, or None if that run was not started."""
         return next((r for r in self.runs if r.policy == policy and r.repeat == repeat), None)
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """Return the emulated nodes as listed in the resolved scenario."""
+        """Return the emulated nodes, as listed in the resolved scenario."""
         return list(self.scenario.get("cluster", {}).get("nodes", []))
 
     @property
     def stretch(self) -> float:
-        """Return the real seconds that one emulated second lasted; 1 for a simulated run."""
+        """Return the number of real seconds that one emulated second took, which is 1 in a simulated run."""
         if self.machines == "sim":
             return 1.0
         return float(self.scenario.get("cluster", {}).get("stretch", 1.0))
 
 
 def _of_json(raw: Mapping[str, Any]) -> RunFile:
-    """Return the `RunFile` for a JSON value.
+    """Return the `RunFile` for the parsed JSON value `raw`.
 
-    Unknown keys are skipped, so that files of newer versions can be read.
+    Unknown keys are ignored, so that files of newer versions can be read.
     """
     known = {f.name: raw[f.name] for f in fields(RunFile) if f.name in raw}
     names = {f.name for f in fields(RunRecord)}

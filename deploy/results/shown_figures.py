@@ -1,6 +1,4 @@
-"""The metrics that the comparison table shows, in order: label, unit, and path to the values in
-summary.json.
-"""
+"""The metrics of the comparison table in order, each with its label, unit and place in summary.json."""
 
 from __future__ import annotations
 
@@ -13,11 +11,12 @@ from schedbed.deploy.results import stats
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A metric shown as one row of the comparison table.
+    """A metric that is a row of the comparison table.
 
-    `path` leads from a policy in summary.json to the metric's leaf (`mean`, `ci95`, `repeats`). `better` is
-    -1 if less is better, 1 if more is better, 0 if neither. `show` formats a value. A row that only splits up
-    another row is not `tested`, since each further test would weaken the tests of the other rows.
+    `path` leads from a policy's entry in summary.json to the metric, a dictionary with `mean`, `ci95` and
+    `repeats`. `better` is -1 if smaller values are better, 1 if larger values are better, and 0 if neither
+    is. `show` formats a value. `tested` is False for rows that are only parts of another row, since each
+    further test would weaken the tests of the other rows.
     """
 
     label: str
@@ -29,24 +28,24 @@ class Figure:
 
 
 def unsigned(text: str) -> str:
-    """Return a number as text without a minus sign if all its digits are zero."""
+    """Remove the minus sign from a formatted number if all its digits are zero."""
     return text if text.strip("-0.") else text.removeprefix("-")
 
 
 def seconds(value: float) -> str:
-    """Return seconds as text with about three digits and no exponent."""
+    """Return seconds as text with about three digits and without an exponent."""
     return unsigned(
         f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
     )
 
 
 def percent(value: float) -> str:
-    """Return a share (0 to 1) as a percentage with one decimal, without the percent sign."""
+    """Return a share (0 to 1) as the text of a percentage with one decimal, without the percent sign."""
     return unsigned(f"{100 * value:.1f}")
 
 
 def count(value: float) -> str:
-    """Return a count as text; with one decimal if it is a mean over repeats that is not a whole number."""
+    """Return a count as text. A mean of counts that is not a whole number has one decimal."""
     return unsigned(f"{value:.0f}" if value == int(value) else f"{value:.1f}")
 
 
@@ -95,8 +94,9 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def leaf_of(policy: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the leaf (`mean`, `ci95`, `repeats`) at `path` below a policy's summary; None if
-    there is none.
+    """Return the metric at `path` in a policy's entry of summary.json, or None if there is none.
+
+    The metric is a dictionary with `mean`, `ci95` and `repeats`.
     """
     if path[0] == "findings":
         values = [_below(each, path[1:]) for each in policy.get("findings", {}).get("repeats", ())]

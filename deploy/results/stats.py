@@ -1,7 +1,7 @@
-"""Statistics over repeats: means with Student's t, medians by order statistics, tests of paired differences.
+"""Statistics over the repeats of a run: intervals of means and quantiles, and tests of paired differences.
 
-Below `REPEATS_LEAST` repeats there are no intervals and no p-values. docs/statistics.md states the coverage
-of each method; tests/deploy/results/test_coverage.py measures it.
+With fewer than `REPEATS_LEAST` repeats there are no intervals and no p-values. docs/statistics.md states the
+coverage of each method, and tests/deploy/results/test_coverage.py measures it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ SKEWED = 0.94
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95% interval of the mean by Student's t; None with fewer than `REPEATS_LEAST` values."""
+    """Return the 95% confidence interval of the mean by Student's t.
+
+    Return None with fewer than `REPEATS_LEAST` values.
+    """
     if len(values) < REPEATS_LEAST:
         return None
     data = np.asarray(values, float)
@@ -37,11 +40,10 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def coverage(values: Sequence[float]) -> float:
-    """Return the coverage of `mean_interval` for data with this scatter: 0.95, or less if the data may be
-    skewed.
+    """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    Student's t covers 95% of normal data. Positive data that vary by a large factor are treated as
-    log-normal, with the standard deviation of their logarithms. Data with values of both signs are treated as
+    It is 0.95 for normal data, and less for skewed data. Positive values that vary by a large factor are
+    assumed to be log-normal, with the standard deviation of their logarithms. Other values are assumed to be
     normal.
     """
     data = np.asarray(values, float)
@@ -53,9 +55,10 @@ def coverage(values: Sequence[float]) -> float:
 
 @cache
 def _log_normal_coverage(count: int) -> tuple[float, ...]:
-    """Return, for each spread in SPREADS, the share of Student's t intervals that contain the mean.
+    """Return the share of Student's t intervals that contain the true mean, for each spread in SPREADS.
 
-    The intervals are made from samples of `count` log-normal values.
+    Each interval is made from a sample of `count` log-normal values. The spread is the standard deviation of
+    the logarithms.
     """
     drawn = np.random.default_rng(0).standard_normal((DRAWS, count))
     found = [LEVEL]
@@ -67,11 +70,11 @@ def _log_normal_coverage(count: int) -> tuple[float, ...]:
 
 
 def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[float, float, float] | None:
-    """Return two of the values and the probability that the quantile is between them, for any distribution.
+    """Return two of the values, and the probability that the quantile `share` is between them.
 
-    The pair is the closest in rank that covers at least 95%. If no pair does, as with few values, return the
-    least and the greatest value with their coverage (75% for the median of three). Return None with fewer
-    than `REPEATS_LEAST` values.
+    The probability holds for any distribution. The two values are the closest in rank for which it is at
+    least 95%. If there are too few values for that, return the least and the greatest value (75% for the
+    median of three values). Return None with fewer than `REPEATS_LEAST` values.
     """
     from scipy.special import bdtr
 
@@ -88,22 +91,20 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 
 
 def uses_sign_flips(count: int, comparisons: int) -> bool:
-    """Return whether `paired_p` uses the sign-flip test: whether its p-values are fine enough for
-    `comparisons` tests.
+    """Return whether `paired_p` uses the sign-flip test for `count` pairs and `comparisons` tests.
 
-    With n pairs the p-values are multiples of 2 / 2**n: at least 0.25 with 3 pairs, 0.0625 with 5, 0.002 with
-    10.
+    The test is used if it can yield small enough p-values. They are multiples of 2 / 2**count, so the
+    smallest is 0.25 with 3 pairs, 0.0625 with 5, and 0.002 with 10.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
 
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
-    """Return the two-sided p-value of paired differences: by exact sign flips if `uses_sign_flips`, else by
-    Student's t.
+    """Return the two-sided p-value of the hypothesis that the mean of the paired differences is zero.
 
-    The sign-flip test is also used if all differences are equal, as counts of jobs often are: Student's t
-    would give a p-value of zero for any three equal differences. Return None with fewer than `REPEATS_LEAST`
-    differences.
+    The test is an exact sign-flip test if `uses_sign_flips`, or else Student's t test. Differences that are
+    all equal, as those of counts often are, use the sign-flip test, since Student's t test would return zero.
+    Return None with fewer than `REPEATS_LEAST` differences.
     """
     if len(differences) < REPEATS_LEAST:
         return None
@@ -113,9 +114,9 @@ def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None
 
 
 def paired_t_p(differences: np.ndarray) -> np.ndarray:
-    """Return the two-sided p-value of Student's t test for each row.
+    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
 
-    The values of a row must not all be equal.
+    The test is the two-sided Student's t test. The values of a row must not all be equal.
     """
     from scipy.special import stdtr
 
@@ -125,9 +126,10 @@ def paired_t_p(differences: np.ndarray) -> np.ndarray:
 
 
 def sign_flip_p(differences: np.ndarray) -> np.ndarray:
-    """Return the p-value of the sign-flip test for each row.
+    """Return, for each row of differences, the p-value of the hypothesis that their mean is zero.
 
-    The p-value is the share of sign patterns whose mean is at least as far from zero as the observed mean.
+    The test is the sign-flip test. The p-value is the share of sign patterns for which the mean is at least
+    as far from zero as the observed mean.
     """
     sums = abs(differences.sum(axis=1))
     slack = 1e-12 * abs(differences).sum(axis=1)
@@ -142,10 +144,10 @@ def sign_flip_p(differences: np.ndarray) -> np.ndarray:
 
 @cache
 def _signs(count: int) -> np.ndarray:
-    """Return all patterns of `count` signs, without their opposites; for a large count, a seeded sample of
-    patterns.
+    """Return all patterns of `count` signs (1 or -1), but only one of each pattern and its opposite.
 
-    The sample includes the observed pattern.
+    If `count` is large, return a sample of patterns, drawn with a fixed seed, that includes the pattern of
+    ones.
     """
     if count <= FLIPS_LOG2 + 1:
         bits = np.arange(2 ** (count - 1))[:, None] >> np.arange(count) & 1
@@ -156,9 +158,10 @@ def _signs(count: int) -> np.ndarray:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values adjusted by Holm's method for all tests of a table.
+    """Return the p-values of several tests, adjusted by Holm's method.
 
-    The probability of one or more false positives in the table is then at most the level.
+    If adjusted p-values up to a level count as significant, the probability of any false positive is at most
+    that level.
     """
     adjusted = [1.0] * len(p_values)
     largest = 0.0
@@ -169,10 +172,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
-    """Return the number of repeats that would separate these differences from zero with a power of 80%.
+    """Return how many repeats a test would need to find such differences significant, with a power of 80%.
 
-    The test is one of `comparisons` tests. Return None with fewer than `REPEATS_LEAST` differences, for a
-    mean difference of zero, and if more than `REPEATS_MOST` repeats are needed.
+    The test is one of `comparisons` tests. Return None with fewer than `REPEATS_LEAST` differences, if their
+    mean is zero, or if more than `REPEATS_MOST` repeats would be needed.
     """
     data = np.asarray(differences, float)
     if len(data) < REPEATS_LEAST or not data.mean():
@@ -193,10 +196,11 @@ def _t_quantile(share: float, count: int) -> float:
 
 
 def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
-    """Return the dictionary of a metric: `mean`, `ci95` (None below `REPEATS_LEAST` repeats) and `repeats`.
+    """Return the entry of a metric in summary.json, made from the metric's value in each repeat.
 
-    Missing values and NaN become None and are left out of the mean. `covers` is added if the values are
-    skewed: the interval's coverage, below 95%.
+    The entry has `mean`, `ci95` (the 95% confidence interval, None below `REPEATS_LEAST` repeats) and
+    `repeats` (the values). Missing values and NaN become None and do not affect the mean. `covers` is added
+    for skewed values, for which the interval covers less than 95%.
     """
     values = [None if value is None or math.isnan(value) else float(value) for value in repeats]
     known = [value for value in values if value is not None]
@@ -211,9 +215,10 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return nested leaves (see `leaf`) from the nested metrics of each repeat.
+    """Merge the nested metrics of several repeats. Return the same nesting with the entries that `leaf`
+    returns.
 
-    The leaf of the key `all` is merged into its parent.
+    The entry of the key `all` is merged into its parent.
     """
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):
@@ -228,9 +233,9 @@ def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def differences(mine: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return nested leaves of the differences (mine - first) with p-values.
+    """Return the differences between the metrics of two policies (`mine` minus `first`), nested as in `tree`.
 
-    Repeats are paired by position.
+    Both have one dictionary of metrics per repeat, in the same order. Each entry also has a p-value.
     """
     made = tree([_minus(a, b) for a, b in zip(mine, first, strict=False)])
     _add_p_values(made)

@@ -1,6 +1,4 @@
-"""The file `summary.json`: every metric of every policy with mean, interval and paired
-difference; and the fidelity.
-"""
+"""The file `summary.json`: all metrics of each policy, the comparison of the policies, and the fidelity."""
 
 from __future__ import annotations
 
@@ -23,7 +21,10 @@ NAME = "summary.json"
 
 
 def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
-    """Return the content of summary.json. `paired` of a policy has its differences to the first policy."""
+    """Return the content of summary.json, computed from a run's tables.
+
+    The entry `paired` of each policy contains the differences to the first policy.
+    """
     measured: dict[str, dict[int, dict[str, Any]]] = {policy: {} for policy in run.policies}
     parts: dict[str, list[dict[str, Any]]] = {policy: [] for policy in run.policies}
     for record in sorted(run.runs, key=lambda record: record.repeat):
@@ -58,8 +59,9 @@ def build(run: RunFile, recorded: Recorded) -> dict[str, Any]:
 
 
 def _measured(run: RunFile) -> dict[str, Any]:
-    """Return the entry `measure`: the measured window and its number of jobs; empty if the whole
-    run is measured.
+    """Return a dictionary with the entry `measure`, the measured window and the number of its jobs.
+
+    The dictionary is empty if the whole run is measured.
     """
     window = Window.of(run.scenario.get("measure"))
     return {} if window is None else {"measure": window.told(run.scenario.get("jobs", []))}
@@ -87,19 +89,19 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the findings of a policy without its profiles, which only run.json contains."""
+    """Return a policy's findings without the topic `profiles`, which only run.json contains."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 
 def run_keys(run: RunFile, policy: str) -> list[int]:
-    """Return the numbers of the repeats of a policy that were started, in order."""
+    """Return the numbers of the repeats in which the policy was started, in ascending order."""
     return sorted(record.repeat for record in run.runs if record.policy == policy)
 
 
 def fidelity_of(run: RunFile, record: RunRecord, mine: metrics.RunTables) -> dict[str, Any]:
-    """Return the fidelity of one repeat of a policy (`fidelity.assess`).
+    """Return the fidelity of one policy in one repeat, which `fidelity.assess` defines.
 
-    `mine` are the tables of the repeat.
+    `record` is the entry of this repeat in run.json, and `mine` contains its tables.
     """
     judged = doubt_stretch(_judged(run, record, mine), record.stretches)
     return doubt_unfinished(judged, run.jobs, set(mine.jobs["job"]))

@@ -1,4 +1,4 @@
-"""The table that compares policies, made from summary.json: for a terminal, as plain text, and as cells."""
+"""The table that compares policies, made from summary.json, as colored text, plain text or cells."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ SKEWED = "An interval with a percent sign behind it covers so much, not 95%: its
 
 
 def cell(figure: Figure, policies: Policies, name: str) -> str:
-    """Return a policy's value in a row: `57.2`, or with repeats `57.2 [55.0, 59.1]`; `-` if it is not known.
+    """Return the value of the metric `figure` for a policy as text, or `-` if it is not known.
 
-    An interval that covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A `*` at the
-    end marks a policy that differs significantly from the first one.
+    The text is like `57.2`, or like `57.2 [55.0, 59.1]` with an interval over repeats. An interval that
+    covers less than 95% is followed by its coverage: `57.2 [12.0, 102] 88%`. A final `*` marks a significant
+    difference from the first policy.
     """
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
@@ -37,8 +38,9 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
 
 
 def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the interval of a leaf as text, and its coverage if below 95%; an empty tuple
-    without an interval.
+    """Return the confidence interval of a metric as text, and its coverage if that is below 95%.
+
+    The tuple is empty if the metric has no interval. `leaf` is the metric's entry in summary.json.
     """
     if leaf["ci95"] is None:
         return ()
@@ -48,7 +50,7 @@ def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def rows(policies: Policies) -> list[list[str]]:
-    """Return the rows of the table, each with a label and one cell per policy. The last row is `trusted`.
+    """Return the rows of the table, each a label followed by one cell per policy. The last row is `trusted`.
 
     Metrics that no policy has are left out.
     """
@@ -64,7 +66,7 @@ def rows(policies: Policies) -> list[list[str]]:
 
 
 def plain(summary: Mapping[str, Any]) -> str:
-    """Return the table as aligned text, followed by its notes and the reasons why a run is not trusted."""
+    """Return the table as aligned text, followed by notes and by the reasons why a run is not trusted."""
     policies = summary["policies"]
     lines = [["", *policies], *rows(policies)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
@@ -79,7 +81,7 @@ def plain(summary: Mapping[str, Any]) -> str:
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the table: with colors and lines on a terminal, as plain text elsewhere."""
+    """Print the table, with colors and lines if the output is a terminal, and as plain text otherwise."""
     if not console.is_terminal:
         console.file.write(plain(summary) + "\n")
         return
@@ -92,7 +94,10 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
 
 
 def _abreast(policies: Policies, width: int) -> Iterator[list[str]]:
-    """Yield groups of policies whose columns fit next to each other; each group has at least one policy."""
+    """Divide the policies into groups whose columns fit into `width` characters. Yield each group.
+
+    A group has at least one policy, whatever its width.
+    """
     every, table = list(policies), rows(policies)
     label = max(len(line[0]) for line in table)
     group: list[str] = []
@@ -139,8 +144,10 @@ def _style(label: str, text: str, won: bool) -> str:
 
 
 def notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return the sentences below the table: stretch, rates, window, significant differences, and
-    skewed intervals.
+    """Return the sentences to print below the table.
+
+    They are about the stretch, approximate rates, the measured window, significant differences and skewed
+    intervals.
     """
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]

@@ -1,8 +1,8 @@
 """The file `timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
-Policies keep their order. The first process of a policy is the whole cluster: the number of waiting tasks,
-their mean wait, and the decisions. Then each node is a process and each slot a thread. Utilization is a
-counter, a fault an instant event.
+The policies are in the order of the run. The first process of each policy represents the whole cluster, with
+the number of waiting tasks, their mean wait, and the decisions. In addition, each node is a process, and each
+of its slots is a thread. Utilization is a counter, and a fault is an instant event.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def write(out_dir: Path | str, run: RunFile, recorded: Recorded) -> Path:
 
 
 def events(run: RunFile, recorded: Recorded) -> Iterator[Event]:
-    """Yield all trace events of a run, policy after policy. Times are microseconds since the start of each
-    run.
+    """Yield all trace events of a run, one policy after the other.
 
-    For a large cluster, only some nodes are drawn (`lanes.drawn_nodes`), with the decisions on their offers.
+    Times are microseconds since the start of each policy's run. In a large cluster, events are included only
+    for the nodes that `lanes.drawn_nodes` selects, and for decisions about these nodes.
     """
     pid = 0
     numbers = {policy: number for number, policy in enumerate(run.policies, 1)}
@@ -86,8 +86,10 @@ def _process(pid: int, name: str) -> Iterator[Event]:
 
 
 def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
-    """Yield counters of the number of waiting tasks and of the mean time for which they have
-    waited so far.
+    """Yield counter events for the number of waiting tasks and the mean time for which they have waited so
+    far.
+
+    `pid` is the trace's number for the process that represents the cluster.
     """
     first = first_assignments(mine.jobs, mine.attempts)
     first = first[first["runnable"].notna() & (first["assigned"] > first["runnable"])]
@@ -111,9 +113,10 @@ def _queue(mine: RunTables, pid: int) -> Iterator[Event]:
 
 
 def _decisions(mine: RunTables, pid: int, nodes: Sequence[str] | None) -> Iterator[Event]:
-    """Yield one instant event per answer to an offer of these nodes, or of all nodes if `nodes` is None.
+    """Yield one instant event for each answer of the policy about one of the nodes, or all nodes if None.
 
-    If there are very many skips, only every n-th skip is included.
+    `pid` is the trace's number for the process that represents the cluster. If there are very many skips,
+    only every n-th skip is included.
     """
     data = mine.tables["decisions"]
     if nodes is not None:

@@ -47,9 +47,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name of the package; import its module at the first use.
+    """Return the public object with this name. Its module is imported when the name is first used.
 
-    Raises AttributeError for others.
+    Raises AttributeError for names that are not public.
     """
     if name == "policy":
         return import_module("schedbed.policy")

@@ -12,8 +12,8 @@ from schedbed.deploy.signals import SIGNALLED, ended_by, terminations_interrupt
 def main() -> None:
     """Run the command line and exit with its exit code.
 
-    A signal (Ctrl-C, SIGTERM, SIGHUP) ends the program with one line instead of a traceback, also during
-    imports.
+    If a signal (Ctrl-C, SIGTERM or SIGHUP) ends the program, even during imports, one line is printed instead
+    of a traceback.
     """
     ending: list[int] = []
     atexit.register(_leave, ending)  # Functions registered first run last, so this one runs at the very end.
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _leave(ending: list[int]) -> None:
-    """Exit with the exit code in `ending`, if there is one.
+    """Exit with the exit code in the list `ending`, or do nothing if the list is empty.
 
     CPython loses the exit code and dies of SIGINT if an interrupt arrived within `exec`, which runs for each
     dataclass. `os._exit` avoids that.

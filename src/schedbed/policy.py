@@ -1,4 +1,4 @@
-"""The public module for writing a policy: the policy interface, its proposals, and the views of the cluster.
+"""The public module for writing a policy: the policy interface, proposals, and the views of the cluster.
 
 A policy's file needs no other import:
 

@@ -1,6 +1,7 @@
 """The Ray actors: JobTracker, NameNode and TaskTrackers. Each actor has a service object for the current run.
 
-Actors outlive single runs. The masters find the current run in a control folder of the driver's host, also
-after Ray has restarted them. A TaskTracker may be on another host and receives the run when it starts. Each
-actor has its own module, so that each process imports only its own needs and the cluster starts fast.
+An actor stays alive for several runs. The masters (JobTracker and NameNode) read the current run's
+configuration from a folder on the driver's host, also after Ray has restarted them. TaskTrackers may be on
+other hosts and receive the configuration when the run starts. Each actor has its own module, so that each
+process imports only the code that it needs and the cluster starts fast.
 """

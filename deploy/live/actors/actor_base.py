@@ -28,26 +28,34 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 @dataclass(frozen=True, slots=True)
 class MasterService:
-    """A master's service in one run: its methods by name, and a function that stops it."""
+    """The service of a master (JobTracker or NameNode) in one run.
+
+    `calls` maps the name of each method to the method, and `stop` stops the service.
+    """
 
     calls: Mapping[str, Method]
     stop: Callable[[], Awaitable[None]]
 
 
 class RunActor:
-    """The base class of all actors: process setup, a readiness check, and a list of listening sockets."""
+    """The base class of the Ray actors. It sets up the process and lets the driver ask for its id and its
+    sockets.
+    """
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
         go_first()
 
     async def ready(self) -> int:
-        """Return this process's id. The call ends once the actor is up."""
+        """Return the id of the actor's process. The driver calls this method to wait until the actor has
+        started.
+        """
         return os.getpid()
 
     async def listeners(self) -> list[Listener]:
-        """Return the listening sockets of this process and its children, without those that Ray
-        protects by its token.
+        """Return the listening sockets of this process and its children.
+
+        Sockets of Ray that require Ray's token are left out.
         """
         from schedbed.deploy.security.listeners import listeners_of
         from schedbed.deploy.security.start_check import without_guarded_ray
@@ -56,9 +64,9 @@ class RunActor:
 
 
 class MasterActor(RunActor, ABC):
-    """The base class of the JobTracker's and the NameNode's actors.
+    """The base class of the Ray actors of the two masters, the JobTracker and the NameNode.
 
-    The service of the current run is created at the first call after a start or restart.
+    After a start or restart of the actor, the first call creates the service of the current run.
     """
 
     NAME = ""
@@ -74,7 +82,9 @@ class MasterActor(RunActor, ABC):
         self._service: MasterService | None = None
 
     async def endpoint(self) -> Endpoint:
-        """Return the endpoint at which the master serves. The first call starts serving."""
+        """Return the endpoint (socket path or address) at which the master serves. The first call opens the
+        endpoint.
+        """
         async with self._listening:
             if self._serves_at is None:
                 self._serves_at = await ServerEnd(self.DOOR, self._call).listen(self._place)
@@ -82,13 +92,13 @@ class MasterActor(RunActor, ABC):
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Return the result of a method of the service, called by another process."""
+        """Call a method of the current run's service for another process, and return the result."""
         return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> MasterService:
-        """Return the service of the current run, created if missing.
+        """Return the service of the current run. Create the service if there is none.
 
-        Raises MasterGone while a fault keeps the master down.
+        Raises MasterGone while an injected fault keeps the master down.
         """
         if self._service is None:
             if is_held_down(self._control, self.NAME, time.time()):
@@ -98,7 +108,7 @@ class MasterActor(RunActor, ABC):
 
     @abstractmethod
     async def _make(self, config: RunConfig) -> MasterService:
-        """Return a new service for the run."""
+        """Create the master's service for the run `config` and return it."""
 
     def _config(self) -> RunConfig:
         config = RunConfig.load(self._control)

@@ -20,7 +20,10 @@ from schedbed.scheduler.sizes import make_sizes
 
 
 class JobTrackerActor(MasterActor):
-    """The Ray actor of the JobTracker. After a restart, its first call continues the run from the journal."""
+    """The Ray actor that runs the JobTracker.
+
+    After a restart, the first call makes the JobTracker continue the run from the journal.
+    """
 
     NAME = "jobtracker"
     DOOR = DriverDoor
@@ -51,9 +54,9 @@ class JobTrackerActor(MasterActor):
         return MasterService(make_table(DriverDoor, door), tracker.stop)
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Return the result of a JobTracker method.
+        """Call a method of the JobTracker for another process, and return the result.
 
-        The first call after a restart first continues the run from the journal.
+        After a restart, the first call makes the JobTracker continue the run from the journal.
         """
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()

@@ -13,10 +13,10 @@ from schedbed.deploy.live.actors.actor_base import MasterActor, MasterService
 
 
 class NameNodeActor(MasterActor):
-    """The Ray actor of the NameNode.
+    """The Ray actor that runs the NameNode.
 
-    After a restart, the NameNode reads its namespace from its journal and learns the replicas from block
-    reports.
+    After a restart, the NameNode reads the names and blocks of files from a journal. The nodes' block reports
+    tell where the replicas are.
     """
 
     NAME = "namenode"
@@ -35,7 +35,7 @@ class NameNodeActor(MasterActor):
         return MasterService(make_table(NameNodeDoor, served), served.stop)
 
     async def serve_web(self, port: int) -> str:
-        """Serve WebHDFS on a port of the loopback interface until the run's end. Return the root URL."""
+        """Serve WebHDFS on a port of the loopback interface until the run ends. Return the root URL."""
         from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
         from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 

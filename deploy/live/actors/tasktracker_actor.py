@@ -1,4 +1,4 @@
-"""The Ray actor of a host's TaskTrackers, and a handle for each of its nodes."""
+"""The Ray actor that runs all TaskTrackers of a host, and a handle for calls about one node."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ FOLLOW_S = 0.05
 
 
 class TaskTrackerActor(RunActor):
-    """The Ray actor of all TaskTrackers of one host, which share this process and its connections to the
-    masters.
+    """The Ray actor that runs the TaskTrackers of all nodes on one host.
 
-    `far`: the masters are on another host, so the difference of the two clocks is measured during the run.
+    The TaskTrackers share one process and its connections to the masters. `far` is whether the masters are on
+    another host. In that case, the actor measures the difference between the two hosts' clocks during the
+    run.
     """
 
     def __init__(self, nodes: Sequence[NodeId], masters: Masters, *, far: bool = False) -> None:
@@ -41,8 +42,8 @@ class TaskTrackerActor(RunActor):
         self._trackers: dict[NodeId, TaskTracker | None] = dict.fromkeys(nodes)  # None before the start.
 
     async def ready(self) -> int:
-        """Implement `RunActor.ready`: also create enough threads for one blocking call per node,
-        such as a machine's start.
+        """Implement `RunActor.ready`. Also create a thread pool in which every node can make a blocking
+        call.
         """
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(SPARE_THREADS + len(self._trackers))
@@ -56,9 +57,10 @@ class TaskTrackerActor(RunActor):
         return tracker
 
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
-        """Start a node of the run.
+        """Start the TaskTracker and the machine of the node `name` for the run `config`.
 
-        Return its name, its agent's URL, and how its limits are enforced and counted.
+        Return the node's name, its agent's URL, how each limit is enforced, and what counts the use of each
+        resource.
         """
         node = config.cluster.node(name)
         self._follow(config)
@@ -80,15 +82,25 @@ class TaskTrackerActor(RunActor):
     async def introduce(
         self, node: NodeId, peers: dict[str, str], racks: dict[str, str], epoch_s: float
     ) -> None:
-        """Send the addresses and racks of all nodes, and the run's start, to a node."""
+        """Send information about all nodes to `node`: the URLs of their agents, their racks, and the run's
+        start.
+
+        `peers` and `racks` map each node to a URL and a rack. `epoch_s` is the run's start as Unix time.
+        """
         await self._begun(node).introduce(peers, racks, epoch_s)
 
     async def where(self) -> dict[NodeId, str | None]:
-        """Return the current URL of each node's agent; None for a node that is not running."""
+        """Return a dictionary from each node to its agent's current URL, or to None if the node is not
+        running.
+        """
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """Start to measure the clock difference and to follow the stretch, at the first node of each run."""
+        """Start the background tasks of a new run; do nothing if they have been started for this run.
+
+        The tasks measure the clock difference to the masters' host and report changes of the stretch to the
+        nodes.
+        """
         if config.run_id == self._run_id:
             return
         self._stop_following()
@@ -101,7 +113,7 @@ class TaskTrackerActor(RunActor):
             self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
     async def _follow_stretch(self, clock: RunClock) -> None:
-        """Report each change of the stretch to the nodes, until cancelled."""
+        """Tell the nodes about each change of the stretch, until this task is cancelled."""
         told = clock.kept
         while True:
             await asyncio.sleep(FOLLOW_S)
@@ -120,17 +132,21 @@ class TaskTrackerActor(RunActor):
         self._following, self._run_id = [], ""
 
     async def clock_readings(self) -> list[ClockReading]:
-        """Return the readings of this host's clock offset (seconds ahead of the masters' clock)
-        during the run.
+        """Return the measured differences, in seconds, of this host's clock from the masters' clock during
+        the run.
+
+        A positive difference means that this host's clock is ahead.
         """
         return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
-        """Apply a fault to a node. Return the target that the fault hit, such as an attempt's id."""
+        """Apply a fault of the given kind to the node. Return the target of the fault, such as an attempt's
+        id.
+        """
         return await self._begun(node).fault(kind, **arguments)
 
     async def kill(self, node: NodeId) -> None:
-        """Kill a node's TaskTracker and drop its state. The node can then be started again."""
+        """Kill the node's TaskTracker and discard its state. Afterwards, `begin` can start the node again."""
         tracker = self._begun(node)
         try:
             await tracker.die()
@@ -147,9 +163,9 @@ class TaskTrackerActor(RunActor):
 
 
 class NodeHandle:
-    """A handle for a node's TaskTracker in an actor's process.
+    """A handle for calls to the actor `actor` about the TaskTracker of one node.
 
-    Each method starts a call of the actor and returns immediately; `RayCluster.wait` returns the result.
+    Each method starts a call of the actor and returns immediately. `RayCluster.wait` waits for the result.
     """
 
     def __init__(self, actor: Any, node: NodeId) -> None:
@@ -157,21 +173,21 @@ class NodeHandle:
         self._node = node
 
     def begin(self, config: RunConfig) -> Any:
-        """Call `TaskTrackerActor.begin`: start the node."""
+        """Call `TaskTrackerActor.begin` to start the node for the run `config`."""
         return self._actor.begin.remote(self._node, config)
 
     def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float) -> Any:
-        """Call `TaskTrackerActor.introduce`: send the addresses and racks of all nodes to the node."""
+        """Call `TaskTrackerActor.introduce` to send the addresses and racks of all nodes to this node."""
         return self._actor.introduce.remote(self._node, peers, racks, epoch_s)
 
     def fault(self, kind: str, arguments: dict[str, Any]) -> Any:
-        """Call `TaskTrackerActor.fault`: apply a fault to the node."""
+        """Call `TaskTrackerActor.fault` to apply a fault to the node."""
         return self._actor.fault.remote(self._node, kind, arguments)
 
     def kill(self) -> Any:
-        """Call `TaskTrackerActor.kill`: kill the node's TaskTracker."""
+        """Call `TaskTrackerActor.kill` to kill the node's TaskTracker."""
         return self._actor.kill.remote(self._node)
 
     def end(self) -> Any:
-        """Call `TaskTrackerActor.end`: stop the node's TaskTracker at the end of the run."""
+        """Call `TaskTrackerActor.end` to stop the node's TaskTracker at the end of the run."""
         return self._actor.end.remote(self._node)

@@ -1,1 +1,1 @@
-"""Adaptive stretch: slowing down a live run while other programs use the host's CPU."""
+"""Adaptive stretch: a live run is slowed down while other programs use the host's CPU."""

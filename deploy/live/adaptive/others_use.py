@@ -1,4 +1,7 @@
-"""Measurement of the host CPU used by other programs: all of /proc/stat except this command's processes."""
+"""A meter of the CPU time that other programs use on this host.
+
+That time is all busy time in /proc/stat minus the time of the processes of this command.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ PLAIN_NICE = 0
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as read from /proc: its parent's id, niceness, start time, own CPU time, and that of ended
-    children.
+    """The parent's id, niceness, start time and CPU times of a process, as read from /proc.
 
-    Times are in clock ticks. The children's time covers those that the process has waited for.
+    `own` is the CPU time of the process. `children` is that of ended children for which the process has
+    waited. All times are in clock ticks.
     """
 
     parent: int
@@ -29,9 +32,9 @@ class Process:
 
 
 def parse_process(text: str) -> Process:
-    """Return the process described by the text of /proc/PID/stat.
+    """Return the process that `text`, the content of /proc/PID/stat, describes.
 
-    Raises ValueError or IndexError for other text.
+    Raises ValueError or IndexError if the text has another format.
     """
     fields = text.rpartition(")")[2].split()
     own, children = (sum(map(int, fields[at : at + 2])) for at in (11, 13))
@@ -39,7 +42,9 @@ def parse_process(text: str) -> Process:
 
 
 def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
-    """Return the ids of the processes `roots` and of all their descendants."""
+    """Return the ids of the processes `roots` and of all their descendants. `processes` maps ids to
+    processes.
+    """
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -54,7 +59,7 @@ def below(roots: Iterable[int], processes: Mapping[int, Process]) -> set[int]:
 
 
 def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
-    """Return all processes that are visible in /proc, by id."""
+    """Return all processes that are visible in /proc, as a dictionary from process id to process."""
     found: dict[int, Process] = {}
     for folder in proc.iterdir():
         if folder.name.isdigit():
@@ -65,12 +70,11 @@ def read_processes(proc: Path = Path("/proc")) -> dict[int, Process]:
 
 
 def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids: Iterable[int]) -> int:
-    """Return the CPU ticks that the processes `pids` used between two readings, including their ended
-    children.
+    """Return the CPU ticks that the processes `pids` and their ended children used between two readings.
 
-    If a child existed at the first reading and has ended since, its parent's account includes the child's
-    earlier time, which is subtracted. The time of an ended child is unknown if its parent did not wait for
-    it.
+    `before` and `after` map process ids to the processes at the first and the second reading. If a child has
+    ended between the readings, its parent's total includes all of the child's time, so the time before the
+    first reading is subtracted. The time of a child is missing if its parent did not wait for it.
     """
     same = {
         pid: process
@@ -92,10 +96,10 @@ def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids
 
 
 class OthersUse:
-    """A meter of the host cores used by other programs: all processes except the descendants of the processes
-    `roots`.
+    """A meter of the number of host cores that other programs use.
 
-    Processes of a lower priority than attempts are ignored, since they yield the CPU to attempts.
+    `roots` returns the ids of the run's processes. They and their descendants are excluded. Processes with a
+    lower priority than the run's attempts are also excluded, since they yield the CPU to attempts.
     """
 
     def __init__(
@@ -107,7 +111,9 @@ class OthersUse:
         self._last: tuple[float, float, Mapping[int, Process]] | None = None
 
     def read(self) -> float:
-        """Return the mean number of cores that others used since the last reading; 0 at the first one."""
+        """Return the mean number of cores that other programs have used since the last call. The first call
+        returns 0.
+        """
         now_s = self._clock()
         busy_s = HostClock.read(self._proc / "stat").busy_s
         processes = read_processes(self._proc)
@@ -118,7 +124,7 @@ class OthersUse:
         return max(0.0, (busy_s - last[1] - known_s) / (now_s - last[0]))
 
     def _left_out(self, processes: Mapping[int, Process]) -> list[int]:
-        """Return the ids of the processes that do not count: those of the run, and those of lower
+        """Return the ids of the processes that are not other programs: the run's, and those of lower
         priority.
         """
         ours = below(self._roots(), processes) & processes.keys()

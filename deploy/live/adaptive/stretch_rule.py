@@ -1,6 +1,6 @@
-"""The rule for the stretch that a run needs, given the CPU that other programs use.
+"""The rule that computes a run's stretch from the CPU that other programs use, as pure functions.
 
-Pure functions of the load.
+The stretch is the number of real seconds per emulated second.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ HOLD_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The stretch needed at one measurement, as a factor on the first stretch, and whether it is
-    large enough.
+    """The stretch that a run needs at one measurement of the host's load.
+
+    `step` is the factor on the run's first stretch. `is_enough` is False if even the largest factor is too
+    small.
     """
 
     step: float
@@ -36,11 +38,12 @@ class Need:
 
 
 def needed(declared: float, cores: float, others: float) -> Need:
-    """Return the least factor on the stretch at which the nodes fit into the CPU that others leave.
+    """Return the least factor by which the first stretch must be multiplied so that the nodes have enough
+    CPU.
 
-    `declared` is the nodes' demand in host cores at the first stretch, `cores` the host's, `others` the cores
-    in use by others. Nodes may take the share `SHARE` of the remaining cores, or their declared share of the
-    idle host if larger.
+    `declared` is the number of host cores that the nodes need at the first stretch, `cores` the number of
+    cores of the host, and `others` the number that other programs use. The nodes may use the share `SHARE` of
+    the remaining cores, or the share that they declare of the whole host if that is larger.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)
@@ -52,9 +55,11 @@ def needed(declared: float, cores: float, others: float) -> Need:
 
 
 class StretchRule:
-    """The stretch during a run.
+    """The state of a run's stretch, which changes with the host's load.
 
-    It rises immediately, and falls after a smaller one has been enough for `HOLD_S` seconds.
+    The stretch rises immediately. It falls after a smaller stretch has been enough for `HOLD_S` seconds.
+    `first` is the first stretch, `declared` the host cores that the nodes need, and `cores` the cores of the
+    host.
     """
 
     def __init__(self, first: float, declared: float, cores: float) -> None:
@@ -74,7 +79,11 @@ class StretchRule:
         return round(self._first * self._step, 6)
 
     def look(self, now_s: float, others: float) -> bool:
-        """Process a measurement of the host cores that others use. Return whether the stretch has changed."""
+        """Adapt the stretch to `others`, the number of host cores that other programs use at the time
+        `now_s`.
+
+        Return whether the stretch has changed.
+        """
         need = needed(self._declared, self._cores, others)
         self.is_enough = need.is_enough
         before = self._step

@@ -1,4 +1,4 @@
-"""A thread of the command that adapts the stretch of a live run to the host's load."""
+"""A thread of the driver that adapts the stretch of a live run to the host's load."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ LEAD_S = 0.15
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return the changes of the stretch as [t, stretch, cores that others used], the first at t = 0.
+    """Return a list [t, stretch, cores] for each change of the stretch, the first one at time 0.
 
-    `t` is in emulated seconds since the run's start at `epoch_s`.
+    `t` is in emulated seconds since the run's start `epoch_s`. `cores`, taken from `others`, is the number of
+    cores that other programs used at the change.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [
@@ -45,7 +46,9 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
 
 
 class StretchWatch:
-    """A thread that changes the stretch of the run `config` from its creation until `end`."""
+    """A thread that adapts the stretch of the run `config` to the host's load, from its creation until
+    `end`.
+    """
 
     def __init__(self, config: RunConfig) -> None:
         assert config.changes is not None
@@ -66,14 +69,14 @@ class StretchWatch:
         self._thread.start()
 
     def begin(self, epoch_s: float) -> None:
-        """Set the run's start as Unix time."""
+        """Store the time at which the run starts, `epoch_s`, as Unix time."""
         self._clock.begin(epoch_s)
         self._short_s = 0.0
 
     def end(self) -> dict[str, Any]:
-        """Stop the thread.
+        """Stop the thread. Return the changes of the stretch, as stored in `RunRecord.stretches`.
 
-        Return the changes of the stretch (`RunRecord.stretches`); empty if the run has not started.
+        The result is an empty dictionary if the run has not started.
         """
         self._over.set()
         self._thread.join()
@@ -91,7 +94,9 @@ class StretchWatch:
         }
 
     def _roots(self) -> Iterable[int]:
-        """Yield the ids of this process and of the nodes' processes that do not descend from it."""
+        """Yield the id of this process, and the ids of the nodes' processes that are not descendants of this
+        process.
+        """
         yield os.getpid()
         for path in self._nodes.glob(f"*/{HOST_PID}"):
             if (text := path.read_text()).isdigit():
@@ -112,9 +117,9 @@ class StretchWatch:
             self._short_s += elapsed_s / self._clock.stretch
 
     def _change(self) -> None:
-        """Publish the new stretch to all processes, and adapt the rates of links between racks.
+        """Publish the new stretch to all processes, and change the rates of the links between racks.
 
-        Nodes adapt their own rates.
+        The nodes themselves change the rates of their disks, networks and CPUs.
         """
         if self._file.is_full:
             log.warning("the stretch stays as it is: it has changed too often")

@@ -1,1 +1,1 @@
-"""Functions for times and counts over a run's rows, which `metrics` combines. All are pure."""
+"""Pure functions that compute times and counts from a run's tables. The module `metrics` combines them."""

@@ -1,4 +1,4 @@
-"""Notes about approximate rates in simulated runs, for the summary and the table."""
+"""Notes about simulated disk and network rates that are approximate, for the summary and the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ KEY = "approximate_rates"
 
 
 def approximate_rates(run: RunFile) -> dict[str, Any]:
-    """Return the entry of `summary.json` about approximate rates; empty if all rates were exact."""
+    """Return the entry of summary.json about approximate rates, or an empty dictionary if all rates were
+    exact.
+    """
     told = [record.rates for record in run.runs if record.rates]
     if not told:
         return {}
@@ -29,7 +31,10 @@ def approximate_rates(run: RunFile) -> dict[str, Any]:
 
 
 def rate_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for below the table if any rates were approximate; else an empty list."""
+    """Return a list with a sentence about approximate rates for the notes of the table.
+
+    The list is empty if all rates were exact.
+    """
     found = summary.get(KEY)
     if found is None:
         return []

@@ -1,5 +1,6 @@
-"""Notes about changes of a run's stretch (real seconds per emulated second), for the summary and
-the report.
+"""Notes about a run's stretch and its changes, for the summary and the report.
+
+The stretch is the number of real seconds per emulated second.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ CHANGED, UNCHANGED = "changed_stretch", "unchanged_stretch"
 
 
 def changed_stretch(run: RunFile) -> dict[str, Any]:
-    """Return the entry of `summary.json` about `stretch: adaptive`; empty for other settings and
-    simulated runs.
+    """Return the entry of summary.json about the setting `stretch: adaptive`.
+
+    The result is an empty dictionary for other settings and for simulated runs.
     """
     if run.machines == "sim" or not run.scenario.get("adaptive_stretch"):
         return {}
@@ -43,8 +45,9 @@ def changed_stretch(run: RunFile) -> dict[str, Any]:
 
 
 def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
-    """Return sentences about the stretch and its changes for below the table; an empty list if
-    the stretch was 1.
+    """Return sentences about the stretch and its changes for the notes of the table.
+
+    The list is empty if the stretch was always 1.
     """
     stretch = summary.get("stretch", 1)
     if UNCHANGED in summary:
@@ -67,8 +70,9 @@ def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
 
 
 def stretch_facts(run: RunFile) -> list[str]:
-    """Return a line about the stretch and its changes for the head of the report; an empty list
-    if the stretch was 1.
+    """Return a line about the stretch and its changes for the top of the report.
+
+    The list is empty if the stretch was always 1.
     """
     found = changed_stretch(run).get(CHANGED)
     if found is None:

@@ -1,4 +1,4 @@
-"""Columns of texts stored as integer codes, so that computations over a million tasks compare numbers."""
+"""Columns of texts stored as integer codes, so that computations over many tasks compare numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """A column of texts stored as codes: the text of row i is `names[codes[i]]`.
+    """A column of texts, each stored as an integer code. The text of row i is `names[codes[i]]`.
 
-    The names are sorted; some may occur in no row.
+    `names` is sorted. It may contain names that occur in no row.
     """
 
     codes: np.ndarray
@@ -21,13 +21,14 @@ class Coded:
 
     @staticmethod
     def of(values: Any) -> Coded:
-        """Return the column of the values, each converted by `str`."""
+        """Return a column of the values, each converted to text by `str`."""
         return Coded.mapped(values, None)
 
     @staticmethod
     def mapped(values: Any, to: Mapping[Any, Any] | None, missing: str = "?") -> Coded:
-        """Return the column of the values looked up in `to`, as texts; `missing` for a value that
-        is not in `to`.
+        """Look up each value in `to` and return the results as a column of texts.
+
+        The text is `missing` for a value that is not in `to`.
         """
         import pandas as pd
 
@@ -40,20 +41,19 @@ class Coded:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> Coded:
-        """Return the column with only the selected rows."""
+        """Return a column that contains only the selected rows."""
         return Coded(self.codes[rows], self.names)
 
     def is_name(self, name: str) -> np.ndarray:
-        """Return a mask of the rows with this text."""
+        """Return a boolean array that is true for the rows with the text `name`."""
         place = int(np.searchsorted(self.names, name)) if len(self.names) else 0
         if place < len(self.names) and self.names[place] == name:
             return self.codes == place
         return np.zeros(len(self.codes), bool)
 
     def rows(self) -> dict[str, np.ndarray]:
-        """Return, by name, the indexes of the rows with this name, in ascending order.
-
-        Names without rows are left out.
+        """Return a dictionary from each text to the sorted indexes of its rows. Texts without rows are left
+        out.
         """
         order = np.argsort(self.codes, kind="stable")
         counts = np.bincount(self.codes, minlength=len(self.names))
@@ -62,9 +62,9 @@ class Coded:
 
 
 def places_of(keys: Any, values: Any) -> np.ndarray:
-    """Return, for each value, its position among the keys; -1 for a value that is not a key.
+    """Return the position of each value among the keys, or -1 for a value that is not a key.
 
-    Keys are unique.
+    The keys must be unique.
     """
     import pandas as pd
 

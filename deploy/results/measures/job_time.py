@@ -1,6 +1,4 @@
-"""The division of jobs' completion times into parts: waiting by cause, lost attempts, shuffle,
-and running.
-"""
+"""The division of jobs' completion times into waits by cause, unused attempts, shuffle, and running time."""
 
 from __future__ import annotations
 
@@ -26,12 +24,12 @@ def job_time(
     causes: Mapping[str, np.ndarray],
     used: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return the mean seconds of each part of `SPENT` in the completion time of successful jobs, also
-    `per_size`.
+    """Divide the mean completion time of successful jobs into the parts in `SPENT`. Return their seconds.
 
-    `first` are the tasks (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`),
-    `used` the attempt of each task whose result was used. A job's completion time is divided in proportion to
-    the seconds of its tasks, so the parts add up to it, and the means add up to the mean completion time.
+    The entry `per_size` contains the same for each size class of jobs. `first` are the tasks
+    (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), and `used` the attempt of
+    each task whose result was used. Each job's completion time is divided in proportion to the seconds of its
+    tasks, so the parts add up to the completion time.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
@@ -46,7 +44,7 @@ def job_time(
 
 
 def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame) -> np.ndarray:
-    """Return the seconds of each task (rows) in each part of `SPENT` (columns); zero if unknown."""
+    """Return the seconds that each task (row) spent in each part of `SPENT` (column). Unknown times are 0."""
     place = places_of(used["task"], first.index)
 
     def mine(column: str) -> np.ndarray:
@@ -61,9 +59,9 @@ def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.Da
 
 
 def _of_jobs(place: np.ndarray, jobs: int, tasks: np.ndarray) -> np.ndarray:
-    """Return the sums over each job's tasks.
+    """Return the sums of the rows of `tasks` for each of the `jobs` jobs, one row per job.
 
-    `place` has the job's index for each task, -1 for a job that does not count.
+    `place` contains the index of the job of each task, or -1 for a task to be ignored.
     """
     known = place >= 0
     sums = [np.bincount(place[known], column, jobs) for column in tasks[known].T]

@@ -1,6 +1,4 @@
-"""The time spans in which the policy skipped a job, and the part of each task's wait that
-overlaps with them.
-"""
+"""The time spans in which the policy skipped a job, and how much of each task's wait lies within them."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ Area = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class SkipWindows:
-    """The time spans in which jobs were skipped, ordered by job and time.
+    """The time spans in which the policy skipped jobs, ordered by job and time.
 
-    A span starts at a skip and ends at the job's next skip or next assignment, whichever is earlier.
-    `for_data` is whether the policy skipped the job to wait for data locality.
+    A span starts at a skip. It ends at the job's next skip or next assignment, whichever is earlier.
+    `for_data` is true for spans in which the job was skipped to wait for a node with its data.
     """
 
     jobs: np.ndarray  # The ids of the skipped jobs.
@@ -37,9 +35,10 @@ class SkipWindows:
 
     @staticmethod
     def of(skips: pd.DataFrame, attempts: pd.DataFrame) -> SkipWindows:
-        """Return the spans of the skips.
+        """Return the time spans in which the policy skipped jobs, computed from its decisions to skip a job.
 
-        `attempts` are the attempts of the same kind of tasks (map or reduce).
+        `skips` are these decisions for one kind of tasks (map or reduce), and `attempts` are the attempts of
+        that kind.
         """
         coded, t = Coded.of(skips["job"]), skips["t"].to_numpy(float)
         order = np.lexsort((t, coded.codes))
@@ -62,10 +61,11 @@ class SkipWindows:
     def around(
         self, place: np.ndarray, since: np.ndarray, until: np.ndarray, *, for_data: bool | None = None
     ) -> PassedWaits:
-        """Return the waits of tasks together with the spans of their jobs.
+        """Return the waits of tasks together with the time spans in which the tasks' jobs were skipped.
 
-        `place` has the index of each task's job in `jobs`, -1 for a job that was never skipped. `since` and
-        `until` are the start and the end of each wait. `for_data` selects the spans with this value.
+        `place` contains the index of each task's job in `jobs`, or -1 if the job was never skipped. `since`
+        and `until` are the start and the end of each wait. With `for_data`, only the spans that have this
+        value are used.
         """
         tasks = np.flatnonzero(place >= 0)
         chosen = np.zeros(len(self.jobs), bool)
@@ -90,7 +90,7 @@ class SkipWindows:
 
 @dataclass(frozen=True, slots=True)
 class PassedWaits:
-    """The waits of tasks, together with the time spans in which the policy skipped their jobs."""
+    """Waits of tasks, combined with the time spans in which the policy skipped the tasks' jobs."""
 
     count: int
     tasks: np.ndarray  # Indexes of tasks whose jobs were skipped.
@@ -101,10 +101,11 @@ class PassedWaits:
     spans: list[tuple[int, int]]  # First and end index of each job's spans, if several.
 
     def share(self, area: Area) -> np.ndarray:
-        """Return, for each task, the integral of a function over the parts of its wait in which its job was
+        """Return the integral of a function over the parts of each task's wait in which the task's job was
         skipped.
 
-        `area` is the integral of the function up to a time; the identity gives the skipped seconds.
+        `area` returns the integral of the function from the start to a given time. If `area` is the identity,
+        the results are the skipped seconds.
         """
         made = np.zeros(self.count)
         if not len(self.start):
@@ -128,9 +129,10 @@ class PassedWaits:
 def counted_before(
     groups: np.ndarray, times: np.ndarray, group: np.ndarray, at: np.ndarray, *, inclusive: bool
 ) -> np.ndarray:
-    """Return, for each query (`group`, `at`), the number of events of that group before the time `at`.
+    """Return the number of events before the time `at[i]` in the group `group[i]`, for each query i.
 
-    `groups` and `times` describe the events. With `inclusive`, events at the time `at` also count.
+    `groups` and `times` are the groups and times of the events. With `inclusive`, events at the time itself
+    are included.
     """
     asks = np.concatenate([np.zeros(len(groups), bool), np.ones(len(group), bool)])
     every = np.concatenate([groups, group])
@@ -142,6 +144,9 @@ def counted_before(
 
 
 def _edges(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first index and the end index of each group in a sorted array of group numbers."""
+    """Return the index of the first element of each group, and the index after the last element.
+
+    `groups` is a sorted array of group numbers below `count`.
+    """
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return np.append(0, ends)[:count], ends

@@ -1,4 +1,6 @@
-"""Attempts as time intervals: running counts over time, shares and fairness, computed exactly by numpy."""
+"""Attempts as time intervals, and series computed from them: running attempts, shares and fairness over
+time.
+"""
 
 from __future__ import annotations
 
@@ -16,28 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A step function of time: `value[i]` applies from `t[i]` to `t[i + 1]`; before the first
-    time it is 0.
-    """
+    """A step function of time. It is 0 before `t[0]`, and `value[i]` from `t[i]` to `t[i + 1]`."""
 
     t: np.ndarray
     value: np.ndarray
 
     @staticmethod
     def of(times: np.ndarray, deltas: np.ndarray) -> Steps:
-        """Return the running sum of `deltas`, which occur at `times` in any order."""
+        """Return the function whose value at each time is the sum of all `deltas` up to that time.
+
+        The delta `deltas[i]` occurs at `times[i]`. The times may be in any order.
+        """
         order = np.argsort(times, kind="stable")
         return Steps(times[order], np.cumsum(deltas[order]))
 
     def integral(self, at: np.ndarray) -> np.ndarray:
-        """Return the area below the function from its first time up to each time in `at`."""
+        """Return the area under the function up to each time in `at`."""
         return self.integrator()(at)
 
     def integrator(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return `integral` as a function.
-
-        The part that does not depend on the times is computed only once.
-        """
+        """Return a function that computes `integral` and is faster for several calls."""
         if not len(self.t):
             return lambda at: np.zeros(len(at))
         areas = np.concatenate([[0.0], np.cumsum(self.value[:-1] * np.diff(self.t))])
@@ -50,14 +50,16 @@ class Steps:
         return up_to
 
     def at(self, when: np.ndarray) -> np.ndarray:
-        """Return the function's value at each time."""
+        """Return the function's value at each time in `when`."""
         index = np.searchsorted(self.t, when, side="right") - 1
         return np.where(index < 0, 0.0, self.value[np.clip(index, 0, None)] if len(self.t) else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """The start and end times of attempts, and the group (job, user or node) of each."""
+    """The start and the end time of each attempt, and the group (job, user or node) that the attempt belongs
+    to.
+    """
 
     start: np.ndarray
     end: np.ndarray
@@ -65,7 +67,11 @@ class Intervals:
 
     @staticmethod
     def of(attempts: pd.DataFrame, group: Coded | np.ndarray, end_s: float) -> Intervals:
-        """Return the intervals of the attempts that ran. An attempt without an end ran until `end_s`."""
+        """Return the intervals in which attempts ran. An attempt that has no end is assumed to run until
+        `end_s`.
+
+        `group` contains the group of each attempt.
+        """
         coded = group if isinstance(group, Coded) else Coded.of(group)
         start = attempts["start"].to_numpy(float)
         end = np.where(attempts["end"].isna(), end_s, attempts["end"]).astype(float)
@@ -73,14 +79,16 @@ class Intervals:
         return Intervals(start[ran], end[ran], coded[ran])
 
     def running(self, group: str | None = None) -> Steps:
-        """Return the number of running attempts over time, of one group or of all."""
+        """Return the number of running attempts over time. If `group` is None, attempts of all groups are
+        included.
+        """
         mine = slice(None) if group is None else self.group.is_name(group)
         start, end = self.start[mine], self.end[mine]
         deltas = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
         return Steps.of(np.concatenate([start, end]), deltas)
 
     def groups(self) -> list[str]:
-        """Return the names of the groups in descending order of total running time."""
+        """Return the names of the groups, the one with the longest total running time first."""
         names, codes = self.group.names, self.group.codes
         if not len(codes):
             return []
@@ -89,11 +97,19 @@ class Intervals:
         return [str(names[i]) for i in np.lexsort((names, -totals)) if some[i]]
 
     def binned(self, group: str | None, edges: np.ndarray) -> np.ndarray:
-        """Return the mean number of running attempts in each bin between `edges`."""
+        """Return the mean number of running attempts in each time bin. The bins are between the times in
+        `edges`.
+
+        If `group` is None, attempts of all groups are included.
+        """
         return np.diff(self.running(group).integral(edges)) / np.diff(edges)
 
     def jain(self, active: Steps) -> float:
-        """Return Jain's index (sum x)^2 / (n sum x^2), averaged over time; see `metrics.fairness`."""
+        """Return Jain's fairness index (sum x)^2 / (n sum x^2) of the users, averaged over time.
+
+        x is a user's number of running attempts, and n the number of active users in `active`. For times
+        without an index, see `metrics.fairness`.
+        """
         index = self.jain_steps(active)
         lasts = np.diff(index.t)
         counted = ~np.isnan(index.value[:-1]) & (lasts > 0)
@@ -102,7 +118,11 @@ class Intervals:
         return float(np.average(index.value[:-1][counted], weights=lasts[counted]))
 
     def jain_steps(self, active: Steps) -> Steps:
-        """Return Jain's index over time; NaN where fewer than two users are active or no attempt runs."""
+        """Return Jain's fairness index over time. It is NaN while fewer than two users are active or no
+        attempt runs.
+
+        `active` is the number of active users over time.
+        """
         total, squares = self.running(), self._squares()
         times = np.unique(np.concatenate([total.t, squares.t, active.t]))
         users, x, x2 = active.at(times), total.at(times), squares.at(times)
@@ -111,7 +131,7 @@ class Intervals:
         return Steps(times, np.minimum(value, 1.0))
 
     def _squares(self) -> Steps:
-        """Return the sum over groups of the squared number of running attempts, over time."""
+        """Return the sum of the squared numbers of running attempts of all groups, over time."""
         times = np.concatenate([self.start, self.end])
         groups = np.concatenate([self.group.codes, self.group.codes])
         deltas = np.concatenate([np.ones(len(self.start)), -np.ones(len(self.end))])
@@ -122,7 +142,10 @@ class Intervals:
 
 
 def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
-    """Return the number of active users over time: users with a submitted and unfinished job."""
+    """Return the number of users with a submitted and unfinished job, over time.
+
+    A job that has no finish time is unfinished until `end_s`.
+    """
     spans = [_spans(jobs, rows, end_s) for rows in Coded.of(jobs["user"]).rows().values()]
     if not spans:
         return Steps.of(np.zeros(0), np.zeros(0))
@@ -132,16 +155,16 @@ def active_users(jobs: pd.DataFrame, end_s: float) -> Steps:
 
 
 def active_spans(jobs: pd.DataFrame, end_s: float) -> list[tuple[float, float]]:
-    """Return the (start, end) times in which any of these jobs is submitted and unfinished.
+    """Return the time spans (start, end) in which at least one of the jobs is submitted and unfinished.
 
-    Overlaps are joined.
+    A job that has no finish time is unfinished until `end_s`.
     """
     start, end = _spans(jobs, np.arange(len(jobs)), end_s)
     return list(zip(start.tolist(), end.tolist(), strict=True))
 
 
 def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the starts and the ends of the active times of the jobs in `rows`, see `active_spans`."""
+    """Return the starts and the ends of the time spans of `active_spans`, for the jobs in the given rows."""
     submit = jobs["submit"].to_numpy(float)[rows]
     finish = jobs["finish"].fillna(end_s).to_numpy(float)[rows]
     order = np.lexsort((finish, submit))
@@ -153,10 +176,10 @@ def _spans(jobs: pd.DataFrame, rows: np.ndarray, end_s: float) -> tuple[np.ndarr
 
 
 def share_ratios(tasks: Intervals, jobs: pd.DataFrame, end_s: float, slots: int) -> dict[str, float]:
-    """Return each user's ratio of running slots to (slots / active users), averaged over the user's active
-    time.
+    """Return a dictionary from user to the ratio of the user's running slots to a fair share of the slots.
 
-    The ratio is NaN for a user whose jobs took no time.
+    The fair share is `slots` divided by the number of active users. The ratio is averaged over the time in
+    which the user is active. It is NaN for a user whose jobs took no time.
     """
     active = active_users(jobs, end_s)
     fair_seconds = (active.integral(tasks.end) - active.integral(tasks.start)) / max(slots, 1)

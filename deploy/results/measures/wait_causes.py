@@ -1,4 +1,6 @@
-"""The causes of tasks' waits. Each moment of a wait has one cause; docs/statistics.md defines them."""
+"""The causes of tasks' waits. Each moment of a wait has exactly one cause, as defined in
+docs/statistics.md.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ def task_causes(
     end_s: float,
     first: pd.DataFrame,
 ) -> dict[str, np.ndarray]:
-    """Return, by cause, the seconds that each task waited for this cause, in the order of `first`.
+    """Return a dictionary from cause to the seconds for which each task waited because of that cause.
 
-    `first` are the launched tasks (`waits.first_assignments`). `slots` is the number of slots of the cluster
-    by kind of task. The causes of a task add up to its wait (`waits.task_waits`). The values are NaN for a
-    task whose time of becoming runnable is unknown.
+    The arrays are in the order of `first`, the launched tasks (`waits.first_assignments`). `slots` contains
+    the number of map slots and of reduce slots of the cluster. The causes of a task add up to the task's
+    wait. The values are NaN if it is unknown when the task became runnable.
     """
     until = first["assigned"].to_numpy(float)
     since = np.minimum(first["runnable"].to_numpy(float), until)
@@ -59,9 +61,7 @@ def task_causes(
 
 
 def _splits(first: pd.DataFrame) -> np.ndarray:
-    """Return, for each task, the row of the map from which it was split off; -1 for a task that
-    was not split off.
-    """
+    """Return, for each task in `first`, the row of the map from which the task was split off, or -1."""
     made = np.full(len(first), -1)
     split_of = first["split_of"].fillna("").to_numpy(object)
     cut = np.flatnonzero(split_of != "")
@@ -73,11 +73,10 @@ def _splits(first: pd.DataFrame) -> np.ndarray:
 def _of_tasks(
     since: np.ndarray, until: np.ndarray, passed: SkipWindows, place: np.ndarray, full: Area, over: Area
 ) -> dict[str, np.ndarray]:
-    """Return the seconds by cause for tasks of one user. A skip by the policy takes precedence over the state
-    of slots.
+    """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
 
-    `full` and `over` are integrals of the time with no free slot, and with the user at or above its fair
-    share.
+    While the policy skipped the task's job, the skip is the cause, whatever the state of the slots. `full`
+    integrates the time with no free slot, and `over` that in which the user also had at least a fair share.
     """
 
     def area(of: Area) -> np.ndarray:
@@ -98,15 +97,20 @@ def _of_tasks(
 
 
 def _held(attempts: pd.DataFrame, owners: Coded, end_s: float) -> Intervals:
-    """Return the intervals in which attempts held a slot: from the assignment to the end, or to `end_s`."""
+    """Return the intervals in which attempts occupied a slot: from their assignment to their end, or to
+    `end_s`.
+    """
     start = attempts["assigned"].to_numpy(float)
     end = attempts["end"].fillna(end_s).to_numpy(float)
     return Intervals(start, np.maximum(start, end), owners)
 
 
 def _with_a_fair_share(mine: Steps, active: Steps, full: Steps, slots: int) -> Steps:
-    """Return 1 for times with no free slot, two or more active users, and this user at or above
-    its equal share; else 0.
+    """Return a step function that is 1 while a user has at least an equal share of the slots and none is
+    free.
+
+    At least two users must be active as well. Otherwise the value is 0. `mine` is the number of slots that
+    the user occupies, and `full` is above 0 while no slot is free.
     """
     times = np.unique(np.concatenate([mine.t, active.t, full.t]))
     users = active.at(times)

@@ -1,4 +1,4 @@
-"""The waits of jobs and tasks before their start, over all jobs, by user, and by size class."""
+"""The waits of jobs and tasks before their first launch, for all jobs, each user and each size class."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SIZES = {"small": 10, "medium": 100, "large": math.inf}
 
 
 def size_of(tasks: int) -> str:
-    """Return the size class of a job with this number of maps and reduces."""
+    """Return the size class (`small`, `medium` or `large`) of a job with `tasks` maps and reduces."""
     return next(size for size, most in SIZES.items() if tasks <= most)
 
 
 def spread(times: np.ndarray) -> dict[str, float]:
-    """Return mean, median and 95th percentile of times in seconds.
+    """Return the mean, median and 95th percentile of the times that are not NaN.
 
-    NaN values are ignored; all NaN without values.
+    All three are NaN if there are no such times.
     """
     known = times[~np.isnan(times)]
     if not len(known):
@@ -38,13 +38,17 @@ def spread(times: np.ndarray) -> dict[str, float]:
 
 
 def mean_of(times: np.ndarray) -> float:
-    """Return the mean of the times that are not NaN; NaN if there are none."""
+    """Return the mean of the times that are not NaN, or NaN if there are none."""
     known = times[~np.isnan(times)]
     return float(known.mean()) if len(known) else math.nan
 
 
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
-    """Return mean, median and p95 of the jobs' times: over all jobs, `per_user` and `per_size`."""
+    """Return the mean, median and 95th percentile of a time of the jobs.
+
+    They are computed over all jobs, for each user (`per_user`) and for each size class (`per_size`). `times`
+    contains one value per job.
+    """
     users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {
         **spread(times),
@@ -54,7 +58,7 @@ def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
 
 
 def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return the row indexes of the jobs by size class, smallest class first.
+    """Return a dictionary from size class to the row indexes of its jobs, smallest class first.
 
     Classes without jobs are left out.
     """
@@ -65,20 +69,25 @@ def size_rows(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
 
 
 def job_waits(jobs: pd.DataFrame) -> np.ndarray:
-    """Return the seconds from each job's submission to its first launch; NaN for a job that was never launched."""
+    """Return the seconds from each job's submission to its first launch, or NaN if it was never launched."""
     return (jobs["start"] - jobs["submit"]).to_numpy(float)
 
 
 def task_waits(first: pd.DataFrame) -> np.ndarray:
-    """Return the wait of each launched task: seconds from when it could run to its first assignment."""
+    """Return, for each launched task, the seconds from the time when it became runnable to its first
+    assignment.
+
+    `first` is the result of `first_assignments`.
+    """
     return np.clip(first["assigned"].to_numpy(float) - first["runnable"].to_numpy(float), 0.0, None)
 
 
 def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return the launched tasks as a frame with the columns assigned, job, kind, split_of and runnable.
+    """Return a table of the launched tasks with the columns assigned, job, kind, split_of and runnable.
 
-    `assigned` is the time of the first assignment. `runnable` is the time from which the task could run: a
-    map from its job's submission, a reduce from the time when the slow-start share of the maps has ended.
+    `assigned` is the time of the task's first assignment, and `runnable` the time from which it could run.
+    For a map, that is the submission of its job. For a reduce, it is the time at which enough maps had ended
+    for reduces to start (the slow-start share).
     """
     import pandas as pd
 
@@ -103,11 +112,10 @@ def first_assignments(jobs: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFram
 def _reduces_opened(
     jobs: pd.DataFrame, attempts: pd.DataFrame, codes: np.ndarray, is_once: bool
 ) -> np.ndarray:
-    """Return, for each job, the time at which its reduces could run: when the slow-start share of its maps
-    had ended.
+    """Return, for each job, the time at which enough of its maps had ended for its reduces to start.
 
-    For a job without maps, the time is its submission. `codes` has a task number for each attempt; `is_once`
-    is whether each task has only one attempt.
+    For a job without maps, that is its submission. `codes` contains the number of the task for each attempt.
+    `is_once` is whether no task has more than one attempt.
     """
     good = ((attempts["kind"] == "map") & (attempts["state"] == "succeeded")).to_numpy(bool)
     rows = np.flatnonzero(good)

@@ -1,4 +1,4 @@
-"""The measured part of a run (`measure` in a scenario), and tables cut to this part.
+"""The measured time window of a run (`measure` in a scenario), and tables restricted to the window.
 
 Metrics of jobs and tasks cover the jobs submitted in [from, until), even if they end later. Metrics of the
 cluster (shares, use, running tasks, heartbeats) cover the time from `from` to `until`, with all jobs.
@@ -19,9 +19,9 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The start and the end of the measured time, in seconds since the run's start.
+    """The measured time window of a run, in seconds since the run's start.
 
-    `until_s` is infinity if only a warm-up is left out.
+    `until_s` is infinity if the window has no end.
     """
 
     from_s: float = 0.0
@@ -29,19 +29,22 @@ class Window:
 
     @staticmethod
     def of(measure: Mapping[str, Any] | None) -> Window | None:
-        """Return the window of a resolved scenario's `measure`; None if the whole run is measured."""
+        """Return the window for the entry `measure` of a resolved scenario, or None if the whole run is
+        measured.
+        """
         if not measure:
             return None
         until_s = measure.get("until_s")
         return Window(from_s=measure.get("from_s", 0.0), until_s=math.inf if until_s is None else until_s)
 
     def holds(self, submit_s: float) -> bool:
-        """Return whether a job submitted at `submit_s` is measured."""
+        """Return whether the time `submit_s`, at which a job was submitted, is within the window."""
         return self.from_s <= submit_s < self.until_s
 
     def counted(self, tables: Tables) -> dict[str, pd.DataFrame]:
-        """Return the tables with only the measured jobs, and their attempts if there is a table
-        of attempts.
+        """Return the tables with only the jobs that were submitted within the window.
+
+        The table of attempts, if present, keeps only the attempts of these jobs.
         """
         submit = tables["jobs"]["submit"]
         jobs = tables["jobs"][(submit >= self.from_s) & (submit < self.until_s)]
@@ -52,7 +55,10 @@ class Window:
         return made
 
     def during(self, tables: Tables, end_s: float) -> dict[str, pd.DataFrame]:
-        """Return the tables of all jobs with times cut to the window. `end_s` replaces missing end times."""
+        """Return the tables with only the rows of jobs, attempts and heartbeats that overlap with the window.
+
+        Start and end times are cut to the window. `end_s` replaces missing end times.
+        """
         beats = tables["heartbeats"]
         inside = (beats["t"] >= self.from_s) & (beats["t"] <= self.until_s)
         return {
@@ -69,8 +75,9 @@ class Window:
         return cut[kept].reset_index(drop=True)
 
     def told(self, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return summary.json's `measure`: the window, and the numbers of planned jobs inside and
-        outside of it.
+        """Return the entry `measure` of summary.json: the window, and the numbers of jobs inside and outside.
+
+        `jobs` are the planned jobs of the scenario.
         """
         counted = sum(self.holds(job["submit_s"]) for job in jobs)
         until_s = None if math.isinf(self.until_s) else self.until_s
@@ -83,7 +90,9 @@ class Window:
 
 
 def sentence(told: Mapping[str, Any]) -> str:
-    """Return a sentence about the window for below a table. `told` is `measure` of a summary."""
+    """Return a sentence about the measured window for the notes of the table. `told` is from
+    `Window.told`.
+    """
     until_s = told["until_s"]
     span = f"from {told['from_s']:g} s " + ("on" if until_s is None else f"until {until_s:g} s")
     return (

@@ -1,1 +1,1 @@
-"""The parts of `report.html`: its sentences, tables and data, its templates, its style and its script."""
+"""The parts of the page `report.html`: sentences, tables, data, templates, style sheet and scripts."""

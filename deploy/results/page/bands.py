@@ -1,4 +1,4 @@
-"""The drawing of large clusters by rack: one band per rack instead of one row per slot or node."""
+"""The drawing of large clusters in the report, with one band per rack instead of one row per slot or node."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ NO_INPUT = "reduces, no input"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bands:
-    """The bands of a large cluster: racks, or groups of racks if there are very many.
+    """The bands in which a large cluster is drawn. A band is a rack, or several racks if there are very many.
 
-    `names` are the labels, `members` the indexes of each band's nodes in the list of nodes.
+    `names` are the labels of the bands, and `members` contains the indexes of each band's nodes in the list
+    of nodes.
     """
 
     names: list[str]
@@ -32,7 +33,7 @@ class Bands:
 
     @staticmethod
     def of(nodes: Sequence[Mapping[str, Any]]) -> Bands | None:
-        """Return the bands of a cluster; None if its nodes are few enough to be drawn one by one."""
+        """Return the bands of a cluster, or None if the cluster has few enough nodes to draw each of them."""
         if len(nodes) <= NODES_ALONE:
             return None
         racks: dict[str, list[int]] = {}
@@ -51,7 +52,10 @@ def _named(racks: Sequence[str]) -> str:
 
 
 def band_lanes(mine: RunTables, bands: Bands, end_s: float) -> dict[str, Any]:
-    """Return, for each band, the percentage of its slots in use per time bin, by job, user and locality."""
+    """Return the percentage of each band's slots in use, for each time bin from 0 to `end_s`.
+
+    The percentages are divided by job, by user and by locality.
+    """
     edges = np.linspace(0.0, end_s, BAND_BINS + 1)
     slots = [
         sum(int(mine.nodes[i]["map_slots"]) + int(mine.nodes[i]["reduce_slots"]) for i in of)

@@ -1,8 +1,8 @@
 """The cause of a difference between two policies, for the sentences of the report.
 
-A cause is a class of jobs (by size) and the part of their time that makes most of the difference.
-docs/statistics.md explains the method. A cause has a text and its evidence; both are empty if no test
-confirms the cause.
+A cause is a size class of jobs, and the part of their time that makes most of the difference. It consists of
+a text and its evidence, which are both empty if no test confirms the cause. docs/statistics.md explains the
+method.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Runs = Mapping[str, RunTables]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The cause of a difference as the end of a sentence, and the evidence for it.
+    """The cause of a difference between two policies: the end of a sentence, and the evidence for it.
 
-    Both are empty without a cause.
+    Both are empty if no cause was found.
     """
 
     text: str = ""
@@ -56,10 +56,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TimePart:
-    """One part of the time of one class of jobs, in seconds per repeat under the winner (`mine`) and the
-    loser (`others`).
+    """One part (such as the shuffle) of the mean completion time of one size class of jobs.
 
-    `gain_s` is the contribution of the part to the difference of the mean completion times over all jobs.
+    `mine` and `others` contain its seconds in each repeat, under the better policy and under the other one.
+    `gain_s` is how much the part contributes to the difference of the mean completion times of all jobs.
     """
 
     size: str
@@ -74,8 +74,10 @@ class _TimePart:
 
 
 def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the cause of a difference of mean slowdowns: the class of jobs that makes most of
-    it, and its changed time.
+    """Return the cause of a difference of mean slowdowns between the two policies in `pair`.
+
+    It names the size class of jobs that makes most of the difference, and how the time of these jobs changed.
+    `runs` contains the tables of each policy.
     """
     found = {
         size: (share, both)
@@ -91,10 +93,10 @@ def of_slowdown(policies: Policies, pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def of_completion(policies: Policies, pair: ComparedPair, runs: Runs, size: str | None = None) -> Cause:
-    """Return the cause of a difference of mean completion times.
+    """Return the cause of a difference of mean completion times between the two policies in `pair`.
 
-    The cause is the class of jobs and the part of their time that make most of the difference. With `size`,
-    only the jobs of that class are considered.
+    It names the size class of jobs, and the part of their time, that make most of the difference. With
+    `size`, only this size class is considered. `runs` contains the tables of each policy.
     """
     parts = [
         part
@@ -134,7 +136,7 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart
 
 
 def _sizes(run: RunTables | None) -> dict[str, float]:
-    """Return, by size class, its share of the jobs."""
+    """Return a dictionary from size class to its share of all jobs. It is empty without a run."""
     if run is None or not len(run.jobs):
         return {}
     sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
@@ -142,7 +144,9 @@ def _sizes(run: RunTables | None) -> dict[str, float]:
 
 
 def adjusted_p(differences: Sequence[np.ndarray]) -> list[float]:
-    """Return the p-values of paired differences, one array per test, adjusted together by Holm's method."""
+    """Return the p-value of a test of each array of paired differences, all adjusted together by Holm's
+    method.
+    """
     p_values = [stats.paired_p(each.tolist(), len(differences)) for each in differences]
     return stats.holm([1.0 if p is None else p for p in p_values])
 
@@ -153,8 +157,10 @@ def p_text(p: float) -> str:
 
 
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
-    """Return the jobs that held the slots while jobs of a size waited under the loser, with their
-    shares as evidence.
+    """Return which jobs occupied the slots while jobs of the class `size` waited under the worse policy.
+
+    The evidence is a text with the shares of the slots that these jobs occupied. The cause is empty if these
+    shares are less than half.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]
@@ -169,9 +175,10 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 
 
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
-    """Return, by job name, the share of the used slots held while jobs of a size waited for their first slot.
+    """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
 
-    Jobs with a common name (`common_names`) count as one. Only the `GROUPS_MAX` largest names are included.
+    The time considered is that in which jobs of the class `size` waited for their first slot. Names are those
+    of `common_names`, and only the `GROUPS_MAX` biggest ones are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)
@@ -189,9 +196,9 @@ def held_slots(run: RunTables, size: str) -> dict[str, float]:
 
 
 def common_names(jobs: pd.DataFrame) -> dict[str, str]:
-    """Return the name of each job without a number at its end, by job id.
+    """Return a dictionary from job id to the job's name without the number at its end.
 
-    The whole name is kept if more than half of the jobs have the same name without the number.
+    The number is kept if more than half of the jobs would have the same name without it.
     """
     full = dict(zip(jobs["job"], jobs["name"].astype(str), strict=True))
     common = {job: re.sub(r"[-_ ]?\d+$", "", name) or name for job, name in full.items()}
@@ -200,11 +207,11 @@ def common_names(jobs: pd.DataFrame) -> dict[str, str]:
 
 
 def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
-    """Return the cause of a difference of makespans: slots were in use for more of the time, or attempts took
-    less time.
+    """Return the cause of a difference of makespans between the two policies in `pair`.
 
-    The makespan is the slot time of all attempts, divided by the number of slots and by the share of slots in
-    use. The factor with the larger ratio between the policies is the cause.
+    Either the slots were in use for a larger share of the time, or the attempts took less time in total. The
+    cause is the factor that differs more between the policies, since the makespan is the attempts' total time
+    divided by the number of slots and by the share of time in which slots were used.
     """
     busy = pair.both(policies, ("slots_busy",))
     if busy is None or not (busy[0].all() and busy[1].all()):
@@ -224,8 +231,11 @@ def of_makespan(policies: Policies, pair: ComparedPair) -> Cause:
 
 
 def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
-    """Return the evidence about locality: the mean duration of maps under both policies, and the
-    winner's skips for data.
+    """Return the evidence about a difference of locality between the two policies in `pair`, as a cause
+    without text.
+
+    The evidence is the mean duration of maps under both policies, and how often the better policy skipped a
+    job to wait for its data.
     """
     told = _maps_ran(pair, runs)
     if pair.winner in runs:
@@ -237,7 +247,10 @@ def of_locality(pair: ComparedPair, runs: Runs) -> Cause:
 
 
 def _maps_ran(pair: ComparedPair, runs: Runs) -> str:
-    """Return the mean duration of successful maps under both policies in the first repeat, as text."""
+    """Return a text with the mean duration of successful maps under both policies in the first repeat.
+
+    The text is empty if a policy has no successful map.
+    """
     if pair.winner not in runs or pair.loser not in runs:
         return ""
     means: list[str] = []

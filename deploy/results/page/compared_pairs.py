@@ -1,5 +1,5 @@
-"""The comparison of two policies in a row of the table: the better one, the gain, and whether a
-test confirms it.
+"""The comparison of two policies by one metric: which is better, by how much, and whether a test confirms
+it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ OTHERS = ("node-local maps", "fairness (Jain)", "completion, p95", "wait of a jo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPair:
-    """Two policies in a row of the table, of which `winner` has the better mean.
+    """Two policies compared by one metric (a row of the table). The policy `winner` has the better mean.
 
-    `tested` is whether a test confirms the difference. `mine` are the values of the winner and `others` those
-    of the loser, one for each common repeat.
+    `mine` contains the winner's values and `others` the loser's, one for each repeat. `tested` is whether a
+    test has confirmed the difference, which requires enough repeats.
     """
 
     figure: Figure
@@ -40,12 +40,13 @@ class ComparedPair:
 
     @property
     def gains(self) -> np.ndarray:
-        """Return, for each repeat, by how many percent the winner's value is below the loser's."""
+        """Return by how many percent the winner's value is below the loser's value, for each repeat."""
         return 100 * (self.others - self.mine) / self.others
 
     def both(self, policies: Policies, path: Sequence[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the values of winner and loser at a path, one per repeat; None unless both have
-        the same repeats.
+        """Return the values of another metric under the winner and under the loser, one per repeat.
+
+        `path` leads to the metric in summary.json. Return None unless both policies have the same repeats.
         """
         return common_repeats(policies, self.winner, self.loser, path)
 
@@ -53,7 +54,11 @@ class ComparedPair:
 def common_repeats(
     policies: Policies, one: str, other: str, path: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the values of two policies at a path, one per repeat; None unless both have the same repeats."""
+    """Return the values of a metric under two policies, one per repeat.
+
+    `path` leads to the metric in summary.json. Return None unless both policies have a value for the same
+    number of repeats.
+    """
     leaves = [leaf_of(policies[name], path) for name in (one, other)]
     if any(leaf is None or None in leaf["repeats"] for leaf in leaves):
         return None
@@ -62,10 +67,10 @@ def common_repeats(
 
 
 def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPair | None:
-    """Return the comparison of two policies in a row of the table; None if nothing separates them.
+    """Compare two policies, one of which is the first, by the metric `label` (a row of the table).
 
-    One of the two is the first policy. Below `stats.REPEATS_LEAST` repeats nothing is tested, and a relative
-    difference of `LEAST` separates them.
+    Return None if they do not differ significantly. With fewer than `stats.REPEATS_LEAST` repeats there is no
+    test. In that case, return None if the relative difference is below `LEAST`.
     """
     figure = FIGURE_OF[label]
     found = common_repeats(policies, one, other, figure.path)
@@ -89,10 +94,10 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
 
 
 def headline(policies: Policies) -> ComparedPair | None:
-    """Return the winner of the run: the best policy compared with the first policy, in the first row that
-    separates them.
+    """Return the comparison that is named at the top of the report, or None if no policies differ.
 
-    The rows are those of `HEADLINES`. If the first policy is the best, it is compared with the worst.
+    It compares the best policy with the first one, by the first metric of `HEADLINES` by which they differ.
+    If the first policy is the best, it is compared with the worst.
     """
     for label in HEADLINES:
         ordered = _best_first(policies, FIGURE_OF[label])
@@ -113,9 +118,10 @@ def _best_first(policies: Policies, figure: Figure) -> list[str]:
 
 
 def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
-    """Yield the comparisons of two policies in each row that separates them, the headline rows first.
+    """Yield the comparison of two policies for each metric by which they differ. One of the two is the first
+    policy.
 
-    One of the two is the first policy.
+    The metrics in `HEADLINES` precede the other metrics.
     """
     for label in (*HEADLINES, *OTHERS):
         pair = compared(policies, label, one, other)
@@ -124,8 +130,10 @@ def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedP
 
 
 def repeats_needed(summary: Mapping[str, Any], label: str) -> tuple[str, int | None] | None:
-    """Return the leader of a row and the number of repeats that may confirm it as the best; None
-    without a leader.
+    """Return the policy with the best mean by the metric `label`, and how many repeats may confirm that it is
+    best.
+
+    Return None if `summary` contains no comparison by this metric.
     """
     rows = summary.get("comparison", {}).get("rows", ())
     found = next((row for row in rows if row["figure"] == label), None)

@@ -1,4 +1,4 @@
-"""The nodes' use of their declared rates over time: of each node or rack, the mean, and the busiest node."""
+"""The nodes' use of CPU, disk and network over time: for each node or rack, on average, and at most."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 
 
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
-    """Return the use of CPU, disk and network in percent per time bin: of each node or band, the mean, and
-    the maximum.
+    """Return the use of CPU, disk and network in percent of the declared rates, for each time bin.
 
-    A band is a group of racks. A bin without heartbeats is null. In a simulated run it is 0, since an idle
-    simulated node sends no heartbeats, unless a fault silenced the node.
+    There are values for each node or band (a group of racks), the mean and the maximum. A time bin without
+    heartbeats is null. In a simulated run it is 0 unless a fault silenced the node, since an idle simulated
+    node sends no heartbeats.
     """
     beats = mine.heartbeats
     covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
@@ -49,8 +49,9 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
 
 
 def limits(mine: RunTables) -> dict[str, str]:
-    """Return the declared rates of the nodes as text, by resource; the number of different rates
-    if there are several.
+    """Return a dictionary from resource (CPU, disk, network) to the nodes' declared rate as text.
+
+    If the nodes declare several rates, the text has their number.
     """
     return {
         "cpu": _span([f"{node['cores']:g} x {node['core_speed']:g} cores" for node in mine.nodes]),
@@ -69,7 +70,7 @@ def _span(rates: list[str]) -> str:
 
 
 def _mean(cells: np.ndarray) -> np.ndarray:
-    """Return the mean of each column without its NaN values; NaN for a column of only NaN."""
+    """Return the mean of each column, ignoring NaN. The mean is NaN for a column that contains only NaN."""
     known = ~np.isnan(cells)
     count = known.sum(axis=0)
     total = np.where(known, cells, 0.0).sum(axis=0)
@@ -81,7 +82,11 @@ def _percents(line: np.ndarray) -> list[int | None]:
 
 
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return a node's mean use per bin. After a long silence, a heartbeat covers only the usual interval."""
+    """Return the mean use of a node's resource in each time bin. NaN marks a bin with too few heartbeats.
+
+    `t` contains the times of the heartbeats, `lasts` the seconds since the previous one, and `value` the use.
+    After a long silence, a heartbeat covers only the usual interval.
+    """
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
     area = _spread(t - spoken, t, value, edges)
@@ -91,14 +96,17 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return the area per bin of boxes from `start` to `end` with the height `value`."""
+    """Return, for each time bin, the area of boxes that extend from `start` to `end` and have the height
+    `value`.
+    """
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))
 
 
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
-    """Return a mask of the bins in which a fault on the node was in force, and so may have
-    stopped its heartbeats.
+    """Return a boolean array that is true for the time bins in which a fault on the node was in force.
+
+    Such a fault may have stopped the node's heartbeats.
     """
     made = np.zeros(len(edges) - 1, bool)
     for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):

@@ -1,5 +1,5 @@
-"""The policies' answers to offers of slots for the report: counts by reason, and the reasons
-behind each attempt.
+"""The policies' answers to offers of slots, for the report: counts by reason, and reasons for each
+attempt.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ NUMBER = r"\d+(?:\.\d+)?"
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
-    """Return the number of answers by (answer, reason).
+    """Return a dictionary from (answer, reason) to the number of such answers.
 
-    Reasons that differ only in their numbers are counted together.
+    Reasons that differ only in the numbers they contain are counted together.
     """
     data = mine.tables["decisions"]
     if not len(data):
@@ -32,12 +32,12 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 
 
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
-    """Return the reason of each drawn attempt's launch, and the skips of its job, as columns of numbers.
+    """Return the reasons for which the attempts in `drawn` were launched, and the skips of their jobs.
 
-    `launched` has, for each attempt, the index of the launch's reason in `reasons`, or -1. `passes` are runs
-    of equal answers about a whole job: `job` and `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a
-    second, the number of answers (`count`) and of nodes. `left_out` is the number of answers that `passes`
-    does not include.
+    `launched` contains the index of each attempt's reason in `reasons`, or -1. `passes` contains consecutive
+    equal answers about a whole job, combined to one entry with these columns: `job`, `kind` (0 map, 1
+    reduce), `from` and `to` in hundredths of a second, `count` (the number of answers), and `nodes` (the
+    number of nodes). `left_out` is the number of answers that are not in `passes`.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]
@@ -64,8 +64,10 @@ def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> di
 
 
 def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
-    """Return the reason of each attempt's launch: of the task's last launch answer on that node
-    before the assignment.
+    """Return the reason for which each attempt in `drawn` was launched, or "" if there is none.
+
+    A reason belongs to an answer of the policy. The last answer that launched the attempt's task on its node,
+    before the attempt was assigned, is used.
     """
     data = mine.tables["decisions"]
     data = data[data["answer"].isin(["launch", "split"])].sort_values("t", kind="stable")
@@ -81,8 +83,8 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers about whole jobs (skip, reject), with consecutive equal answers merged
-    into one row.
+    """Return the policy's answers about whole jobs (skip, reject), where consecutive equal answers are one
+    row.
     """
     whole = decisions["task"].isna() | (decisions["task"] == "")
     data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]
@@ -106,5 +108,5 @@ def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kinds(reasons: pd.Series) -> pd.Series:
-    """Return the reasons with each number replaced by `…`."""
+    """Return the reasons with each number replaced by `…`, so that similar reasons become equal."""
     return reasons.fillna("").astype(str).str.replace(NUMBER, "…", regex=True)

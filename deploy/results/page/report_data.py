@@ -1,7 +1,6 @@
-"""The data that the report's script draws, as compact JSON values: lanes, time series and curves of every
-policy.
+"""The data that the report's script draws, as JSON values: attempts in slots, time series, and curves.
 
-Long columns of times are in hundredths of a second. Plots over time show the first repeat of each policy.
+Plots over time show the first repeat of each policy. In long columns, times are in hundredths of a second.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the report's script draws, for the first repeat of each policy."""
+    """Return all data that the report's script draws. `summary` is the content of summary.json."""
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
@@ -88,7 +87,7 @@ def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str,
 
 
 def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the jobs named in bands and area plots, each once."""
+    """Return the ids of the jobs that are drawn separately in bands and area plots, without duplicates."""
     return list(
         dict.fromkeys(
             name
@@ -100,8 +99,10 @@ def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the mean seconds of a job in each part of `SPENT`: over `all` jobs and for each size
-    class with jobs.
+    """Return the mean seconds that a job spends in each part of `SPENT`.
+
+    The result maps `all`, and each size class that has jobs, to a list of seconds. `figures` is a policy's
+    entry in summary.json.
     """
     found = figures.get("time_s", {})
     groups = {"all": found} | {
@@ -115,15 +116,15 @@ def _mean_of(leaf: Mapping[str, Any] | None) -> float | None:
 
 
 def first_runs(run: RunFile) -> list[Key]:
-    """Return the key (policy, repeat) of the first started repeat of each policy."""
+    """Return the pair (policy, repeat) of the first repeat of each policy that was started."""
     keys = {policy: run_keys(run, policy) for policy in run.policies}
     return [(policy, repeats[0]) for policy, repeats in keys.items() if repeats]
 
 
 def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
-    """Return every job of any policy once, by id, in order of submission.
+    """Return a dictionary from job id to the job's name, user, queue and application, in order of submission.
 
-    If several jobs have the same name, the job's id is added to the name.
+    It covers the jobs of all policies. If several jobs have the same name, their ids are added to the names.
     """
     jobs: dict[str, dict[str, Any]] = {}
     for mine in shown:
@@ -136,8 +137,9 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
 
 
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
-    """Return the rows of the swim lanes (one per slot), their attempts as columns, and the offers
-    of slots.
+    """Return the data of the plot of slots: the rows (one per slot), the attempts, and the offers of slots.
+
+    `jobs` are the ids of all jobs. The more `policies` are drawn, the fewer attempts are kept for each.
     """
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
@@ -184,8 +186,9 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 
 
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
-    """Return the attempts that are wide enough to see, and one of the shorter ones for each spot
-    on the screen.
+    """Return at most `most` of the attempts in `placed`, preferably the long ones.
+
+    Of the attempts that are shorter than a pixel of the plot, one is kept for each pixel.
     """
     if len(placed) <= most:
         return placed
@@ -200,15 +203,15 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """Return the duration of each reduce's shuffle in hundredths of a second; -1 without a shuffle."""
+    """Return the duration of each attempt's shuffle in hundredths of a second, or -1 without a shuffle."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return the mean number of running tasks per time bin, by job, by user and by queue.
+    """Return the mean number of running tasks in each time bin, divided by job, by user and by queue.
 
-    Only the biggest jobs, users and queues are listed. All smaller ones are added up as `others`.
+    Only the biggest jobs, users and queues are listed. The others are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
@@ -225,10 +228,11 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return, for each user and time bin, the running slots over (slots / active users), and Jain's index per
+    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, for each time
     bin.
 
-    A value is null while the user is not active.
+    The fair share is the number of slots divided by the number of active users. A value is null while the
+    user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
@@ -249,13 +253,16 @@ def _active_bins(jobs: pd.DataFrame, end_s: float, edges: np.ndarray) -> np.ndar
 
 
 def faults(mine: RunTables) -> list[list[Any]]:
-    """Return [t, kind, target, until] of every injected fault; `until` may be null. Times are in seconds."""
+    """Return a list [t, kind, target, until] for each injected fault.
+
+    Times are in seconds. `until` is null if the fault has no end.
+    """
     rows = mine.tables["faults"].to_dict("records")
     return [[r["t"], r["kind"], r["target"], r["until"] if r["until"] == r["until"] else None] for r in rows]
 
 
 def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
-    """Return the completion times, waits and slowdowns of the jobs of all repeats, each sorted."""
+    """Return sorted lists of the completion times, waits and slowdowns of the jobs of all repeats."""
     return {
         "completion": quantiles([completion_times(mine.jobs) for mine in repeats]),
         "wait": quantiles([job_waits(mine.jobs) for mine in repeats]),
@@ -264,8 +271,9 @@ def spreads(repeats: Sequence[RunTables]) -> dict[str, list[float]]:
 
 
 def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
-    """Return the values of all repeats sorted, without NaN; `CDF_MAX` evenly spaced quantiles if
-    there are more values.
+    """Return the values of all repeats in one sorted list, without NaN.
+
+    If there are more than `CDF_MAX` values, return that number of evenly spaced quantiles instead.
     """
     values = np.sort(np.concatenate(repeats)) if repeats else np.zeros(0)
     values = values[~np.isnan(values)]
@@ -275,7 +283,10 @@ def quantiles(repeats: Sequence[np.ndarray]) -> list[float]:
 
 
 def places(policy: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the shares of node-local, rack-local and off-rack maps, by tasks and by bytes."""
+    """Return the shares of node-local, rack-local and off-rack maps under a policy.
+
+    The shares are weighted by the number of maps (`tasks`) and by the size of their inputs (`bytes`).
+    """
     made: dict[str, list[float | None]] = {}
     for by in ("tasks", "bytes"):
         leaves = [leaf_of(policy, ("locality", by, place)) for place in PLACES]
@@ -288,6 +299,6 @@ def _rounded(values: np.ndarray, digits: int) -> list[float]:
 
 
 def _masked(values: np.ndarray, mask: np.ndarray) -> list[float | None]:
-    """Return the values rounded, with null where the mask is false or the value is NaN."""
+    """Return the values rounded, with None in place of NaN and where the mask is false."""
     keep = mask & ~np.isnan(values)
     return [round(v, 3) if k else None for v, k in zip(values.tolist(), keep.tolist(), strict=True)]

@@ -1,6 +1,6 @@
-"""The report's tables: policies, users, sizes, deadlines, jobs, decisions and fidelity.
+"""The tables of the report: policies, users, sizes, deadlines, jobs, decisions and fidelity.
 
-Templates make HTML of them.
+The functions return table objects, which templates convert to HTML.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCell:
-    """A cell of a table: the text, a CSS class (`kind`), the interval, and the difference to the
-    first policy.
+    """A cell of a table in the report.
+
+    `kind` is a CSS class. `interval` is the interval of the value as text, and `difference` the difference to
+    the first policy.
     """
 
     text: str
@@ -53,9 +55,10 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """A table of the page.
+    """A table of the report.
 
-    The first `text_columns` columns after the headings are aligned left; `notes` appear below.
+    The first `text_columns` columns after the row headings are aligned left. `notes` are printed below the
+    table.
     """
 
     heads: Sequence[str]
@@ -65,14 +68,14 @@ class PageTable:
 
 
 def comparison_html(summary: Mapping[str, Any]) -> str:
-    """Return the comparison table as HTML, without the rest of the report, for a notebook."""
+    """Return the table that compares the policies as HTML for a notebook, without the rest of the report."""
     return templates.table(comparison(summary))
 
 
 def comparison(summary: Mapping[str, Any]) -> PageTable:
-    """Return the comparison table: one row per metric, one column per policy.
+    """Return the table that compares the policies, with one row per metric and one column per policy.
 
-    A cell has the mean, its interval, and the paired difference to the first policy.
+    A cell contains the mean, its interval, and the difference to the first policy, paired by repeat.
     """
     policies: Policies = summary["policies"]
     rows: list[TableRow] = []
@@ -108,8 +111,10 @@ def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Ta
 
 
 def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of users: makespan, completion times, waits and fair-share ratio under
-    every policy.
+    """Return the table of users, with makespan, completion times, waits and fair-share ratio under each
+    policy.
+
+    It has at most `limit` rows.
     """
     names = sorted({user for p in policies.values() for user in p.get("makespan_s", {}).get("per_user", {})})
     shown = (
@@ -121,7 +126,7 @@ def users(policies: Policies, limit: int = ROWS_MAX) -> PageTable:
 
 
 def sizes(policies: Policies) -> PageTable:
-    """Return the table of size classes of jobs: completion times and waits under every policy."""
+    """Return the table of job size classes, with completion times and waits under each policy."""
     present = {size for p in policies.values() for size in p.get("completion_s", {}).get("per_size", {})}
     return _groups("jobs", [size for size in SIZES if size in present], policies, _of_jobs("per_size"), SIZES)
 
@@ -141,10 +146,10 @@ def _groups(
     most: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> PageTable:
-    """Return a table with one row per group (user or size class), and for each of `shown` one column per
-    policy.
+    """Return a table with one row per group (user or size class), and one column per policy for each of
+    `shown`.
 
-    `most` has the largest number of tasks per size class.
+    `most` maps each size class to its largest number of tasks, which is added to the row's heading.
     """
     rows: list[TableRow] = []
     for name in names:
@@ -164,7 +169,11 @@ def _groups(
 
 
 def deadlines(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of jobs with a deadline: the seconds by which each policy finished early or late."""
+    """Return the table of jobs with a deadline, and how many seconds early or late each finished under each
+    policy.
+
+    It has at most `limit` rows.
+    """
     found = _by_job(shown, lambda job: job["deadline"] == job["deadline"])
     rows = [
         TableRow(
@@ -193,7 +202,10 @@ def _margin(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def jobs(shown: Sequence[RunTables], limit: int = ROWS_MAX) -> PageTable:
-    """Return the table of jobs: the size and the completion time under each policy."""
+    """Return the table of jobs, with their numbers of tasks and their completion times under each policy.
+
+    It has at most `limit` rows.
+    """
     found = _by_job(shown, lambda job: True)
     heads = ["job", "user", "application", "maps", "reduces", "submitted [s]"]
     heads += [f"completion [s]: {mine.policy}" for mine in shown]
@@ -223,7 +235,11 @@ def _completion(job: Mapping[str, Any] | None) -> TableCell:
 
 
 def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int = REASONS_SHOWN) -> PageTable:
-    """Return the table of the policies' answers by reason (`offers.sums`), the most frequent first."""
+    """Return the table of the policies' answers to offers of slots, the most frequent answers and reasons
+    first.
+
+    `counted` maps each policy to the result of `offers.sums`. The table has at most `limit` reasons.
+    """
     totals: Counter[tuple[str, str]] = Counter()
     for mine in counted.values():
         totals.update(mine)
@@ -248,8 +264,10 @@ def decisions(counted: Mapping[str, Mapping[tuple[str, str], int]], limit: int =
 
 
 def fidelity(policies: Policies) -> PageTable:
-    """Return the table of fidelity: host saturation, and the declared and measured rate of each
-    resource, by policy.
+    """Return the table of fidelity, with one row per policy.
+
+    Columns: the share of time in which the host's CPU was saturated, and the declared and measured rate of
+    each resource.
     """
     heads = ["", "host CPU saturated [% of time]"]
     heads += [f"{r}: busiest node's 5 s, achieved of declared" for r in ("CPU", "disk", "network")]
@@ -280,8 +298,9 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return the jobs for which `wanted` is true, in order of submission, each with its row under
-    every policy.
+    """Return the jobs for which `wanted(row)` is true, in order of submission.
+
+    Each job comes with its rows under the policies in `shown`, or None for a policy without the job.
     """
     tables = [_records(mine.jobs) for mine in shown]
     firsts: dict[str, Mapping[str, Any]] = {}

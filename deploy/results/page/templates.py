@@ -1,4 +1,6 @@
-"""The templates of the report's pages, filled by Jinja. Jinja escapes all text except text marked as HTML."""
+"""The templates of the report's pages, rendered by Jinja. Jinja escapes all text that is not marked as
+HTML.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def part(name: str) -> str:
-    """Return the text of a file in this module's folder."""
+    """Return the text of the file `name` in this module's folder."""
     return resources.files("schedbed.deploy.results.page").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja environment for the templates.
+    """Return the Jinja environment in which the templates are rendered.
 
-    An undefined name in a template is an error, and text from `|tojson` cannot end the enclosing script
-    element.
+    An undefined name in a template is an error. Data that the filter `tojson` inserts cannot end the script
+    element around it.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -36,20 +38,20 @@ def environment() -> Environment:
 
 
 def filled(name: str, **values: Any) -> str:
-    """Return the template file `name`, filled with the values, as HTML."""
+    """Fill the template file `name` with the given values. Return the HTML."""
     return environment().get_template(name).render(**values)
 
 
 def fill(text: str, **values: Any) -> str:
-    """Return the template text, filled with the values, as HTML."""
+    """Fill the template `text` with the given values. Return the HTML."""
     return environment().from_string(text).render(**values)
 
 
 def table(made: Any) -> str:
-    """Return a `report_tables.PageTable` as HTML."""
+    """Convert a `report_tables.PageTable` to HTML."""
     return fill('{% from "macros.html" import table %}{{ table(made) }}', made=made)
 
 
 def style() -> Markup:
-    """Return the style sheet of all pages as text that Jinja does not escape."""
+    """Return the style sheet of all pages, marked so that Jinja does not escape it."""
     return Markup(part("style.css"))

@@ -1,8 +1,8 @@
-"""Sentences about the best policy of a run and the reasons, each with its evidence.
+"""Sentences of the report that say which policy was best and why, each with its evidence.
 
-docs/statistics.md explains the method. A sentence claims an advantage only if a test of the table separates
-the two policies. Below `stats.REPEATS_LEAST` repeats nothing is tested: the sentences then describe this run
-only, and say so.
+A sentence claims an advantage only if a test of the table has confirmed it. With fewer than
+`stats.REPEATS_LEAST` repeats there are no tests, and the sentences say that they describe this run only.
+docs/statistics.md explains the method.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ JobsOf = Mapping[str, Mapping[int, "pd.DataFrame"]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """A sentence of the explanation, and the numbers that support it."""
+    """A sentence of the explanation, and its evidence, which is a text with numbers."""
 
     text: str
     evidence: str
@@ -59,11 +59,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The explanation of the run's result: a title, up to three sentences about the best policy, and other
-    comparisons.
+    """The explanation of a run's result: a title, sentences about the best policy, and further comparisons.
 
-    `rest` has the sentences that compare each other policy with the first policy of the run. `is_open` is
-    whether `rest` is shown unfolded, which is the case if no policy was best.
+    `rest` maps each other policy to sentences that compare it with the first policy of the run. `is_open` is
+    whether the page shows `rest` unfolded, as when no policy was best.
     """
 
     title: str
@@ -73,10 +72,10 @@ class Explanation:
 
 
 def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explanation:
-    """Return the explanation of a run. `runs` has the first repeat of each policy, `jobs` the jobs of all
-    repeats.
+    """Return the explanation of a run's result, made from the content of summary.json.
 
-    Policies are named without their parameters if the names stay unique.
+    `runs` contains the first repeat of each policy, and `jobs` the tables of jobs of all repeats. Policies
+    are named without their parameters if the names stay unique.
     """
     short = short_names(list(summary["policies"]))
     named = {short[name]: policy for name, policy in summary["policies"].items()}
@@ -88,8 +87,9 @@ def explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explana
 
 
 def short_names(policies: Sequence[str]) -> dict[str, str]:
-    """Return the name of each policy without its parameters, or with them if two policies have
-    the same name.
+    """Return a dictionary from each policy to its name without parameters.
+
+    Policies that would have the same name keep their parameters.
     """
     names = [policy.partition(":")[0] for policy in policies]
     return {
@@ -121,7 +121,7 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
 
 
 def _undecided(summary: Mapping[str, Any]) -> list[Why]:
-    """Return a sentence for a run in which no test separates the first policy from the others."""
+    """Return a list with a sentence for a run in which no test finds a difference from the first policy."""
     evidence = _means(summary["policies"])
     found = repeats_needed(summary, COMPLETION)
     if found is None:
@@ -152,10 +152,10 @@ def _means(policies: Policies) -> str:
 
 
 def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -> list[Why]:
-    """Return up to three sentences that compare a policy with the first policy.
+    """Return up to three sentences that compare the policy `other` with the first policy.
 
-    The first is about a row of the table that separates them, with the cause; then the jobs that gain and
-    lose; then one more row.
+    The first sentence is about a metric by which they differ, with the cause. The second is about the jobs
+    that end earlier or later. The third is about another metric.
     """
     policies: Policies = summary["policies"]
     pairs = rows_between(policies, next(iter(policies)), other)
@@ -172,7 +172,10 @@ def _between(summary: Mapping[str, Any], other: str, runs: Runs, jobs: JobsOf) -
 
 
 def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: bool = False) -> Why:
-    """Return a sentence about a row: the better policy, the difference, and its cause."""
+    """Return a sentence about one metric: the better policy, the difference, and its cause.
+
+    With `but`, the sentence begins with "But".
+    """
     head, cause = "", Cause()
     if pair.figure.label in COUNTED:
         mine, others = (pair.figure.show(float(values.mean())) for values in (pair.mine, pair.others))
@@ -203,7 +206,7 @@ def _beats(pair: ComparedPair) -> str:
 
 
 def _numbers(policies: Policies, pair: ComparedPair) -> str:
-    """Return both policies' values as in the table, and the adjusted p-value, as text."""
+    """Return a text with the values of both policies, formatted as in the table, and the adjusted p-value."""
     shown: list[str] = []
     for name in (pair.winner, pair.loser):
         leaf = leaf_of(policies[name], pair.figure.path) or {"mean": 0.0, "ci95": None}
@@ -219,8 +222,9 @@ def _numbers(policies: Policies, pair: ComparedPair) -> str:
 
 
 def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]:
-    """Return a sentence about the number of jobs that end sooner under the winner, and the jobs
-    that end later.
+    """Return a list with a sentence about which jobs end earlier under the better policy and which end later.
+
+    `jobs` contains the table of jobs for each policy and repeat. The list is empty with fewer than two jobs.
     """
     both = _in_both(jobs[pair.winner], jobs[pair.loser])
     if both is None or len(both) < 2:
@@ -248,10 +252,11 @@ def _who_pays(policies: Policies, pair: ComparedPair, jobs: JobsOf) -> list[Why]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassChange:
-    """The mean completion time of a class of jobs under the winner (`mine`) and the loser (`others`), in
-    seconds.
+    """The mean completion times of a size class of jobs, under the better policy (`mine`) and the other
+    (`others`).
 
-    `pays` is whether the time is longer under the winner, confirmed by a test if there are enough repeats.
+    Times are in seconds. `pays` is whether the jobs take longer under the better policy. With enough repeats,
+    a test must confirm this.
     """
 
     size: str
@@ -274,10 +279,11 @@ def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassCha
 
 
 def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
-    """Return the job that loses most under the winner, as (text, mean completion under winner, under loser).
+    """Find the job that the better policy delays most.
 
-    The list is empty if no job loses. With repeats, a test must confirm the loss, adjusted over all jobs; the
-    workload must then be the same in each repeat.
+    Return a list with (text, mean completion time under the better policy, mean under the other policy). The
+    list is empty if no job is delayed, or if the repeats do not have the same jobs. With `tested`, a test
+    that is adjusted for all jobs must confirm the delay.
     """
     jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
     if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
@@ -295,9 +301,11 @@ def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float
 
 
 def _in_both(mine: Mapping[int, pd.DataFrame], others: Mapping[int, pd.DataFrame]) -> pd.DataFrame | None:
-    """Return the jobs that succeeded under both policies in the same repeat; None without a common repeat.
+    """Return a table of the jobs that succeeded under both policies in the same repeat, or None without a
+    repeat.
 
-    Columns: id, name, size class, repeat, and the completion times in seconds under the winner and the loser.
+    Columns: id, name, size class, repeat, and the completion times in seconds under the better and the other
+    policy.
     """
     import pandas as pd
 
