@@ -1,6 +1,7 @@
 """Sums of the page views of each article, from hourly logs in Wikimedia's format.
 
-Deviation from Wikimedia's logs: the input is not compressed, so a map's output is not larger than its input.
+Deviation from Wikimedia's logs, which are compressed: the input is not compressed, so a map's output is not
+larger than its input.
 """
 
 from __future__ import annotations
