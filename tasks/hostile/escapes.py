@@ -36,7 +36,9 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Open the control group files that the agent has open, write "unlimited" to them, and use CPU."""
+    """Steal the open descriptors of the agent's control group files, write "unlimited" to the files, and
+    use CPU.
+    """
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):

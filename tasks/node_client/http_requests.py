@@ -92,8 +92,8 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Charge the CPU time used so far to the CPU budget, while a transfer waits. Only the main thread
-        does this.
+        """Pay for the CPU time used so far from the CPU budget, while a transfer waits. Only the main
+        thread does this.
         """
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()

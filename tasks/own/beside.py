@@ -23,9 +23,9 @@ PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
-    """Execute a Python file as a new module and return the module. Exceptions of the file are not caught.
+    """Run a Python file as a new module and return the module. Exceptions of the file are not caught.
 
-    Other files of the folder are executed again when they are imported.
+    Other files of the folder are run again when they are imported.
     """
     folder = path.resolve().parent
     package = f"{PREFIX}{zlib.crc32(str(folder).encode()):08x}"
@@ -64,9 +64,7 @@ class _FolderLoader(SourceFileLoader):
     """A loader of Python files in users' folders. The imports of a loaded file search its folder first."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the file's code in the module, with an `__import__` that searches the file's folder
-        first.
-        """
+        """Run the file's code in the module, with an `__import__` that searches the file's folder first."""
         package = module.__name__.partition(".")[0]
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import_of(package)}
         super().exec_module(module)

@@ -64,7 +64,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Answer the request of `ask` in the child process: read the request, call `work`, and write the result.
+    """Act as the child process of `ask`: read the request, call `work`, and write the result.
 
     If `work` raises BadInput, the error is written instead.
     """

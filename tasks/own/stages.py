@@ -168,7 +168,9 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Run a map of a user's application. If the job has reduces, sort and partition the result."""
+    """Map the split with the code of a user's application. If the job has reduces, sort and partition the
+    result.
+    """
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:

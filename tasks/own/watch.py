@@ -55,7 +55,9 @@ class Idle:
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Update the time of the attempt's status file, which shows the agent that the timer still works."""
+        """Signal to the agent that the timer still works, by updating the time of the attempt's status
+        file.
+        """
         self._progress.touch()
 
 

@@ -49,9 +49,9 @@ class Said:
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:
-        """Return the ids of launched tasks as a text column with codes. The number -1 (no task) gives "".
+        """Return the ids of launched tasks as a text column. The number -1 (no task) gives "".
 
-        Most decisions launch no task, so the text "" is stored only once.
+        The column stores a code for each row and a list of texts. Most rows have the text "".
         """
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
@@ -59,7 +59,8 @@ class Said:
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
     def reasons(self, rows: Values) -> Text:
-        """Return the reasons of the decisions in `rows` as a text column with codes.
+        """Return the reasons of the decisions in `rows` as a text column, with a code for each row and a list
+        of texts.
 
         Equal reasons are formatted only once.
         """

@@ -57,7 +57,10 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.played")
 @compiled
 def played(state: State, node: int, now_s: float) -> None:
-    """Advance the chains that waited for the node's heartbeat timer at `now_s`. Mirrors `Wakes.played`."""
+    """Advance the chains of node wake-ups that waited for the node's heartbeat timer at `now_s`.
+
+    Mirrors `Wakes.played`.
+    """
     place = 0
     while place < state.num.waiting_chains:
         chain = state.waiting[place]

@@ -72,7 +72,8 @@ def _given(state: State, number: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
 @compiled
 def resize(state: State, number: int, capacity: float) -> None:
-    """Set the capacity of the resource `number`, and mark the resource so that `settle` recomputes its flows.
+    """Set the capacity of the resource `number`, and mark it so that `settle` recomputes the rates of its
+    flows.
 
     Mirrors `Sharing.resize`.
     """
