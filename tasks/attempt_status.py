@@ -22,7 +22,7 @@ OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace the file at `path` atomically by one line of JSON."""
+    """Write `value` as one line of JSON to the file at `path`, which is replaced atomically."""
     aside = path.with_name(path.name + ".tmp")
     aside.write_text(json.dumps(value) + "\n")
     aside.replace(path)
@@ -56,7 +56,7 @@ class StatusFile:
         self._phase = ""
 
     def now_s(self) -> float:
-        """Return the emulated seconds since the run's start."""
+        """Return the current time in emulated seconds since the run's start."""
         if self._changes is None:
             return (self._clock() - self._epoch_s) / self._stretch
         emulated = self._changes.time

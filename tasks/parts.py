@@ -25,7 +25,7 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the part is at the beginning of its split."""
+        """Return whether the part is the first part of its split."""
         return self.offset == self.whole.offset
 
     @property

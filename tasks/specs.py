@@ -17,14 +17,14 @@ NodeId = str
 
 
 class TaskKind(StrEnum):
-    """The two kinds of tasks, as spelled in the output tables."""
+    """The two kinds of tasks. The values are spelled as in the output tables."""
 
     MAP = "map"
     REDUCE = "reduce"
 
 
 class Priority(StrEnum):
-    """Hadoop's five job priorities."""
+    """The five job priorities of Hadoop."""
 
     VERY_HIGH = "very_high"
     HIGH = "high"

@@ -1,5 +1,5 @@
-"""Sorted sequences of records (runs) on a node's disk: spills, merging, and the partitioned output of a
-map.
+"""Sorted sequences of records, called runs, on a node's disk: spills, merging, and the partitioned output
+of a map.
 """
 
 from __future__ import annotations

@@ -89,9 +89,9 @@ def limit_share(share: float) -> float:
 
 
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the parts are sorted and contain exactly the records selected by both shares.
+    """Check that the parts are sorted and contain exactly the records that both selections keep.
 
-    Returns a one-line error message, or None.
+    Returns a one-line error message, or None. The maps and the reduces each select a share of the records.
     """
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]

@@ -67,7 +67,9 @@ def cold_reads(work: HostileWork) -> None:
 
 @contextmanager
 def _opened(folder: Path, flags: int) -> Iterator[int]:
-    """Open a new file in the folder, and delete the file at the end of the context."""
+    """Create a file in the folder, yield its descriptor, and delete the file at the end of the `with`
+    block.
+    """
     path = folder / "hostile"
     file = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

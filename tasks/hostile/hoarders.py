@@ -18,14 +18,14 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def private(work: HostileWork) -> None:
-    """Hold private memory of one process."""
+    """Hold memory as private memory of one process."""
     held = [b"\1" * step for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared(work: HostileWork) -> None:
-    """Hold anonymous shared memory, which belongs to no single process."""
+    """Hold memory as anonymous shared memory, which belongs to no single process."""
     held = [_touched(mmap.mmap(-1, step)) for step in _steps(work)]
     time.sleep(work.seconds)
     del held

@@ -58,6 +58,6 @@ def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
 
 
 def wait_for(pids: list[int]) -> list[int]:
-    """Wait for the child processes to end. Return the numbers of the signals that killed children."""
+    """Wait for the child processes to end. Return the numbers of the signals that killed some of them."""
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
     return [os.WTERMSIG(status) for status in statuses if os.WIFSIGNALED(status)]

@@ -47,7 +47,7 @@ class BlockCalls:
         return bool(self._ask("keeps", block=block, budget=budget)["keep"])
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Report to the NameNode that the replica on a node is corrupt or missing."""
+        """Report to the NameNode that a node's replica of a block is corrupt or missing."""
         self._ask("report_bad", block=block, node=node)
 
     def _ask(self, method: str, **args: Any) -> Any:

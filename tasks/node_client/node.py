@@ -53,7 +53,7 @@ class Output(Protocol):
         ...
 
     def close(self) -> None:
-        """Complete the file. A file that is not closed never becomes visible."""
+        """Complete the file. Readers never see a file that is not closed."""
         ...
 
 
@@ -126,8 +126,9 @@ class HttpNode:
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Return a new file for writing. The NameNode chooses the nodes to which its blocks are
-        replicated."""
+        """Create a file of the block store and return it for writing. The NameNode chooses the nodes for
+        its replicas.
+        """
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
@@ -182,7 +183,8 @@ class HttpNode:
 
     def fetch_failed(self, map_attempt: str) -> None:
         """Implement `AttemptNode.fetch_failed` by a request to the attempt's own agent, which informs the
-        JobTracker."""
+        JobTracker.
+        """
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 

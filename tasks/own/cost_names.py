@@ -1,4 +1,4 @@
-"""The costs of a user's application in the simulator, given as a few named numbers."""
+"""The costs that a user declares for an application, which the simulator uses: a few named numbers."""
 
 from __future__ import annotations
 

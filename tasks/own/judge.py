@@ -1,4 +1,4 @@
-"""The check of an output by a user's class, in a child process: `python -m schedbed.tasks.own.judge FD`."""
+"""Checks an output with a user's class in a child process: `python -m schedbed.tasks.own.judge FD`."""
 
 from __future__ import annotations
 

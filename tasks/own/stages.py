@@ -38,7 +38,7 @@ Task = MapTask | ReduceTask
 
 
 class Program(Protocol):
-    """The code of a user's application in one attempt: a class or commands."""
+    """The code of a user's application, as an attempt runs it: either a class or commands."""
 
     combine: Stage | None
     partition: Partition

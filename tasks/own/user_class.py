@@ -108,9 +108,9 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return an error for a method that returned something invalid, with the file and line of the method.
+        """Return an error about an invalid result of a method, with the method's file and line.
 
-        `what` completes the sentence that begins with the method's name.
+        `what` describes the error and follows the method's name in the message.
         """
         return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
 
@@ -147,8 +147,9 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Yield the pairs that the method yields as lines, in pieces. User code runs only while a piece is
-        made.
+        """Convert pairs to lines, and yield them in pieces. User code runs only while a piece is made.
+
+        `method` is the method of the user's class that yields the pairs.
         """
         while True:
             lines: list[str] = []

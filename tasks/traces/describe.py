@@ -44,7 +44,10 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Return the rows of a table with quantiles of jobs and tasks. Its columns are `QUANTILE_HEADS`."""
+    """Return the rows of a table with the quantiles of sizes and durations of jobs and tasks.
+
+    `QUANTILE_HEADS` are the names of its columns.
+    """
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]

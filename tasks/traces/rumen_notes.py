@@ -31,8 +31,8 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Count the tasks of a job that are neither maps nor reduces. `kinds` are Rumen's names of their
-        kinds.
+        """Count the tasks of a job that are neither maps nor reduces. `kinds` contains Rumen's name for
+        each of them.
         """
         for kind in kinds:
             self._tasks[

@@ -133,7 +133,7 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
 
 
 def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
-    """Return whether each map can read all its bytes from the block with its index."""
+    """Return whether block i has all the bytes that map i reads, for each map of the job."""
     return len(blocks) == planned.maps and all(
         cost.read_bytes <= block.length for cost, block in zip(planned.map_costs, blocks, strict=True)
     )

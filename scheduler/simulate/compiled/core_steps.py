@@ -258,7 +258,7 @@ def _locality(state: State, task: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.core:Core._offer")
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
-    """Offer the node's free slots of one kind (0 map, 1 reduce) to the policy. Mirrors `Core._offer`."""
+    """Offer the node's free slots for maps (`kind` 0) or reduces (1) to the policy. Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)

@@ -34,7 +34,7 @@ def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> 
 
 @compiled
 def heap_drop(times: Floats, codes: Ints, size: int) -> None:
-    """Remove the earliest entry of a heap of `size` entries."""
+    """Remove the first entry of a heap of `size` entries, which is ordered by time, then code."""
     last = size - 1
     at_s, code = times[last], codes[last]
     place = 0
@@ -84,7 +84,10 @@ def ring_add(state: State, ring: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
-    """Remove a node from a ring. Mirrors `tracked_nodes.Ring.remove`."""
+    """Remove a node from a ring, which is a set of nodes sorted by their heartbeat timers.
+
+    Mirrors `tracked_nodes.Ring.remove`.
+    """
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
 
@@ -166,9 +169,9 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Return the time and the node of the ring's next heartbeat timer, or (0.0, -1) if the ring is empty.
+    """Return the time and the node of the next heartbeat timer in a ring, or (0.0, -1) if the ring is empty.
 
-    Mirrors `tracked_nodes.Ring.after`.
+    A ring is a set of nodes sorted by their heartbeat timers. Mirrors `tracked_nodes.Ring.after`.
     """
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)

@@ -1,4 +1,4 @@
-"""Conversion of a simulation that has not begun to the arrays of the compiled loop."""
+"""Conversion of a `Simulation` object, before its start, to the arrays of the compiled loop."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as a table of records."""
+        """Return all costs as a table with one record per cost."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),

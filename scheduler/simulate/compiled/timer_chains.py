@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Cancel the chain's wait for a heartbeat timer."""
+    """Make a chain of node wake-ups stop waiting for a heartbeat timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -29,7 +29,7 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Schedule the next heartbeat timer in the chain's ring, and make the chain wait for it.
+    """Schedule the next heartbeat timer among the nodes that the chain wakes, and make the chain wait for it.
 
     Does nothing if the chain ends before the timer or has no reason to wake nodes. Mirrors `Chain.advance`.
     """
@@ -49,7 +49,10 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start to wake the nodes of the chain's ring, for one heartbeat interval. Mirrors `Chain.start`."""
+    """Start to wake the nodes of the chain's ring one after another, for one heartbeat interval.
+
+    The ring is the set of nodes that the chain wakes, sorted by heartbeat timer. Mirrors `Chain.start`.
+    """
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
@@ -90,7 +93,7 @@ def changed(state: State, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
-    """Update the rings of nodes with free slots after a heartbeat of the node.
+    """Update the sets of nodes with a free slot (rings 1 and 2) after a heartbeat of the node.
 
     Also schedules the node's next timer if a task is ready for a free slot. Mirrors `Wakes.served`.
     """
@@ -126,7 +129,7 @@ def served(state: State, node: int, now_s: float) -> None:
 def reduce_starts(state: State, job: int, node: int) -> None:
     """Count a reduce of the job that starts on the node. Mirrors `Beats._reduce_starts` with `Wakes.reducer`.
 
-    The first reduce adds the node to the ring of nodes that need the job's map outputs.
+    The first reduce adds the node to the set (a ring) of nodes that need the job's map outputs.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
@@ -156,7 +159,7 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 def reduce_ended(state: State, job: int, node: int) -> None:
     """Count a reduce of the job that ended on the node. Mirrors `Beats._reduce_ended` with `Wakes.reducer`.
 
-    The last reduce removes the node from the ring of nodes that need the job's map outputs.
+    The last reduce removes the node from the set (a ring) of nodes that need the job's map outputs.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):

@@ -108,7 +108,7 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return the time in ms at which the successful attempt of the last map ended, or 0 if no map succeeded.
+    """Return the latest time in ms at which a successful attempt of a map ended, or 0 if no map succeeded.
 
     `where` is the position in the trace for messages.
     """

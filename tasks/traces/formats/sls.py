@@ -75,7 +75,7 @@ def _nodes(fields: Fields, notes: Counter[str]) -> list[Host]:
 def _jobs(fields: Fields, number: int, notes: Counter[str]) -> list[TraceJob]:
     """Return the jobs that a job object describes: `job.count` copies of one job.
 
-    `number` is the object's number in the file. `notes` counts data that is lost.
+    `number` is the object's number in the file. Data that is lost or assumed is counted in `notes`.
     """
     maps: list[TraceTask] = []
     reduces: list[TraceTask] = []

@@ -127,7 +127,7 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 def _handle(state: State, work: int, cpu_s: float) -> None:
     """Charge a reduce `cpu_s` CPU seconds for processing fetched data.
 
-    Starts a CPU flow for them unless one is running. Mirrors `ReduceRun._handle`.
+    Starts a CPU flow for the charged seconds unless one is running. Mirrors `ReduceRun._handle`.
     """
     entry = state.work[work]
     entry.owed += cpu_s

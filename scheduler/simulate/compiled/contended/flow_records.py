@@ -72,7 +72,9 @@ class FlowEntry(Record):
 
 
 class WorkEntry(Record):
-    """A running attempt. Mirrors `running.RunningAttempt`."""
+    """The state of a running attempt: its phase, its flows, and its fetched data. Mirrors
+    `RunningAttempt`.
+    """
 
     task: i4
     node: i4
