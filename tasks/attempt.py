@@ -1,4 +1,4 @@
-"""Executes one task attempt, from its specification to its report, in a separate forked process."""
+"""Executes one task attempt in a separate forked process, from its specification to its report."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ REASON_CHARS = 300
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run an attempt on a live node. Return the exit code of its process: 0 if it succeeded, 1 if it failed.
+    """Run an attempt on a live node. Return 0 if it succeeded and 1 if it failed, as the exit code of its
+    process.
 
-    The file `report.json` has the reason of a failure. `limited` limits the attempt to one core while the
-    attempt's own code runs. Must be called from the main thread of a process that has no other use, since it
-    uses SIGPROF and the process's CPU clock.
+    The file `report.json` contains the reason of a failure. `limited` limits the process to one core while
+    the application's code runs. Must be called from the main thread of a process that has no other use, since
+    it uses SIGPROF and the process's CPU clock.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
@@ -49,9 +50,9 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
 def _paced(
     limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
 ) -> Iterator[None]:
-    """Limit the attempt in the block to one emulated core by sleeping.
+    """Limit the code of the `with` block to one emulated core by sleeping.
 
-    `budget` must be the object that the client uses, so that the pacer sees when its buckets are locked.
+    `budget` must be the object that `client` uses, so that the pacer can see when its buckets are locked.
     """
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
@@ -67,10 +68,10 @@ def _paced(
 def _paid_in_full(
     limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
 ) -> Iterator[None]:
-    """Limit the attempt in the block by `limited`, and wait at the end if the attempt ran too fast.
+    """Limit the code of the `with` block by `limited`, and sleep at the end if the code ran too fast.
 
     A CPU quota lets a process use a period's share early, and up to a kernel tick more, and compensates in
-    later periods. An attempt that ends before the compensation has run too fast. The wait extends its
+    later periods. An attempt that ends before the compensation has run too fast. The sleep extends its
     duration to that of the same CPU time on one emulated core.
     """
     began_s, used_s = steady.now_s(), 0.0
@@ -98,10 +99,10 @@ def run_on(
     stretch: float = 1.0,
     changes: StretchFile | None = None,
 ) -> int:
-    """Run an attempt with any implementation of `AttemptNode`; see `run_attempt` for the exit code.
+    """Run an attempt with any implementation of `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
 
-    Write the status and the report below `root`/attempts, and a traceback to stderr. `core_speed` is the
-    number of host core-seconds that an emulated core provides per emulated second.
+    Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `core_speed`
+    is the number of host core-seconds that an emulated core provides per emulated second.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
@@ -125,9 +126,9 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """Run the task's application.
+    """Run the map or reduce function of the attempt's application.
 
-    Return the size in bytes of each partition of a map's output; [] for other tasks.
+    Return the size in bytes of each partition of a map's output, or [] for other tasks.
     """
     app = app_of(spec)
     params = app.params(spec.params)
@@ -148,7 +149,10 @@ def _make_room(scratch: Path) -> None:
 
 
 def reason_of(error: Exception, memory_bytes: int) -> str:
-    """Return the reason of an attempt's failure as one line, such as "disk full"."""
+    """Return the reason of an attempt's failure as one line, such as "disk full".
+
+    `memory_bytes` is the attempt's memory limit, for the message.
+    """
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return f"over its memory limit of {memory_bytes / 2**20:.0f} MiB"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

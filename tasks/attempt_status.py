@@ -1,6 +1,4 @@
-"""Data that an attempt passes to its agent: a status file while it runs, its counters, and its final
-report.
-"""
+"""The data that an attempt passes to its agent: a status file while it runs, counters, and a final report."""
 
 from __future__ import annotations
 
@@ -24,19 +22,19 @@ OWN, CHILDREN = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace the file at `path` atomically by one line of JSON."""
+    """Write `value` as one line of JSON to the file at `path`, which is replaced atomically."""
     aside = path.with_name(path.name + ".tmp")
     aside.write_text(json.dumps(value) + "\n")
     aside.replace(path)
 
 
 class StatusFile:
-    """The `status` file of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
+    """The file `status` of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
-    of real seconds per emulated second, unless the run changes it by the file `changes`. The object is
-    created when the attempt's own code begins, and `setup_cpu_s` is the CPU time that this process used
-    before, for the emulation.
+    of real seconds per emulated second, unless the run changes it in the file `changes`. The object is
+    created when the application's code begins. `setup_cpu_s` is the CPU time that the process had used
+    before.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class StatusFile:
         self._phase = ""
 
     def now_s(self) -> float:
-        """Return the emulated seconds since the run's start."""
+        """Return the current time in emulated seconds since the run's start."""
         if self._changes is None:
             return (self._clock() - self._epoch_s) / self._stretch
         emulated = self._changes.time
@@ -70,7 +68,10 @@ class StatusFile:
         return self._stretch if self._changes is None else self._changes.time.stretch_at(self._clock())
 
     def report(self, phase: str, progress: float) -> None:
-        """Write phase and progress, at most every 0.2 s. A new phase is written immediately."""
+        """Write the phase and the progress (0 to 1) to the file, at most every 0.2 s.
+
+        A new phase is written immediately.
+        """
         now_s = self.now_s()
         if now_s < self._next_s and phase == self._phase:
             return
@@ -102,9 +103,10 @@ class Meter:
         self._values[name] = at_s
 
     def counters(self, setup_cpu_s: float = 0.0) -> Counters:
-        """Return the counters so far, with CPU time and peak memory of this process and its ended children.
+        """Return the current counters, with the CPU time and peak memory of this process and its ended
+        children.
 
-        The CPU time is reduced by `setup_cpu_s`, which this process used for its setup.
+        `setup_cpu_s`, the CPU time that the process used before the attempt, is subtracted.
         """
         peak_bytes = max(resource.getrusage(who).ru_maxrss for who in (OWN, CHILDREN)) * 1024
         own: Any = dict(self._values)
@@ -112,9 +114,7 @@ class Meter:
 
 
 def cpu_s() -> float:
-    """Return the CPU time in seconds of this process and of its children that have ended and were waited
-    for.
-    """
+    """Return the CPU time in seconds of this process and of those of its children that it has waited for."""
     children = resource.getrusage(CHILDREN)
     return own_cpu_s() + children.ru_utime + children.ru_stime
 

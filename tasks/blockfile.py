@@ -29,9 +29,9 @@ def crc_path(path: Path) -> Path:
 
 
 class BlockWriter:
-    """Writes a block to a temporary file and renames it at a clean exit. After an exception no file is left.
+    """Writes a block to a temporary file, which is renamed at the end of the `with` block.
 
-    `length` is the number of bytes written so far.
+    After an exception, no file is left. `length` is the number of bytes written so far.
     """
 
     def __init__(self, path: Path) -> None:
@@ -88,9 +88,9 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 
 
 def read_verified(path: Path, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes [start, end) of a block in verified pieces of at most 1 MiB.
+    """Yield the bytes [start, end) of a block in pieces of at most 1 MiB, after verifying their checksums.
 
-    `end` is limited to the block's length. Raises CorruptBlock if a checksum does not match,
+    `end` is limited to the block's length. Raises CorruptBlock if a checksum does not match, and
     FileNotFoundError if there is no such block.
     """
     with path.open("rb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Synthetic work of tasks: consumption of CPU time, and random bytes to write."""
+"""Artificial work of tasks: using CPU time, and random bytes to write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TURNS = 500  # Loop iterations between two clock reads: 0.03 ms; 0.6 ms on 1/20 
 def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], float] = own_cpu_s) -> None:
     """Compute until this process has used `until_cpu_s` seconds of CPU time since its start.
 
-    Call `tick` repeatedly.
+    `tick` is called repeatedly. `cpu_clock` returns the CPU time used so far.
     """
     value = 1
     while cpu_clock() < until_cpu_s:
@@ -24,7 +24,7 @@ def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], f
 
 
 class Filler:
-    """An endless sequence of incompressible bytes, determined by the seed and the names."""
+    """An endless sequence of incompressible bytes, which the seed and the names determine."""
 
     def __init__(self, seed: int, *names: object) -> None:
         self._seed, self._names = seed, names

@@ -1,4 +1,4 @@
-"""Random number generators that depend on a seed and on names.
+"""Random number generators that are determined by a seed and by names.
 
 All generators of the project are created here.
 """
@@ -16,12 +16,12 @@ Coin = random.Random
 
 
 def chance(seed: int, *names: object) -> random.Random:
-    """Return a random generator determined by the seed and the names, equal in every process."""
+    """Return a random generator that the seed and the names determine. It is equal in every process."""
     return random.Random(_key(seed, names))
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:
-    """Return a numpy random generator determined by the seed and the names.
+    """Return a numpy random generator that the seed and the names determine.
 
     Its numbers differ from those of `chance` with the same arguments.
     """

@@ -1,4 +1,6 @@
-"""The settings of a node that its attempts need. The agent creates them and passes them to each fork."""
+"""The settings of a node that its attempts need. The agent creates them and passes them to each forked
+attempt.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ FULL_DISK = "disk-full"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContext:
-    """A node's settings for its attempts.
+    """The settings of a node for its attempts.
 
-    `root` contains `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reducers) and
-    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the mapped file of the node's
-    software budgets (`tasks.pacing`), None without limits. `pace_cpu` is False if a cgroup already limits the
-    CPU. `authority` is the certificate authority (PEM) of the agents' certificates, "" without TLS.
+    `root` is a folder with `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reduces) and
+    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the file of the node's
+    resource budgets (see `tasks.pacing`), or None without limits. `pace_cpu` is False if a cgroup already
+    limits the CPU. `authority` is the certificate authority (PEM) of the agents' certificates, or "" without
+    TLS.
     """
 
     node: NodeId
@@ -39,7 +42,9 @@ class NodeContext:
     authority: str = ""
 
     def distance(self, other: NodeId) -> int:
-        """Return the distance to another node as in HDFS: 0 for this node, 1 in its rack, 2 elsewhere."""
+        """Return the distance to another node as in HDFS: 0 for this node, 1 for a node in its rack,
+        otherwise 2.
+        """
         if other == self.node:
             return 0
         return 1 if self.racks.get(other) == self.rack else 2

@@ -1,4 +1,4 @@
-"""Discovery of extensions: values that the modules of a package declare. A new module needs no
+"""Discovery of extensions: each module of a package declares a value, so a new module needs no
 registration.
 """
 
@@ -19,9 +19,10 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 
 def declared(package: str, attribute: str, kind: type[Declared]) -> list[Declared]:
-    """Import all modules of a package, and return the value of `attribute` of each, in order of module names.
+    """Import all modules of a package. Return the values of their variable `attribute`, in order of module
+    names.
 
-    Modules without the attribute are skipped. Raises TypeError if a value is not of type `kind`.
+    Modules without the variable are skipped. Raises TypeError if a value is not of type `kind`.
     """
     paths: Iterable[str] = import_module(package).__path__
     found: list[Declared] = []

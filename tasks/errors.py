@@ -7,7 +7,7 @@ DISK_FULL = "disk full"
 
 
 class BadInput(Exception):
-    """Bad input from the user (exit code 2).
+    """Raised for bad input from the user; the command then ends with exit code 2.
 
     The message is one line: the file, the line or key, the value, and the expected form.
     """

@@ -1,6 +1,7 @@
 """The interface between a map attempt and its application.
 
-It provides the records of the split in chunks, and takes a sorted partitioned output or an output file.
+A `MapTask` provides the records of the split in chunks, and accepts a sorted partitioned output or an output
+file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PIECE_MIN_BYTES = 64 * 1024
 
 
 class MapTask:
-    """A running map attempt. At its end, `partitions` has the size in bytes of each partition of the
+    """A running map attempt. At its end, `partitions` contains the size in bytes of each partition of the
     output.
     """
 
@@ -49,9 +50,9 @@ class MapTask:
         self._final = root / "mapout" / spec.attempt
 
     def chunks(self, kind: str) -> Iterator[Piece]:
-        """Yield the records that belong to the split, as chunks of whole records.
+        """Yield the records that belong to the split, in chunks of whole records.
 
-        `kind` is text, records or raw.
+        `kind` is "text", "records" (of 100 bytes) or "raw".
         """
         spec, done = self.spec, 0
         for chunk in READERS[kind](self.read, spec.offset, spec.length, spec.file_length):
@@ -73,14 +74,18 @@ class MapTask:
                 yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
-        """Feed the split to the collector, spill when it is full, and publish the merged output.
+        """Feed the split to the collector, write spills when it is full, and publish the merged output.
 
-        `kind` is the record kind as in `chunks`, and `form` the format of the sorted runs.
+        `kind` is the kind of records as in `chunks`, and `form` the format of the sorted output.
         """
         self.gather(map(bytes, self.chunks(kind)), collector, form)
 
     def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
-        """Feed pieces of whole records to the collector, spill when it is full, publish the merged output."""
+        """Feed pieces of whole records to the collector, write spills when it is full, and publish the merged
+        output.
+
+        `form` is the format of the sorted output.
+        """
         writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
         for piece in pieces:
             if collector.buffered >= self.sort_buffer_bytes:
@@ -90,11 +95,14 @@ class MapTask:
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
-        """Publish these partitions as the map's output, for a map that does not sort."""
+        """Publish the given partitions as the map's output, for a map that does not sort.
+
+        If `form` is given, the records are counted.
+        """
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 
     def create(self) -> Output:
-        """Create and return the output file of this map in the block store.
+        """Create the output file of a map of a job without reduces, and return it for writing.
 
         Raises ValueError if the job has reduces.
         """

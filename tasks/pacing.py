@@ -1,9 +1,10 @@
-"""Software enforcement of a node's declared rates: GCRA buckets in a mapped file, and pacing of CPU time.
+"""Software enforcement of a node's declared rates: GCRA buckets in a memory-mapped file, and pacing of CPU
+time.
 
-One file per node contains a bucket for CPU, disk and each direction of the network. The node's agent and
-attempts map the file. Charges are served in order of arrival, in small pieces, so a rate is shared max-min
-fairly. A bucket with `seek` gives several streams less in total than one stream; the file has a cell for each
-active stream to count them.
+The file of a node contains a bucket for its CPU, its disk and each direction of its network. The node's agent
+and attempts map the file. Charges are served in order of arrival, in small pieces, so that a rate is shared
+max-min fairly. A bucket with `seek` provides less in total to several streams than to one stream. The file
+has a cell for each active stream to count them.
 """
 
 from __future__ import annotations
@@ -45,30 +46,31 @@ SOCKET_MIN_BYTES = 16 * 1024
 
 
 def socket_bytes(rate_bps: float) -> int:
-    """Return the buffer size in bytes of a socket for a network interface of this rate; 0 if the rate is 0.
+    """Return the buffer size in bytes of a socket for a network interface of this rate (bytes/s).
 
-    Without this limit, the kernel takes megabytes from a sender before the receiver's interface has let them
-    in, and a transfer is not limited at both ends. The kernel doubles the size. A size of 0 means the
-    kernel's own default.
+    Without this limit, the kernel accepts megabytes from a sender before the receiver's interface has let
+    them in, and a transfer is not limited at both ends. The kernel doubles the size. The result is 0, the
+    kernel's default, if the rate is 0 (unlimited).
     """
     return max(SOCKET_MIN_BYTES, int(rate_bps * SOCKET_S)) if rate_bps else 0
 
 
 def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
-    """Return the time at which `amount`, charged to a bucket of `rate`, is paid (GCRA, paid afterwards).
+    """Return the time at which a new charge is paid: when a bucket of `rate` units/s has let `amount` units
+    pass.
 
-    `tat` is the time at which the previous charge is paid. `since` is the earliest time at which this amount
-    may have used the bucket. Capacity that was unused before `since` is lost.
+    `tat` is the time at which the previous charge is paid. `since` is the earliest time at which `amount` may
+    have used the bucket. Capacity that was unused before `since` is lost. (GCRA, with payment after use.)
     """
     return max(tat, since) + amount / rate
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for its charge at `now`.
+    """Return the earliest time at which a stream may have used its bucket for a charge at `now`.
 
-    `level` is the start of the stream, later the time at which its previous charge was paid. So a stream
-    catches up after delays, by at most `catch_up_s`, and its first bytes are as slow as all others: an idle
-    bucket saves no capacity for the next stream.
+    `level` is the start of the stream or, later, the time at which its previous charge was paid. Thus a
+    stream catches up after delays, by at most `catch_up_s` seconds. Its first bytes are as slow as all
+    others, since an idle bucket saves no capacity for the next stream.
     """
     return max(level, now - catch_up_s)
 
@@ -76,23 +78,24 @@ def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> fl
 def own_cpu_s() -> float:
     """Return the CPU time in seconds of all threads of this process, with a resolution of a microsecond.
 
-    `time.process_time` is not used: while an ITIMER_PROF is armed, Linux advances that clock by whole ticks
-    of 4 ms.
+    `time.process_time` is not used: while an ITIMER_PROF is active, Linux advances its clock in ticks of 4
+    ms.
     """
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
-    """Return the seconds that an attempt must still wait to be as slow as one emulated core.
+    """Return the seconds that an attempt must still wait to be as slow as on one emulated core.
 
-    `used_s` is its CPU time and `elapsed_s` its duration so far, on a core of `core_speed` host cores.
+    `used_s` is its CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed in host
+    cores.
     """
     return max(0.0, used_s / core_speed - elapsed_s)
 
 
 class Budget:
-    """The buckets of one node, shared by all processes that open the same file.
+    """The buckets of one node, which all processes that open the same file share.
 
     Times are CLOCK_MONOTONIC, which is the same for all processes of a host. fcntl locks end with their
     process, so a killed attempt never leaves a bucket locked.
@@ -117,7 +120,7 @@ class Budget:
     def create(
         cls, path: Path, rates: Mapping[str, float | None], seek: Mapping[str, float] | None = None
     ) -> Budget:
-        """Create and open a file with these rates (units per second; None or 0 is unlimited).
+        """Create and open a file with these rates in units per second. A rate of None or 0 is unlimited.
 
         If a bucket has `seek`, its n active streams share rate / (1 + seek x (n - 1)). At most one bucket of
         a file has `seek`.
@@ -147,11 +150,12 @@ class Budget:
     def reserve(
         self, name: str, amount: float, since: float | None = None, place: StreamPlace | None = None
     ) -> float:
-        """Charge `amount` to the bucket `name`. Return the time at which it is paid; now if unlimited.
+        """Charge `amount` to the bucket `name`. Return the time at which the charge is paid at the bucket's
+        rate.
 
-        `since` is as in `next_tat`, by default now. `place` counts the stream. A charge of more than
-        `PIECE_S` seconds of the rate makes other streams wait, so callers charge in pieces (see
-        `Stream.take`).
+        `since` is the earliest time at which the amount may have used the bucket, by default now. `place`
+        identifies the stream. A charge of more than `PIECE_S` seconds of the rate delays other streams, so
+        callers charge in pieces (see `Stream.take`).
         """
         with self._locked(name):
             cells = self._cells
@@ -172,7 +176,7 @@ class Budget:
     def _streams(self, place: StreamPlace, now: float) -> int:
         """Return the number of active streams, including the stream of `place`.
 
-        If `place` has no cell and a cell is free, `place` gets the cell.
+        If `place` has no cell and a cell is free, the cell is assigned to `place`.
         """
         cells = self._cells
         if place.cell >= 0 and cells[place.cell] != place.until:
@@ -188,39 +192,42 @@ class Budget:
         return count
 
     def leave(self, place: StreamPlace) -> None:
-        """Stop counting a stream. Takes no lock, since it is called wherever a stream object is deleted."""
+        """Stop counting the stream of `place`. Takes no lock, since any code may delete a stream object."""
         with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
         place.cell = -1
 
     def stream(self, name: str, beyond: Stream | None = None) -> Stream:
-        """Return a new stream: the bytes of one file or transfer, which are charged to the bucket `name`.
+        """Return a new stream for one file or transfer. Its bytes are charged to the bucket `name`.
 
-        The bytes are also charged to the stream `beyond`, if given.
+        The bytes are also charged to the stream `beyond`, if given, such as that of a disk shared with other
+        nodes.
         """
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return the total amount charged to the bucket."""
+        """Return the total amount charged to the bucket `name`."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the total amount that is paid by now, that is, has passed at the current rate."""
+        """Return the total amount that the bucket `name` has let pass by now, at its current rate."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
     def rate(self, name: str) -> float:
-        """Return the current rate of the bucket in units per second; 0 if unlimited."""
+        """Return the current rate of the bucket `name` in units per second, or 0 if it is unlimited."""
         return self._cells[_cell(name, _RATE)]
 
     def factor(self, name: str) -> float:
-        """Return the current rate divided by the declared rate, below 1 while a fault slows the node."""
+        """Return the current rate divided by the declared rate. It is below 1 while a fault slows the
+        node.
+        """
         declared = self._cells[_cell(name, _DECLARED)]
         return self.rate(name) / declared if declared and self.rate(name) else 1.0
 
     def set_rate(self, name: str, rate: float | None) -> None:
-        """Set the current rate of the bucket in units per second; None or 0 is unlimited."""
+        """Set the current rate of the bucket `name` in units per second. None or 0 means unlimited."""
         self._cells[_cell(name, _RATE)] = rate or 0.0
 
     @contextmanager
@@ -241,9 +248,10 @@ def _cell(name: str, field: int) -> int:
 
 
 class StreamPlace:
-    """The cell in a budget's file by which one stream is counted.
+    """The cell in a budget's file that marks one stream as active.
 
-    `cell` is its index, -1 for none. `until` is the value that the cell has while it belongs to the stream.
+    `cell` is its index, or -1 without a cell. `until` is the value of the cell while it belongs to the
+    stream.
     """
 
     __slots__ = ("cell", "until")
@@ -254,7 +262,7 @@ class StreamPlace:
 
 
 class Stream:
-    """The bytes of one file or transfer that pass through a bucket, counted until this object is deleted.
+    """One file or transfer whose bytes are charged to a bucket. It is active until this object is deleted.
 
     If the process computes between two pieces, computation and transfer overlap, as with reading ahead and
     writing behind.
@@ -277,7 +285,7 @@ class Stream:
         self._level = clock()
 
     def reserve(self, amount: float) -> float:
-        """Charge `amount` now. Return the seconds to wait until it is paid; 0 if it is paid already."""
+        """Charge `amount` now. Return the seconds to wait until it is paid at the bucket's rate."""
         since = stream_since(self._level, self._clock())
         self._level = self._budget.reserve(self._name, amount, since, self._place)
         if self._beyond is not None:
@@ -292,7 +300,9 @@ class Stream:
         self._budget.leave(self._place)
 
     def take(self, amount: float, meanwhile: Callable[[], None] | None = None) -> None:
-        """Charge `amount` piece by piece, and sleep until it is paid. Call `meanwhile` before each sleep."""
+        """Charge `amount` in pieces and sleep as the rate requires. `meanwhile` is called before each
+        sleep.
+        """
         left = float(amount)
         while left > 0:
             rate = self._budget.rate(self._name)
@@ -310,8 +320,9 @@ class CpuPacer:
     """Limits this process to one emulated core, and its node to its cores, by sleeping in a SIGPROF handler.
 
     Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact even if
-    a long numpy call delays the handler. `core_speed` is in host cores. `withheld` returns the total seconds
-    for which other processes have stopped this process; the pacer sleeps less by this time.
+    a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
+    returns the total seconds for which other processes have stopped this process. The pacer sleeps less by
+    this time.
     """
 
     def __init__(
@@ -335,7 +346,7 @@ class CpuPacer:
         self._sleeping = False
 
     def start(self) -> None:
-        """Start the timer that charges and sleeps. Must be called from the main thread."""
+        """Start the timer whose handler charges CPU time and sleeps. Must be called from the main thread."""
         signal.signal(signal.SIGPROF, lambda _signal, _frame: self.settle())
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
@@ -346,7 +357,9 @@ class CpuPacer:
         self.settle()
 
     def settle(self) -> None:
-        """Charge the CPU time since the last call, and sleep until the core and the node are both paid."""
+        """Charge the CPU time since the last call, and sleep as long as the rates of the core and the node
+        require.
+        """
         if self._sleeping or self._budget.busy:
             return  # The next tick charges the time.
         self._sleeping = True
@@ -370,7 +383,7 @@ class CpuPacer:
 
 
 def withheld_reader(path: Path) -> Callable[[], float]:
-    """Return a function that returns the seconds for which the agent has stopped this attempt.
+    """Return a function that returns the total seconds for which the agent has stopped this attempt.
 
     `path` is the attempt's file `WITHHELD`. If the file is missing, the function returns 0.
     """

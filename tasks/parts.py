@@ -1,7 +1,7 @@
-"""Parts of a split map (made by the policy DTSS): their bytes, their share of costs, the order of outputs.
+"""The parts into which the policy DTSS cuts a map's split: their bytes, costs, and order of outputs.
 
-Only maps whose output goes to reduces are cut into parts, since each file of a map-only job may be a separate
-document (etl).
+Only maps whose output goes to reduces are cut, since each output file of a map-only job may be a separate
+document (as with etl).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from schedbed.tasks.values import value
 
 @value
 class Part:
-    """The bytes [offset, offset + length) of the split `whole`. The first part keeps the index of the
-    split.
+    """The bytes [offset, offset + length) of a file, a part of the split `whole`.
+
+    The first part has the index of the split.
     """
 
     whole: Split
@@ -24,23 +25,25 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the part begins at the beginning of the split."""
+        """Return whether the part is the first part of its split."""
         return self.offset == self.whole.offset
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records precede this part's records; None for the first part."""
+        """Return the index of the map whose records precede those of this part, or None for the first
+        part.
+        """
         return None if self.is_first else self.whole.index
 
     @property
     def share(self) -> float:
-        """Return the number of bytes in the part divided by the number in the whole split."""
+        """Return the length of the part divided by the length of its split."""
         return self.length / self.whole.length
 
     def of(self, total: int) -> int:
-        """Return the part's amount of `total`, the amount of the whole split, as an integer.
+        """Return the part's whole-number share of `total`, an amount for the whole split.
 
-        The amounts of all parts of a split add up to `total`.
+        The shares of all parts of a split add up to `total`.
         """
         begin, length = self.offset - self.whole.offset, self.whole.length
         return total * (begin + self.length) // length - total * begin // length
@@ -50,7 +53,7 @@ class Part:
         return replace(self.whole, index=index, offset=self.offset, length=self.length)
 
     def cost(self, whole: Cost) -> Cost:
-        """Return the part's cost, given the cost of the whole split as a synthetic map."""
+        """Return the cost of the part as a synthetic map, given the cost `whole` of the whole split."""
         return Cost(
             cpu_s=whole.cpu_s * self.share,
             read_bytes=self.of(whole.read_bytes),
@@ -60,7 +63,9 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """Return a split in two parts, the first with `share` of the bytes; None if a part would be empty."""
+    """Return a split cut into two parts, or None if a part would be empty. The first has `share` of the
+    bytes.
+    """
     length = int(whole.length * share)
     if not 0 < length < whole.length:
         return None

@@ -1,6 +1,7 @@
-"""Record readers. A record belongs to the split in whose byte range it begins, so it is read exactly once.
+"""Readers of records. A record belongs to the split in whose byte range it begins, so that it is read exactly
+once.
 
-Readers yield chunks of whole records. Applications process chunks, never single records.
+Readers yield chunks of whole records, since applications process chunks instead of single records.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ Read = Callable[[int, int], Iterator[Piece]]
 
 
 def text_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """Yield the lines that begin in [offset, offset + length), in chunks that end with a newline.
+    """Yield the lines that begin in [offset, offset + length) of a file, in chunks of whole lines.
 
-    Only the newline byte ends a line. The last line of a file may lack a newline.
+    `read(start, end)` must yield bytes of the file. Only the newline byte ends a line. The last line of a
+    file may lack a newline.
     """
     end = min(offset + length, file_length)
     rest: list[Piece] = []  # The beginning of a line that is not complete yet.
@@ -65,9 +67,11 @@ def line_batches(text: bytes, size: int) -> Iterator[bytes]:
 
 
 def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[bytes]:
-    """Yield the 100-byte records that begin in [offset, offset + length), in chunks of whole records.
+    """Yield the 100-byte records that begin in [offset, offset + length) of a file, in chunks of whole
+    records.
 
-    Raises ValueError if the file does not end with a whole record.
+    `read(start, end)` must yield bytes of the file. Raises ValueError if the file does not end with a whole
+    record.
     """
     if file_length % RECORD_BYTES:
         raise ValueError(f"the input has {file_length} bytes, not a multiple of {RECORD_BYTES} (one record)")
@@ -84,7 +88,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the bytes of the split unchanged, in pieces."""
+    """Return the bytes of the split in pieces, without looking for records."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

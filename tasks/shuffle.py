@@ -1,4 +1,6 @@
-"""The copy phase of a reduce: fetches the reduce's partition of each map's output while maps still run."""
+"""The copy phase of a reduce, which fetches the reduce's partition of each map's output while maps still
+run.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ _place = attrgetter("place")
 
 
 class Shuffle:
-    """Copies one partition of all map outputs.
+    """Copies one partition of the output of every map to a reduce.
 
-    At most `memory_bytes` stay in memory, the remainder is on disk.
+    At most `memory_bytes` bytes stay in memory. The remainder is written to disk.
     """
 
     def __init__(
@@ -62,9 +64,9 @@ class Shuffle:
         self._held_bytes = 0
 
     def run(self) -> list[Run]:
-        """Copy the partition of each map output until all maps are done.
+        """Copy the partition of each map's output until all maps are done.
 
-        Return the runs in order of the input.
+        Returns the copies as sorted runs, in the order of their records in the job's input.
         """
         threading.stack_size(STACK_BYTES)
         # One more thread runs the long poll, and some run abandoned fetches that hang.
@@ -82,10 +84,10 @@ class Shuffle:
         return self._all_done and not self._fetching and all(index in self._runs for index in self._latest)
 
     def _ask(self, pool: ThreadPoolExecutor) -> None:
-        """Start a long poll for new map outputs if none is running and more outputs may come.
+        """Start a long poll for new map outputs, if none is running and further outputs may come.
 
-        After all maps are done a poll returns immediately. Then polls are started only while fetches fail, at
-        most every WAIT_S seconds.
+        After all maps are done, a poll returns at once. Then polls are started only while fetches fail, at
+        most every `WAIT_S` seconds.
         """
         if self._news is not None or (
             self._all_done and (not self._failures or self._clock() < self._ask_at)
@@ -105,13 +107,13 @@ class Shuffle:
                 self._abandon(output.index)
 
     def _abandon(self, index: int) -> None:
-        """Cancel the fetch of a map output that was replaced, since its node may never answer."""
+        """Cancel the fetch of the map output `index`, which was replaced. Its old node may never answer."""
         for future in [future for future, output in self._fetching.items() if output.index == index]:
             future.cancel()
             del self._fetching[future]
 
     def _start(self, pool: ThreadPoolExecutor) -> None:
-        """Start fetches of map outputs, up to `parallel_copies` at the same time."""
+        """Start to fetch map outputs, up to the job's limit of parallel copies."""
         now = self._clock()
         under_way = {output.index for output in self._fetching.values()}
         wanted = [
@@ -128,7 +130,9 @@ class Shuffle:
             self._fetching[pool.submit(self._node.fetch, output, self._spec.index)] = output
 
     def _reap(self) -> None:
-        """Wait for a fetch or poll to end, at most until the next retry, and process the results."""
+        """Wait until a fetch or poll ends, or until a failed fetch must be retried, and process the
+        results.
+        """
         waited: list[Future[Any]] = [*self._fetching, *([] if self._news is None else [self._news])]
         done, _ = wait(waited, WAIT_S if self._failures else None, FIRST_COMPLETED)
         for future in [each for each in self._fetching if each in done]:

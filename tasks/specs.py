@@ -1,6 +1,6 @@
 """Jobs and tasks as values: the jobs that users submit, and the specifications of attempts.
 
-All values are resolved: the scenario's `scale` is applied, and units are seconds and bytes.
+The scenario's `scale` is already applied to all values, and units are seconds and bytes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ NodeId = str
 
 
 class TaskKind(StrEnum):
-    """The two kinds of tasks, as spelled in the output tables."""
+    """The two kinds of tasks. The values are spelled as in the output tables."""
 
     MAP = "map"
     REDUCE = "reduce"
 
 
 class Priority(StrEnum):
-    """Hadoop's five job priorities."""
+    """The five job priorities of Hadoop."""
 
     VERY_HIGH = "very_high"
     HIGH = "high"
@@ -34,18 +34,22 @@ class Priority(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return the rank of the priority: 0 for VERY_HIGH to 4 for VERY_LOW. Smaller ranks run first."""
+        """Return the rank of the priority, from 0 for VERY_HIGH to 4 for VERY_LOW. Jobs of smaller rank
+        run first.
+        """
         return list(Priority).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of one synthetic task: seconds on one emulated core, and numbers of bytes really moved.
+    """The cost of one synthetic task: seconds on one emulated core, and numbers of bytes that are really
+    moved.
 
     A map reads `read_bytes` from its split and writes `write_bytes`, which are shuffled if the job has
-    reduces, else written to the block store. A reduce writes `write_bytes` to the block store. `duration_s`
-    is the traced duration of an attempt without its input (of a reduce, after its shuffle), and `shuffle_s`
-    the traced duration of a reduce's shuffle after all maps had ended; only the simulator uses these two.
+    reduces, or else written to the block store. A reduce writes `write_bytes` to the block store. Only the
+    simulator uses the other two fields, which come from a trace: `duration_s` is the duration of an attempt
+    without reading its input (for a reduce, after its shuffle), and `shuffle_s` the duration of a reduce's
+    shuffle after all maps had ended.
     """
 
     cpu_s: float = 0.0
@@ -59,8 +63,8 @@ class Cost:
 class Split:
     """A byte range of an input file. The records that begin in the range belong to the split.
 
-    `hosts` are the nodes that hold a replica at submission. Jobs without input (pi, randomtextwriter) have
-    splits without a file.
+    `hosts` are the nodes that held a replica when the job was submitted. Jobs without input (pi,
+    randomtextwriter) have splits without a file.
     """
 
     index: int
@@ -73,9 +77,9 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The resources that a task declares for admission to a container.
+    """The resources that a task declares. They must be free in a container that admits the task.
 
-    The memory is also the attempt's limit.
+    The declared memory is also the attempt's memory limit.
     """
 
     memory_bytes: int
@@ -84,7 +88,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A job, ready for submission. `submit_s` and `deadline_s` are seconds since the run's start."""
+    """A job that is ready to be submitted. `submit_s` and `deadline_s` are seconds since the run's start."""
 
     job: str  # Such as job_0001.
     name: str
@@ -119,12 +123,14 @@ def task_id(job: str, kind: TaskKind, index: int) -> str:
 
 
 def task_of(attempt: str) -> str:
-    """Return the task id in an attempt id, such as `job_0001_m_000003` for `job_0001_m_000003_0`."""
+    """Return the task id that an attempt id contains, such as `job_0001_m_000003` for
+    `job_0001_m_000003_0`.
+    """
     return attempt.rpartition("_")[0]
 
 
 def id_key(job: str) -> tuple[int, str]:
-    """Return a sort key for job ids, under which job_9999 comes before job_10000."""
+    """Return a sort key for a job id. With these keys, job_9999 comes before job_10000."""
     return (len(job), job)
 
 
@@ -135,7 +141,7 @@ def job_of(task_or_attempt: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRange:
-    """A block of a file with the nodes that hold it. `offset` is the block's position in the file."""
+    """A block of a file with the nodes that hold replicas. `offset` is the block's position in the file."""
 
     block: str
     offset: int
@@ -145,7 +151,7 @@ class BlockRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpec:
-    """The specification of an attempt, which is sent to the agent as JSON."""
+    """The specification of an attempt, which the agent receives as JSON."""
 
     attempt: str
     task: str
@@ -177,8 +183,9 @@ class AttemptSpec:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> AttemptSpec:
-        """Return the specification with these JSON values. Raises TypeError or KeyError if they do not
-        fit.
+        """Return the specification with these JSON values.
+
+        Raises TypeError or KeyError if the values do not describe a specification.
         """
         known = dict(raw)
         known["kind"] = TaskKind(known["kind"])

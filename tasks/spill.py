@@ -1,4 +1,6 @@
-"""Sorted runs on a node's disk: spills, merging of runs, and the partitioned output of a map."""
+"""Sorted sequences of records, called runs, on a node's disk: spills, merging, and the partitioned output
+of a map.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,16 @@ BUFFER_MIN_BYTES = 4 * 2**20
 
 
 def buffer_bytes(wanted_bytes: int, memory_bytes: int) -> int:
-    """Return an attempt's buffer size: `wanted_bytes`, but at most a quarter of its memory.
+    """Return an attempt's buffer size in bytes: `wanted_bytes`, but at most a quarter of its memory limit.
 
-    If a quarter is less than 4 MiB, the limit is 4 MiB.
+    If a quarter is less than 4 MiB, the maximum is 4 MiB.
     """
     return min(wanted_bytes, max(BUFFER_MIN_BYTES, memory_bytes // 4))
 
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A sorted run that is a byte range of a local file."""
+    """A sorted sequence of records that is a byte range of a local file."""
 
     path: Path
     offset: int
@@ -42,13 +44,14 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The part of a map application that partitions and sorts: takes chunks of records, returns sorted
-    runs.
+    """The part of a map application that partitions and sorts.
+
+    It accepts chunks of records, and returns a sorted run for each partition.
     """
 
     @property
     def buffered(self) -> int:
-        """Return the estimated number of bytes that the collector holds."""
+        """Return the estimated number of bytes of memory that the collector uses."""
         ...
 
     def feed(self, chunk: bytes) -> None:
@@ -56,16 +59,15 @@ class Collector(Protocol):
         ...
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return one sorted run per partition, in pieces. The collector is empty once all pieces are read."""
+        """Return one sorted run per partition, each in pieces. Reading all pieces empties the collector."""
         ...
 
 
 class LocalFile:
-    """A file of consecutive partitions, written once.
+    """A local file that consists of consecutive partitions and is written once.
 
-    Every byte is charged to the disk and counted as spilled.
-
-    `index` has the pair [offset, length] of each complete partition.
+    Every byte is charged to the node's disk budget and counted as spilled. `index` contains the pair [offset,
+    length] of each complete partition.
     """
 
     def __init__(self, path: Path, node: AttemptNode) -> None:
@@ -93,20 +95,20 @@ class LocalFile:
     def close(self) -> None:
         """Flush and close the file.
 
-        Raises OSError (ENOSPC) if the disk is full and earlier writes did not fail.
+        Raises OSError (ENOSPC) if the disk is full, even if all earlier writes succeeded.
         """
         self._file.close()
 
     def run(self, partition: int) -> FileRun:
-        """Return the partition of the number `partition` as a run, which can be read."""
+        """Return partition number `partition` as a run, which can be read and merged."""
         return FileRun(self.path, *self.index[partition])
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge runs into one sorted run: in memory if the files are small enough, else window by window.
+    """Merge runs into one sorted run, and yield it in pieces.
 
-    The limit for files is `memory_bytes` in total. `charge` is called with the number of bytes of each read
-    from a file.
+    If the files among the runs have at most `memory_bytes` in total, they are merged in memory, otherwise
+    window by window. `charge` is called with the number of bytes of each read from a file.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))
@@ -131,7 +133,9 @@ def _load(run: Run, charge: Charge) -> Buffer:
 
 
 class _Window:
-    """The part of a run that is in memory during a merge; the whole run if it is not a file."""
+    """The part of a run that is in memory during a merge. If the run is not a file, the window is the
+    whole run.
+    """
 
     def __init__(self, form: RunFormat, run: Run, size: int, charge: Charge) -> None:
         self._form = form
@@ -149,7 +153,7 @@ class _Window:
         return self._file is not None and self._at < self._file.length
 
     def take(self, cut: bytes | None) -> Buffer:
-        """Remove and return the records whose key is at most `cut`; all records if it is None."""
+        """Remove and return the records whose key is at most `cut`, or all records if `cut` is None."""
         if not len(self.data):
             return b""
         length = len(self.data) if cut is None else self._form.upto(self.data, cut)
@@ -157,7 +161,7 @@ class _Window:
         return taken
 
     def fill(self) -> bool:
-        """Read more records if the window is empty. Return False at the end of the run."""
+        """Read more records from the file if the window is empty. Return False at the end of the run."""
         while self.more and not len(self.data):
             assert self._file is not None
             size = min(self._size, self._file.length - self._at)
@@ -178,9 +182,11 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """Writes a map's partitioned output: spills in the scratch folder, merged into the folder `final`.
+    """Writes the partitioned output of a map: first spills in the folder `scratch`, then the merged output in
+    `final`.
 
-    All files are written in `scratch` and renamed at the end, so a map that dies leaves no output.
+    All files are written in `scratch`, and the output is renamed at the end, so a map that dies leaves no
+    output.
     """
 
     def __init__(
@@ -194,15 +200,15 @@ class MapOutputWriter:
         self._spills: list[LocalFile] = []
 
     def spill(self, collector: Collector) -> None:
-        """Write the collector's content to a new spill file, as one sorted run per partition."""
+        """Write the collector's content to a new spill file, with one sorted run per partition."""
         file = LocalFile(self._scratch / f"spill-{len(self._spills)}", self._node)
         self._write(file, collector.drain())
         self._spills.append(file)
 
     def finish(self, collector: Collector) -> list[int]:
-        """Write the collector's remaining content, merge all spills and publish the output.
+        """Write the collector's remaining content, merge all spills, and publish the output.
 
-        Return the size of each partition in bytes.
+        Returns the size of each partition in bytes.
         """
         if not self._spills:
             return publish(self._scratch, self._final, self._node, collector.drain(), self._form)
@@ -232,11 +238,10 @@ def publish(
     partitions: Iterable[Iterable[Buffer]],
     form: RunFormat | None = None,
 ) -> list[int]:
-    """Write partitions as a map's output (`data`, `index.json`) and rename it to `final`.
+    """Write partitions as a map's output (`data`, `index.json`) in the folder `scratch`, and rename it to
+    `final`.
 
-    Return their sizes in bytes.
-
-    If `form` is given, the written records are counted.
+    Returns the size of each partition in bytes. If `form` is given, the written records are counted.
     """
     folder = scratch / "output"
     folder.mkdir()

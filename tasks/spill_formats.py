@@ -1,4 +1,4 @@
-"""The formats of sorted data between maps and reduces of shipped applications: word counts, 100-byte
+"""The formats of sorted data between maps and reduces of shipped applications: word counts, and 100-byte
 records.
 """
 
@@ -22,10 +22,14 @@ ROWS_A_PIECE = 10_000  # Sorted records are copied in pieces of 1 MB.
 
 
 class RunFormat(Protocol):
-    """The operations on a run (a sorted sequence of whole records) that a merge needs."""
+    """The operations that merging needs for a format of records. A run is a sorted sequence of whole
+    records.
+    """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge several runs into one, in memory. Some formats combine records with equal keys into one."""
+        """Merge several runs into one, in memory. Some formats combine records with equal keys into one
+        record.
+        """
         ...
 
     def records(self, data: Buffer) -> int:
@@ -41,15 +45,15 @@ class RunFormat(Protocol):
         ...
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total number of bytes of the records in a sorted window whose key is at most `key`."""
+        """Return the total size in bytes of the records in a sorted window whose key is at most `key`."""
         ...
 
 
 class CountLines:
-    """The format of lines `word<TAB>count`, sorted by word. Combining adds the counts of equal words."""
+    """The format of lines `word<TAB>count`, sorted by word. Merging adds the counts of equal words."""
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge runs: add the counts of equal words, and sort by word. A single run is unchanged."""
+        """Merge runs: add the counts of equal words, and sort by word. A single run is returned unchanged."""
         if len(runs) == 1:
             yield runs[0]
             return
@@ -61,7 +65,7 @@ class CountLines:
         return bytes(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the position after the last newline in `window`."""
+        """Return the number of bytes in `window` up to and including the last newline."""
         return bytes(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
@@ -70,13 +74,13 @@ class CountLines:
         return _word(data[data.rfind(b"\n", 0, len(data) - 1) + 1 :])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total number of bytes of the lines whose word is at most `key`."""
+        """Return the total size in bytes of the lines whose word is at most `key`."""
         lines = [line + b"\n" for line in bytes(window).split(b"\n")[:-1]]
         return sum(map(len, lines[: bisect_right(lines, key, key=_word)]))
 
 
 def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
-    """Return the sum of the counts of each word over all lines of all runs.
+    """Return a dictionary from word to the sum of its counts in the lines of all runs.
 
     Raises ValueError for a line without a count.
     """
@@ -91,12 +95,14 @@ def add_counts(runs: Sequence[Buffer]) -> dict[bytes, int]:
 
 
 def encode_counts(counts: Mapping[bytes, int]) -> bytes:
-    """Return the counts as sorted lines `word<TAB>count`."""
+    """Return the counts of words as sorted lines `word<TAB>count`."""
     return b"".join(count_lines(counts, list(counts)))
 
 
 def count_lines(counts: Mapping[bytes, int], keys: list[bytes]) -> Iterator[bytes]:
-    """Yield the lines `word<TAB>count` of the words `keys`, sorted, in pieces. Sorts `keys` in place."""
+    """Yield the lines `word<TAB>count` of the words `keys`, sorted by word, in pieces. `keys` is sorted in
+    place.
+    """
     keys.sort()
     for low in range(0, len(keys), LINES_A_PIECE):
         yield b"".join([b"%b\t%d\n" % (key, counts[key]) for key in keys[low : low + LINES_A_PIECE]])
@@ -122,7 +128,7 @@ class SortedRecords:
             yield from take_rows(rows, order_of(rows, merging=True))
 
     def records(self, data: Buffer) -> int:
-        """Return the number of records: the number of bytes divided by 100."""
+        """Return the number of 100-byte records in `data`."""
         return len(data) // RECORD_BYTES
 
     def whole(self, window: Buffer) -> int:
@@ -130,11 +136,13 @@ class SortedRecords:
         return len(window) // RECORD_BYTES * RECORD_BYTES
 
     def last_key(self, window: Buffer) -> bytes:
-        """Return the last record in `window`: the whole record is the key."""
+        """Return the last record in `window`. In this format, the whole record is the key."""
         return bytes(window[-RECORD_BYTES:])
 
     def upto(self, window: Buffer, key: bytes) -> int:
-        """Return the total number of bytes of the records that are at most `key`, found by bisection."""
+        """Return the total size in bytes of the records that are at most `key`, which are found by
+        bisection.
+        """
         starts = range(0, len(window), RECORD_BYTES)
         found = bisect_right(starts, key, key=lambda at: bytes(window[at : at + RECORD_BYTES]))
         return found * RECORD_BYTES
@@ -147,7 +155,7 @@ Order = npt.NDArray[Any]
 def order_of(rows: Rows, merging: bool = False) -> Order:
     """Return the permutation that sorts the records `rows`, an array of shape (n, 100), by all bytes.
 
-    `merging` says that the rows are a few sorted runs. The first 8 bytes are sorted as one number; only rows
+    Set `merging` if the rows are a few sorted runs. The first 8 bytes are sorted as one number, and only rows
     with equal first bytes are compared further.
     """
     prefix = np.ascontiguousarray(rows[:, :PREFIX_BYTES]).view(">u8").ravel().astype(np.uint64)
@@ -163,14 +171,15 @@ def order_of(rows: Rows, merging: bool = False) -> Order:
 
 
 def take_rows(rows: Rows, order: Order) -> Iterator[Buffer]:
-    """Yield the rows in the given order, in pieces of about 1 MB."""
+    """Yield the rows in the order of the permutation `order`, in pieces of about 1 MB."""
     for low in range(0, len(order), ROWS_A_PIECE):
         yield np.take(rows, order[low : low + ROWS_A_PIECE], axis=0).data.cast("B")
 
 
 def cut_by_key(rows: Rows, order: Order, boundaries: Sequence[bytes]) -> list[Order]:
-    """Return `order` divided into parts: part i has the rows with keys in [boundaries[i-1],
-    boundaries[i]).
+    """Return the permutation `order` divided into parts at the keys `boundaries`.
+
+    Part i contains the rows with keys in [boundaries[i-1], boundaries[i]).
     """
     keys = range(len(order))
     cuts = [

@@ -1,4 +1,5 @@
-"""The stretch of a run (real seconds per emulated second) over time, in a file that all its processes map.
+"""The stretch of a run (real seconds per emulated second) as it changes over time, in a file that all
+processes of the run map.
 
 One process appends changes. Each change takes effect shortly after it is written, so that all processes know
 it by then.
@@ -26,7 +27,7 @@ Change = tuple[float, float]
 class EmulatedTime:
     """The conversion between real and emulated time, given the changes of the stretch.
 
-    Emulated seconds count from the first change. Its stretch also applies to earlier times.
+    Emulated seconds are counted from the first change. The first stretch also applies to earlier times.
     """
 
     def __init__(self, changes: Sequence[Change]) -> None:
@@ -44,7 +45,9 @@ class EmulatedTime:
         return self._emulated[index] + (real_s - self._real[index]) / self._stretch[index]
 
     def real_s(self, emulated_s: float) -> float:
-        """Return the real time at the emulated time `emulated_s`, provided that no further change follows."""
+        """Return the real time at the emulated time `emulated_s`, assuming that the stretch does not
+        change again.
+        """
         index = max(0, bisect.bisect_right(self._emulated, emulated_s) - 1)
         return self._real[index] + (emulated_s - self._emulated[index]) * self._stretch[index]
 
@@ -54,10 +57,10 @@ class EmulatedTime:
 
 
 class StretchFile:
-    """The mapped file with the changes of a run's stretch.
+    """The memory-mapped file with the changes of a run's stretch.
 
-    Each access to `time` takes account of new changes, without a lock: entries are only appended, and count
-    only when they are complete.
+    Each access to `time` includes new changes. No lock is needed: entries are only appended, and incomplete
+    entries are ignored.
     """
 
     def __init__(self, path: Path, *, write: bool = False) -> None:
@@ -69,7 +72,7 @@ class StretchFile:
 
     @staticmethod
     def create(path: Path, real_s: float, stretch: float) -> None:
-        """Create the file at `path` with an initial stretch that applies from `real_s` on."""
+        """Create the file at `path` with an initial stretch that applies from the real time `real_s` on."""
         with path.open("wb") as file:
             file.truncate(_SIZE_BYTES)
         path.chmod(0o644)
@@ -79,7 +82,7 @@ class StretchFile:
 
     @property
     def time(self) -> EmulatedTime:
-        """Return the conversion between real and emulated time by all changes known now."""
+        """Return the conversion between real and emulated time, according to all changes written so far."""
         if int(self._cells[0]) != len(self._time.changes):
             self._time = self._read()
         return self._time
@@ -114,9 +117,11 @@ class StretchFile:
 
 
 class SteadyTime:
-    """A clock on which a node's initial rates stay true while the stretch of the run changes.
+    """A clock for a node's rates, which are declared for the first stretch of the run, while the stretch
+    changes.
 
-    Its seconds are real seconds, multiplied by the first stretch and divided by the current one.
+    Its seconds are real seconds, multiplied by the first stretch and divided by the current one. On this
+    clock, the rates are constant.
     """
 
     def __init__(self, first: float, changes: StretchFile | None) -> None:

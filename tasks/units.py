@@ -1,4 +1,6 @@
-"""Conversion of durations, sizes and rates between the notation of users and numbers in seconds and bytes."""
+"""Conversion of durations, sizes and rates between texts written by users and numbers in seconds and
+bytes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{1,3})?|\.[0-9]+) 
 
 
 def parse_duration(value: object) -> float:
-    """Return the number of seconds in a duration such as `500ms`, `5s`, `10m` or `2h`, or a plain number.
+    """Return the number of seconds in a duration such as `500ms`, `5s`, `10m` or `2h`, or in a plain number.
 
     Raises ValueError with the expected form.
     """
@@ -41,7 +43,7 @@ def parse_duration(value: object) -> float:
 
 
 def parse_size(value: object) -> int:
-    """Return the number of bytes in a size such as `64MiB` or `1.5GB`, or a plain number.
+    """Return the number of bytes in a size such as `64MiB` or `1.5GB`, or in a plain number.
 
     Raises ValueError with the expected form.
     """
@@ -49,7 +51,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_rate(value: object) -> float:
-    """Return the number of bytes per second in a rate such as `40MB/s` or `100Mbit/s`, or a plain number.
+    """Return the number of bytes per second in a rate such as `40MB/s` or `100Mbit/s`, or in a plain number.
 
     Raises ValueError with the expected form.
     """
@@ -59,7 +61,7 @@ def parse_rate(value: object) -> float:
 def format_duration(seconds: float) -> str:
     """Return a duration as text for people, such as `840ms`, `12.4s`, `3m05s` or `2h04m`.
 
-    Negative durations begin with a minus sign; infinite or undefined ones are `-`.
+    Negative durations begin with a minus sign. Infinite or undefined durations become `-`.
     """
     if not math.isfinite(seconds):
         return "-"

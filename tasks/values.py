@@ -1,4 +1,4 @@
-"""A decorator for value classes with millions of objects in a run."""
+"""A decorator for value classes of which a run creates millions of objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 def value(cls: type[T]) -> type[T]:
     """Return the class as a dataclass with slots and a hash.
 
-    The type checker forbids changes of fields, but the class is not frozen at run time, since frozen objects
-    take several times as long to create.
+    The type checker forbids assignments to fields. At run time the class is not frozen, since creating frozen
+    objects takes several times as long.
     """
     return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -29,10 +29,10 @@ output.
 class Parameter:
     """A parameter of an application.
 
-    `unit` is "bytes" for sizes, "s" for durations, otherwise another word or "". `required`: the parameter
-    has no default. `derived`: set at submission by the application's `derive`, not by a user. `scaled`: an
-    amount of data to write, which the scenario's `scale` multiplies. A number must be between `least` and
-    `most`.
+    `unit` is "bytes" for sizes, "s" for durations, otherwise another word or "". `required` parameters have
+    no default. `derived` parameters are not set by users: the application's function `derive` computes them
+    at submission. `scaled` parameters are amounts of data to write, which the scenario's `scale` multiplies.
+    A number must be between `least` and `most`.
     """
 
     name: str
@@ -55,14 +55,14 @@ RUNTIME_PARAMETERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """An application.
+    """An application: its functions, its parameters, and its costs for the simulator.
 
     `input` is a kind of input that can be generated, "raw" or "none". `reduces` is "needed", "never" or
-    "any". `default_maps`: number of maps of a job without input. `paper`: papers that use the application.
-    `derive(read, input bytes, reduces, seed)` returns the derived parameters at submission. `check` checks an
-    output. `costs` are for the simulator; if missing, the simulator measures the application on its host.
-    `work`: amount of work of a map without input. `generate(size, seed)` generates a kind of input that no
-    other application has.
+    "any". `default_maps` is the number of maps of a job without input. `paper` names papers that use the
+    application. `derive(read, input bytes, reduces, seed)` returns the derived parameters at submission.
+    `check` checks an output. `costs` are for the simulator; if missing, the simulator measures the
+    application on its host. `work` names the parameter that sets the work of a map without input.
+    `generate(size, seed)` generates a kind of input that no other application has.
     """
 
     name: str
@@ -96,8 +96,11 @@ class App:
         return {name: parameter.default for name, parameter in known.items()} | dict(given)
 
     def work_of(self, params: Mapping[str, Any], input_bytes: int, maps: int) -> int:
-        """Return the work of one of `maps` maps: `input_bytes`, or for an application without input the
-        `work` parameter."""
+        """Return the amount of work of one of the job's `maps` maps.
+
+        This is `input_bytes` or, for an application without input, the value of the parameter named by
+        `work`.
+        """
         if self.work is None:
             return input_bytes
         return int(self.params(params)[self.work.parameter]) // (maps if self.work.shared else 1)

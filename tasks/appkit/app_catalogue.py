@@ -1,4 +1,4 @@
-"""The applications by name, found in tasks/apps, and the kinds of input that can be generated."""
+"""The applications by name, found in the folder tasks/apps, and the kinds of input that can be generated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: Mapping[str, Callable[[int, int], Iterator[bytes]]] = {
 
 
 def add_app(app: App) -> None:
-    """Add an application that is not in tasks/apps, in the current process only."""
+    """Register an application that is not in the folder tasks/apps, in the current process only."""
     _apps[app.name] = app
 
 
@@ -36,17 +36,19 @@ class RunsApp(Protocol):
 
 
 def app_of(job: RunsApp) -> App:
-    """Return the application of a job, with complete parameters. The application is a shipped one or a
-    user's class."""
+    """Return the application that a job runs: a shipped application or one that a user has written.
+
+    Parameters of the job determine some of its properties, such as the costs of a streaming job.
+    """
     source = class_of(job.params)
     return completed(APPS[job.app] if source is None else app_of_class(job.app, source), job.params)
 
 
 def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
-    """Yield about `size` bytes of generated input in pieces; equal arguments give equal bytes.
+    """Yield about `size` bytes of generated input in pieces. Equal arguments result in equal bytes.
 
-    Text has exactly `size` bytes; other kinds have the most whole records or lines that fit, at least one. Raises
-    KeyError if `kind` is not in KINDS.
+    Text has exactly `size` bytes. Other kinds consist of the most whole records or lines that fit, at least
+    one. Raises KeyError if `kind` is not in `KINDS`.
     """
     return KINDS[kind](size, seed)
 

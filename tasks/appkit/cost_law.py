@@ -1,8 +1,8 @@
-"""Costs of an application in the simulator: formulas fitted to measurements, declared in the application's
-module.
+"""The costs of an application in the simulator: formulas that are fitted to measurements.
 
-CPU is in core-seconds of the host. The work of a map is the size of its split in bytes. For an application
-without input it is the value of the `work` parameter (for pi, the number of samples).
+Each application's module declares its costs. CPU is in core-seconds of the host. The work of a map is the
+size of its split in bytes or, for an application without input, the value of a parameter (for pi, the number
+of samples).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A power law for an amount: `factor` times the work to the power of `exponent`.
+    """A power law for an amount such as output bytes: `factor` times the work to the power of `exponent`.
 
-    The exponent is 1 for an application such as sorting, and below 1 where equal keys are combined.
+    The exponent is 1 for an application such as sorting. It is below 1 if equal keys are combined.
     """
 
     factor: float
@@ -28,8 +28,9 @@ class Law:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppCosts:
-    """The costs of one application. A map reads and computes concurrently, then sorts the collected
-    output."""
+    """The costs of one application. A map first reads and computes at the same time, then sorts its
+    output.
+    """
 
     map_start_s: float  # For any amount of work.
     map_cpu_s: float  # For each unit of work.
@@ -45,9 +46,9 @@ class AppCosts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The name of the parameter that sets the work of a map without input.
+    """The name of the parameter that sets the amount of work of a map without input.
 
-    `shared`: the value is the work of all maps together, divided equally.
+    With `shared`, the value is the work of all maps together, which is divided equally.
     """
 
     parameter: str

@@ -1,5 +1,6 @@
-"""Shared code of applications that count: a collector that counts keys, and the reduce function that adds
-the counts."""
+"""Code that is shared by applications that count: a collector that counts keys, and a reduce function that
+adds the counts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictio
 
 
 class KeyCounts:
-    """A map's collector that counts keys and assigns them to reduces by CRC-32.
+    """A map's collector that counts keys and partitions them by CRC-32.
 
     Subclasses override `keys`, which returns the keys in a text, or `feed`.
     """
@@ -50,19 +51,21 @@ class KeyCounts:
         return [count_lines(counts, part) for part in parts]
 
     def group(self, key: bytes) -> bytes:
-        """Return the text whose CRC-32 selects the reduce for a key: the key itself, unless a subclass
-        overrides the method."""
+        """Return the text whose CRC-32 selects the partition of a key: the key itself, unless a subclass
+        overrides the method.
+        """
         return key
 
 
 def reduce_counts(task: ReduceTask) -> None:
-    """Add the counts of each key and write the sums as sorted lines `key<TAB>count`."""
+    """Reduce lines `key<TAB>count` to one line per key with the sum of its counts, sorted by key."""
     task.write_merged(CountLines())
 
 
 def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
-    """Yield each key of the reduce and its total count, sorted by key, after the map outputs were fetched
-    and merged."""
+    """Fetch and merge the map outputs of a reduce. Yield each key with the sum of its counts, sorted by
+    key.
+    """
     for piece in task.merged(CountLines()):
         for text in line_batches(bytes(piece), BATCH_BYTES):
             for line in text.removesuffix(b"\n").split(b"\n"):
@@ -71,7 +74,9 @@ def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
 
 
 def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
-    """Write the lines, given without newlines, as the reduce's output. Each line counts as one record."""
+    """Write the lines, given without newlines, to the output file of the reduce. Each line counts as a
+    record.
+    """
     output = task.create()
     for batch in _batches(lines):
         output.write(b"".join(batch))

@@ -1,4 +1,4 @@
-"""Parsing of input that consists of pages, one per line: `title<TAB>label<TAB>text`."""
+"""A parser for input that consists of pages, one per line: `title<TAB>label<TAB>text`."""
 
 from __future__ import annotations
 

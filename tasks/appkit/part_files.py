@@ -1,5 +1,4 @@
-"""Helpers for the checks of outputs: reading files given in pieces as records or lines, and texts for
-messages."""
+"""Helpers for functions that check outputs: they split files into records or lines, and format messages."""
 
 from __future__ import annotations
 
@@ -16,16 +15,17 @@ Parts = Iterable[Pieces]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The properties of a finished job that a check needs in addition to input and output: parameters and
-    number of maps."""
+    """A finished job's parameters and number of maps, which the check of its output needs."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     maps: int = 1
 
 
 def records_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the 100-byte records of a file. Raises ValueError if the file does not end with a whole
-    record."""
+    """Yield the 100-byte records of a file that is given in pieces.
+
+    Raises ValueError if the file does not end with a whole record.
+    """
     rest = b""
     for piece in pieces:
         data = rest + bytes(piece)
@@ -38,7 +38,9 @@ def records_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def lines_of(pieces: Pieces) -> Iterator[bytes]:
-    """Yield the lines of a file without their newlines. The last line may lack a newline."""
+    """Yield the lines, without newlines, of a file that is given in pieces. The last line may lack a
+    newline.
+    """
     rest = b""
     for piece in pieces:
         *whole, rest = (rest + bytes(piece)).split(b"\n")
@@ -48,13 +50,14 @@ def lines_of(pieces: Pieces) -> Iterator[bytes]:
 
 
 def shown(text: bytes) -> str:
-    """Return the first 60 bytes as quoted text for a message."""
+    """Return the first 60 bytes of a text, quoted for a message."""
     return repr(text[:60].decode(errors="backslashreplace"))
 
 
 def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) -> str | None:
-    """Return a message about the smallest key whose values in the two mappings differ; None if the
-    mappings are equal."""
+    """Return a message about the smallest key whose value is not the same in both mappings, or None if
+    they are equal.
+    """
     wrong = [key for key in wanted if wanted[key] != found.get(key)]
     wrong += [key for key in found if key not in wanted]
     if not wrong:
@@ -64,9 +67,9 @@ def difference(wanted: Mapping[bytes, object], found: Mapping[bytes, object]) ->
 
 
 def keyed(parts: Parts) -> dict[bytes, int]:
-    """Return the counts by key from the lines key<TAB>count of all parts.
+    """Return a dictionary from key to count, read from the lines `key<TAB>count` of all parts.
 
-    Raises ValueError if a key is repeated, or out of order within a part.
+    Raises ValueError if a key is repeated, or if the keys of a part are not sorted.
     """
     found: dict[bytes, int] = {}
     for number, pieces in enumerate(parts):

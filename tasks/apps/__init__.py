@@ -1,2 +1,4 @@
-"""The applications, one per module. Each module declares its application as `APP`; there is no list to
-maintain."""
+"""The shipped applications, one per module. Each module declares its application as the variable `APP`.
+
+A new module is found without registration.
+"""

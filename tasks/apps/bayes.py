@@ -1,8 +1,7 @@
-"""Counts for a naive Bayes classifier from labeled pages, like the feature step of Mahout's trainer.
+"""Counts and weights of words for a naive Bayes classifier, from labeled pages, as in Mahout's trainer.
 
 The weight of a word in a page is log(1 + n) / sqrt(sum of n^2 over the page's words), where n is the number
-of occurrences. Not implemented: n-grams above single words, and the later jobs that turn the sums into a
-model.
+of occurrences. Not implemented: n-grams of several words, and the later jobs that turn the sums into a model.
 """
 
 from __future__ import annotations
@@ -22,10 +21,13 @@ MILLIONTHS = 1_000_000  # Whole millionths are added, so that the sum is indepen
 
 
 class FeatureCounts(KeyCounts):
-    """A map's collector that sums weights and counts pages by label and word. The reduces add these sums."""
+    """A map's collector that counts pages by label, and sums the weights of words by label and word.
+
+    The reduces add the sums of all maps.
+    """
 
     def feed(self, chunk: bytes) -> None:
-        """Add the counts and weights of the pages in a chunk of whole lines."""
+        """Add the pages in a chunk of whole lines to the counts and weights."""
         counts = self.counts
         for _, label, text in pages(chunk):
             counts[b"label\t" + label] += 1
@@ -42,7 +44,7 @@ def _map(task: MapTask) -> None:
 
 
 def check_bayes(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check the output by computing the counts and weights by label and word again from the input.
+    """Check the output by computing all counts and weights again from the input.
 
     Returns a one-line message about the first difference, or None.
     """

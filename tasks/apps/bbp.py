@@ -1,4 +1,4 @@
-"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, like Hadoop's bbp example.
+"""Hexadecimal digits of pi by the Bailey-Borwein-Plouffe formula, as in Hadoop's bbp example.
 
 Digits are computed in groups of eight. Each group is computed separately and exactly: fractions are integer
 multiples of 2^-64, and a group is computed again with more bits if rounding could affect a digit.
@@ -38,14 +38,19 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def group_at(first: int) -> int:
-    """Return as one number the eight hexadecimal digits of pi after the first `first` digits of the
-    fraction."""
+    """Return eight hexadecimal digits of pi as one number.
+
+    `first` is the number of digits between the point and the first of the eight.
+    """
     value = sum(factor * _fraction(first, j) for j, factor in SERIES)
     return _cut(value, first, BITS, GROUP_BITS) if _sure(value, first, BITS) else _exactly(first)
 
 
 def _fraction(first: int, j: int) -> int:
-    """Return frac(sum over k of 16^(first - k) / (8k + j)) in units of 2^-64, each term rounded down."""
+    """Return a sum of the formula: the fraction of the sum over k of 16^(first - k) / (8k + j).
+
+    The result is in units of 2^-64. Each term is rounded down.
+    """
     total = 0
     for low in range(0, first + 1, TERMS_AT_ONCE):
         k = np.arange(low, min(low + TERMS_AT_ONCE, first + 1), dtype=np.uint64)
@@ -56,8 +61,10 @@ def _fraction(first: int, j: int) -> int:
 
 
 def _power(base: int, exponents: Numbers, moduli: Numbers) -> Numbers:
-    """Return, for each element, `base` to the power of the exponent modulo the modulus. Moduli must be
-    below 2^32."""
+    """Return `base` to the power of each exponent, modulo the corresponding modulus.
+
+    All moduli must be below 2^32.
+    """
     result, square = np.uint64(1) % moduli, np.uint64(base) % moduli
     while exponents.any():
         result = np.where(exponents & np.uint64(1), result * square % moduli, result)
@@ -80,7 +87,10 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Return whether the rounding of the terms cannot affect the digits."""
+    """Return whether the eight digits are certain, although all terms in the sum `value` were rounded.
+
+    `value` is in units of 2^-`bits`, and `first` is the number of digits before the eight.
+    """
     most = 4 * (first + bits)
     return _cut(value - most, first, bits, GROUP_BITS) == _cut(value + most, first, bits, GROUP_BITS)
 
@@ -90,10 +100,10 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return the range of groups that each map computes. Each map gets about the same number of terms of the
-    series.
+    """Return the range of digit groups that each of the `maps` maps computes.
 
-    Later digits need more terms, so the later ranges are shorter.
+    All maps compute about the same number of terms of the series. Later digits need more terms, so later
+    ranges are shorter.
     """
     count = -(-digits // GROUP_DIGITS)
 
@@ -129,10 +139,10 @@ def _lines(groups: Iterator[tuple[bytes, int]], end: int) -> Iterator[bytes]:
 
 
 def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check the digits against Chudnovsky's series, and the order of the groups.
+    """Check that the groups are in order and that the digits are those of pi, by Chudnovsky's series.
 
-    Returns a one-line error message, or None. Beyond digit `DIGITS_CHECKED` only order and number are
-    checked.
+    Returns a one-line error message, or None. If the job computes digits beyond number `DIGITS_CHECKED`, only
+    the order and the number of digits are checked.
     """
     start, count = ran.params["start"], ran.params["digits"]
     found, place = [], start
@@ -157,8 +167,9 @@ def check_bbp(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def pi_fraction(digits: int) -> tuple[int, int]:
-    """Return the first `digits` hexadecimal digits of pi after the point as one number, and its width in
-    bits."""
+    """Return the first `digits` hexadecimal digits of pi after the point as one number, and the number's
+    width in bits.
+    """
     bits = 4 * digits + 64
 
     def split(low: int, high: int) -> tuple[int, int, int]:

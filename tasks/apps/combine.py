@@ -1,7 +1,7 @@
 """Gridmix's combiner job (polo2011's Combine): a word count whose maps add counts before the shuffle.
 
-Gridmix uses the reduce of Hadoop's wordcount as the combiner. In schedbed wordcount already combines, so the
-module only gives wordcount a second name, with separate costs.
+Gridmix uses the reduce of Hadoop's wordcount as the combiner. In schedbed, wordcount already combines, so
+this module only declares wordcount under a second name, with separate costs.
 """
 
 from __future__ import annotations

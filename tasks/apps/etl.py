@@ -1,7 +1,7 @@
-"""Conversion of a text to XML, block by block (liu2015, 3.1): much I/O, little computing, no reduces.
+"""Conversion of a text to XML (liu2015, 3.1): a job with much I/O, little computing, and no reduces.
 
-Each line becomes a row, and each field of the line (between tabs) a cell. Characters that XML cannot contain
-(control characters, bytes that are not UTF-8) become the replacement character U+FFFD.
+Each line becomes a row, and each field of the line (between tabs) becomes a cell. Characters that XML cannot
+contain (control characters, bytes that are not UTF-8) become the replacement character U+FFFD.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def check_etl(ran: Ran, text: Pieces, parts: Parts) -> str | None:
 
 
 def _rows(parts: Parts) -> Iterator[list[str]]:
-    """Yield the cells of each row of all parts. Raises ValueError if a part is not well-formed XML."""
+    """Yield the rows of all parts, each as its cells. Raises ValueError if a part is not well-formed XML."""
     # The warm process imports this file for its maps, which need no parser.
     from xml.etree.ElementTree import ParseError, XMLPullParser
 

@@ -1,4 +1,4 @@
-"""Counts of the matches of a regular expression, like the first job of Hadoop's grep example."""
+"""Counts of the matches of a regular expression, as in the first job of Hadoop's grep example."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from schedbed.tasks.spill_formats import CountLines
 
 
 class MatchCounts(KeyCounts):
-    """A map's collector that counts the matches of a pattern, or of one of its groups.
+    """A map's collector that counts the texts matched by a regular expression, or by one of its groups.
 
-    Matches are searched line by line, so that the counts do not depend on how the text is split.
+    Each line is searched separately, so that the counts do not depend on how the input is split.
     """
 
     def __init__(self, reduces: int, pattern: str, group: int) -> None:
@@ -34,8 +34,7 @@ class MatchCounts(KeyCounts):
 
 
 def compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """Return the compiled regular expression over UTF-8 bytes. Raises BadInput with the error in an
-    invalid pattern."""
+    """Return the compiled regular expression over UTF-8 bytes. Raises BadInput if the pattern is invalid."""
     try:
         return re.compile(str(pattern).encode())
     except re.error as error:

@@ -1,4 +1,4 @@
-"""Estimation of pi by the quasi-Monte Carlo method with a Halton sequence, like Hadoop's pi example."""
+"""An estimate of pi by the quasi-Monte Carlo method with a Halton sequence, as in Hadoop's pi example."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BASES = (2, 3)
 
 
 def radical_inverse(indices: npt.NDArray[np.int64], base: int) -> npt.NDArray[np.float64]:
-    """Return the elements of the Halton sequence of a base at the given indices.
+    """Return the elements of the Halton sequence of base `base` at the given indices.
 
-    Each element, from 0 to 1, is the index with its digits in `base` mirrored at the point.
+    Each element, from 0 to 1, is the index with its digits in base `base` mirrored at the point.
     """
     left = indices.copy()
     value = np.zeros(len(left))

@@ -1,4 +1,4 @@
-"""Generation of random text by maps, like Hadoop's randomtextwriter."""
+"""Generation of random text by maps, as in Hadoop's randomtextwriter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Selection of a small share of records, like Gridmix's scan of web data (polo2011's Select).
+"""Selection of a small share of records, as in Gridmix's scan of web data (polo2011's Select).
 
-By default maps keep 0.2% of the records, and reduces 5% of these. Deviation from Gridmix, which keeps every
-n-th record of a task: a hash of the key decides, so that the result does not depend on how the input is
+By default, maps keep 0.2% of the records, and reduces keep 5% of these. Deviation from Gridmix, which keeps
+every n-th record of a task: a hash of the key decides, so that the result does not depend on how the input is
 split.
 """
 
@@ -28,7 +28,7 @@ MASK = (1 << 64) - 1
 
 
 class Selector(RecordSorter):
-    """A map's collector that keeps and sorts the records whose keys have a hash below `limit`."""
+    """A map's collector that keeps the records whose keys have a hash below `limit`, and sorts them."""
 
     def __init__(self, boundaries: list[bytes], limit: int) -> None:
         super().__init__(boundaries, GROW_BYTES)
@@ -89,9 +89,9 @@ def limit_share(share: float) -> float:
 
 
 def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Check that the parts are sorted and contain exactly the records selected by both shares.
+    """Check that the parts are sorted and contain exactly the records that both selections keep.
 
-    Returns a one-line error message, or None.
+    Returns a one-line error message, or None. The maps and the reduces each select a share of the records.
     """
     limit = int(ran.params["keep_map"] * ran.params["keep_reduce"] * 2**53)
     balance = [0, 0]
@@ -114,7 +114,10 @@ def check_select(ran: Ran, data: Pieces, parts: Parts) -> str | None:
 
 
 def key_hash(key: bytes) -> int:
-    """Return the hash of a 10-byte key, from 0 to 2^53 - 1, computed without numpy as a check on `hashes`."""
+    """Return the hash of a 10-byte key, from 0 to 2^53 - 1.
+
+    The result is that of `hashes`, but computed without numpy, so that a check can find errors in `hashes`.
+    """
     first, second = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
     mixed = (int.from_bytes(key[:8], "big") + int.from_bytes(key[8:], "big") * second) * first & MASK
     return ((mixed ^ (mixed >> 32)) * second & MASK) >> 11

@@ -1,4 +1,6 @@
-"""A sort of 100-byte records by their 10-byte keys, in total order over all parts (terasort)."""
+"""A sort of 100-byte records by their 10-byte keys (terasort). The parts of the output, read in order, are
+sorted as a whole.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ GROW_BYTES = 4 * 2**20
 
 
 class RecordSorter:
-    """A map's collector that stores records in one array and sorts the array in `drain`."""
+    """A map's collector that appends records to one array and sorts the array in `drain`."""
 
     def __init__(self, boundaries: list[bytes], expected_bytes: int) -> None:
         self.buffered: int = 0
@@ -54,8 +56,8 @@ def sample_boundaries(
 ) -> list[str]:
     """Return the keys, in hexadecimal, that divide the input into `reduces` ranges of about equal size.
 
-    The keys are estimated from records sampled at up to 20 positions. `read(offset, length)` returns bytes of
-    the input. The same input and seed give the same keys.
+    The keys are estimated from records sampled at up to 20 positions. `read(offset, length)` must return
+    bytes of the input. The same input and seed result in the same keys.
     """
     records = file_length // RECORD_BYTES
     if reduces < 2 or not records:
@@ -93,15 +95,17 @@ def _reduce(task: ReduceTask) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecordSum:
-    """The number of records and the sum of their CRC-32. Equal records in any order have equal sums."""
+    """The number of records in a file, and the sum of their CRC-32, which does not depend on their order."""
 
     records: int
     checksum: int
 
 
 def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
-    """Return the `RecordSum` of a file given in pieces. Raises ValueError if the file does not end with a
-    whole record."""
+    """Return the `RecordSum` of a file that is given in pieces.
+
+    Raises ValueError if the file does not end with a whole record.
+    """
     count = checksum = 0
     for record in records_of(pieces):
         count += 1
@@ -110,10 +114,10 @@ def record_sum(pieces: Iterable[Buffer]) -> RecordSum:
 
 
 def check_sorted(parts: Iterable[Iterable[Buffer]], expected: RecordSum) -> str | None:
-    """Return a one-line message about an error in the parts of a sorted file, or None.
+    """Return a one-line message about an error in the parts of a sorted file, or None if there is none.
 
-    No record may be smaller than the previous one, within a part or across parts. No record may be lost,
-    changed or duplicated.
+    An error is a record that is smaller than the previous record, also across parts, or a difference from
+    `expected`: a lost, changed or duplicated record.
     """
     last = b""
     count = checksum = 0

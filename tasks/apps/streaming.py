@@ -1,5 +1,6 @@
-"""Commands that read lines and write `key<TAB>value`, like Hadoop Streaming. Any program can be the mapper
-or reducer."""
+"""Jobs whose mapper and reducer are commands, as in Hadoop Streaming: any programs that read lines and
+write lines `key<TAB>value`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic tasks with declared costs. A task burns CPU, reads its split, shuffles and writes real bytes."""
+"""Synthetic tasks with declared costs. A task really uses CPU, reads its split, shuffles and writes bytes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ LAST = 0.05  # Share of the CPU time that is burned after the output.
 
 
 class CostRun:
-    """The gradual spending of an attempt's declared cost, so that computing, reading and writing alternate.
+    """An attempt's consumption of its declared cost in small steps, so that computing, reading and writing
+    alternate.
 
-    A little CPU time is reserved for `finish`, since the end of a task also uses some. CPU time counts from
-    the first line of the attempt's code, including the time used for reading and writing.
+    A little CPU time is reserved for `finish`, since the end of a task also uses CPU. The declared CPU time
+    includes the CPU time for reading and writing.
     """
 
     def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:
@@ -41,7 +42,7 @@ class CostRun:
         self._filler = Filler(task.spec.seed, task.spec.task)
 
     def advance(self, to: float) -> None:
-        """Read input and burn CPU until the share `to` (0 to 1) of the cost is spent."""
+        """Read input and use CPU until the share `to` (0 to 1) of the declared cost is consumed."""
         while self._done < to:
             self._done = min(to, self._done + self._step)
             while self._read_bytes < int(self._to_read_bytes * self._done):
@@ -50,7 +51,7 @@ class CostRun:
             self._tick()
 
     def finish(self) -> None:
-        """Burn the remaining CPU time, at the end of the task."""
+        """Use the remaining CPU time of the declared cost, at the end of the task."""
         self.advance(1.0)
         self._burn(1.0)
 
@@ -58,8 +59,9 @@ class CostRun:
         burn(self._setup_cpu_s + self._burn_cpu_s * to, self._tick)
 
     def write(self, length: int) -> Iterator[memoryview]:
-        """Yield the next `length` bytes of output in pieces, and spend the cost in proportion to the
-        output."""
+        """Yield the next `length` bytes of output in pieces. Meanwhile, consume the cost in proportion to
+        the bytes written.
+        """
         for piece in self._filler.take(length):
             self._written_bytes += len(piece)
             self.advance(self._written_bytes / self._cost.write_bytes)
@@ -80,7 +82,9 @@ class CostRun:
 
 
 def share(total: int, part: int, parts: int) -> int:
-    """Return the size of part number `part` when `total` is divided evenly among `parts` in whole units."""
+    """Return the size of the part number `part` if `total` is divided into `parts` whole numbers that
+    differ by at most 1.
+    """
     return total * (part + 1) // parts - total * part // parts
 
 

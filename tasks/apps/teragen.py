@@ -1,4 +1,4 @@
-"""Generation of the records that the sort application reads, like Hadoop's teragen.
+"""Generation of the records that the application sort reads, as in Hadoop's teragen.
 
 The job has maps only. Records are numbered consecutively across the maps.
 """

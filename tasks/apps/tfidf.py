@@ -1,8 +1,8 @@
 """TF-IDF weights of each word of each page, by the formula of Mahout and Lucene.
 
-sqrt(tf) * (1 + ln(pages / (df + 1))): tf is the number of occurrences in the page, df the number of pages
-with the word. Deviation from Mahout, which uses several jobs: a single job, in which each map sends its
-number of pages to every reduce. Not implemented: the dictionary, pruning, normalizing.
+sqrt(tf) * (1 + ln(pages / (df + 1))), where tf is the number of occurrences in the page, and df the number of
+pages with the word. Deviation from Mahout, which uses several jobs: a single job, in which each map sends its
+number of pages to every reduce. Not implemented: the dictionary, pruning and normalization.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PAGES_KEY = b""  # Sorts before all words.
 
 
 class TermCounts(KeyCounts):
-    """A map's collector that counts words by page. All counts of a word go to the same reduce.
+    """A map's collector that counts the occurrences of each word in each page.
 
-    The number of pages goes to every reduce.
+    All counts of a word go to the same reduce, and the map's number of pages goes to every reduce.
     """
 
     def __init__(self, reduces: int) -> None:
@@ -37,7 +37,7 @@ class TermCounts(KeyCounts):
         self._pages = 0
 
     def group(self, key: bytes) -> bytes:
-        """Return the word of a key, without the page's title."""
+        """Return the word of a key, without the page's title, to select the key's partition."""
         return key.partition(b"\t")[0]
 
     def feed(self, chunk: bytes) -> None:
@@ -60,8 +60,9 @@ def _chained(first: Buffer, others: Iterable[Buffer]) -> Iterator[Buffer]:
 
 
 def weight(count: int, found_in: int, all_pages: int) -> float:
-    """Return the TF-IDF weight of a word with `count` occurrences in a page, found in `found_in` of
-    `all_pages` pages."""
+    """Return the TF-IDF weight of a word that occurs `count` times in a page and in `found_in` of
+    `all_pages` pages.
+    """
     return math.sqrt(count) * (1 + math.log(all_pages / (found_in + 1)))
 
 
@@ -82,8 +83,7 @@ def _reduce(task: ReduceTask) -> None:
 
 
 def check_tfidf(ran: Ran, text: Pieces, parts: Parts) -> str | None:
-    """Check that each word of each page occurs once with the correct count and the weight that follows from
-    the counts.
+    """Check that the output has each word of each page once, with the correct count and weight.
 
     Returns a one-line error message, or None.
     """

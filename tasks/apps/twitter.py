@@ -1,4 +1,4 @@
-"""Counts of one-way links in a graph: edges i -> j without an edge j -> i (verma2011, 7.1)."""
+"""Counts of one-way links in a graph: edges i -> j for which no edge j -> i exists (verma2011, 7.1)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,20 @@ NODES = 50_000
 
 
 class LinkCounts(KeyCounts):
-    """A map's collector of edges, keyed by both ends and the direction. Both directions go to the same
-    reduce."""
+    """A map's collector of edges. A key consists of the two ends of an edge and its direction.
+
+    The edges of both directions between two nodes go to the same reduce.
+    """
 
     def group(self, key: bytes) -> bytes:
-        """Return the two ends of an edge without the direction."""
+        """Return the two ends of an edge without the direction, to select the key's partition."""
         return key[:-2]
 
     def feed(self, chunk: bytes) -> None:
-        """Add the edges in a chunk of whole lines, skipping empty lines and comments (#). Raises BadInput
-        for others."""
+        """Add the edges in a chunk of whole lines. Empty lines and comments (#) are skipped.
+
+        Raises BadInput for any other line that is not an edge.
+        """
         counts = self.counts
         for line in chunk.split(b"\n"):
             fields = line.split()
@@ -84,8 +88,8 @@ def _reduce(task: ReduceTask) -> None:
 def check_twitter(ran: Ran, text: Pieces, parts: Parts) -> str | None:
     """Check the numbers of one-way and mutual links by counting them again from the input.
 
-    The edges of the two directions are compared as sorted arrays of hashes. Returns a one-line message about
-    the first difference, or None.
+    Returns a one-line message about the first difference, or None. The edges of the two directions are
+    compared as sorted arrays of hashes.
     """
     # The warm process imports this file for its attempts, which need no hashes.
     from hashlib import blake2b

@@ -1,6 +1,7 @@
 """Sums of the page views of each article, from hourly logs in Wikimedia's format.
 
-Deviation from Wikimedia's logs: the input is not compressed, so a map's output is not larger than its input.
+Deviation from Wikimedia's logs, which are compressed: the input is not compressed, so a map's output is not
+larger than its input.
 """
 
 from __future__ import annotations
@@ -35,16 +36,20 @@ VIEW_BYTES = 12_000  # Approximate number of bytes sent for a view.
 
 
 class ViewCounts(KeyCounts):
-    """A map's collector that sums the views of each article of one project. An empty `project` selects all
-    projects."""
+    """A map's collector that sums the page views of each article of one project.
+
+    An empty `project` selects all projects.
+    """
 
     def __init__(self, reduces: int, project: str) -> None:
         super().__init__(reduces)
         self._project = project.encode()
 
     def feed(self, chunk: bytes) -> None:
-        """Add the views in a chunk of lines `project title views bytes`. Malformed lines, which real logs
-        contain, are skipped."""
+        """Add the views in a chunk of lines `project title views bytes`.
+
+        Malformed lines, which real logs contain, are skipped.
+        """
         counts, wanted = self.counts, self._project
         for line in chunk.split(b"\n"):
             fields = line.split()

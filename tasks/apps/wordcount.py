@@ -42,7 +42,9 @@ class WordCounts(KeyCounts):
 
     @property
     def buffered(self) -> int:
-        """Return the approximate memory of the counts and of the uncounted words, in bytes."""
+        """Return the approximate memory, in bytes, of the counts and of the words that are not counted
+        yet.
+        """
         return (len(self.counts) + len(self._short)) * ENTRY_BYTES + self._pending_bytes
 
     def feed(self, chunk: bytes) -> None:
@@ -74,8 +76,9 @@ class WordCounts(KeyCounts):
 
 
 def words_of(text: bytes) -> tuple[Numbers, list[bytes]]:
-    """Return the words of a text that has no zero bytes: short words as little-endian numbers, long words
-    as bytes."""
+    """Return the words of a text without zero bytes: short words as little-endian numbers, long words as
+    bytes.
+    """
     data = b"".join((b" ", text, b" " * SHORT_BYTES))
     space = IS_SPACE.take(np.frombuffer(data, dtype=np.uint8))
     edges = np.flatnonzero(space[1:] != space[:-1]) + 1

@@ -1,2 +1,3 @@
-"""Programs that try to exceed their limits. `schedbed doctor --hostile` runs them to test that limits hold
-for any code."""
+"""Programs that try to exceed their limits. `schedbed doctor --hostile` runs them to test whether the
+limits work for any code.
+"""

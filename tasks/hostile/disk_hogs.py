@@ -1,4 +1,4 @@
-"""Programs that read and write the disk by system calls, which are not charged to the node's disk budget."""
+"""Programs that read and write the disk by direct system calls, which bypass the node's disk budget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ_SHARE, READ_MIN_BYTES, READ_MOST_BYTES = 16, 4 * 2**20, 32 * 2**20
 
 
 def buffered(work: HostileWork) -> None:
-    """Write through the page cache, and let the kernel write the pages to disk later."""
+    """Write through the page cache. The kernel writes the pages to the disk later."""
     end_s, left, piece = time.monotonic() + work.seconds, work.size_bytes, os.urandom(PIECE_BYTES)
     with _opened(work.folder, os.O_WRONLY) as file:
         while left > 0 and time.monotonic() < end_s:
@@ -37,7 +37,7 @@ def direct(work: HostileWork) -> None:
 
 
 def synced(work: HostileWork) -> None:
-    """Write through the page cache, with an fsync after every 4 MiB."""
+    """Write through the page cache, and call fsync after every 4 MiB."""
     end_s, left, at, piece = time.monotonic() + work.seconds, work.size_bytes, 0, os.urandom(PIECE_BYTES)
     with _opened(work.folder, os.O_WRONLY) as file:
         while left > 0 and time.monotonic() < end_s:
@@ -49,7 +49,8 @@ def synced(work: HostileWork) -> None:
 
 def cold_reads(work: HostileWork) -> None:
     """Write a file and read it repeatedly from the disk, by dropping its pages from the page cache before
-    each pass."""
+    each pass.
+    """
     size = min(READ_MOST_BYTES, max(READ_MIN_BYTES, work.size_bytes // READ_SHARE))
     with _opened(work.folder, os.O_RDWR) as file:
         for _ in range(0, size, PIECE_BYTES):
@@ -66,7 +67,9 @@ def cold_reads(work: HostileWork) -> None:
 
 @contextmanager
 def _opened(folder: Path, flags: int) -> Iterator[int]:
-    """Open a new file in the folder, and delete the file at the end of the context."""
+    """Create a file in the folder, yield its descriptor, and delete the file at the end of the `with`
+    block.
+    """
     path = folder / "hostile"
     file = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -1,8 +1,7 @@
-"""Programs that try to leave their control group or to raise its limits, and then burn CPU in child
-processes.
+"""Programs that try to leave their control group or to raise its limits, and then use CPU in child processes.
 
-The programs join only groups above their own and change only limits of schedbed's groups, so that the host is
-never left changed.
+The programs join only groups above their own, and change only limits of schedbed's groups, so that they do
+not leave the host changed.
 """
 
 from __future__ import annotations
@@ -22,8 +21,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def other_group(work: HostileWork) -> None:
-    """Remove the limits of the attempt's and the node's control groups, and move to the groups above, then
-    burn CPU."""
+    """Remove the limits of the control groups of the attempt and the node, move to the groups above, and
+    use CPU.
+    """
     for top, own in group_folders():
         if OURS in str(own):
             _lift(own)
@@ -36,7 +36,9 @@ def other_group(work: HostileWork) -> None:
 
 
 def stolen_descriptors(work: HostileWork) -> None:
-    """Steal the agent's open descriptors of control group files, write "unlimited" to them, then burn CPU."""
+    """Steal the open descriptors of the agent's control group files, write "unlimited" to the files, and
+    use CPU.
+    """
     for file in stolen_files():
         name = _name_of(os.getpid(), file)
         for text in (UNLIMITED.get(name), str(os.getpid()) if name == "cgroup.procs" else None):
@@ -48,10 +50,9 @@ def stolen_descriptors(work: HostileWork) -> None:
 
 
 def group_folders() -> list[tuple[Path, Path]]:
-    """Return, for each mounted control group hierarchy, its mount point and the folder of the process's own
-    group.
+    """Return the mount point of each mounted control group hierarchy, and the folder of this process's group.
 
-    Hierarchies that are not visible are left out.
+    Hierarchies that are not visible are omitted.
     """
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -74,8 +75,8 @@ def stolen_files() -> Iterator[int]:
     """Yield duplicates of the control group files that the node's processes have open, if the kernel permits
     it.
 
-    Only the parent process (the warm process) and its parent (the agent) are tried, no other process of the
-    host.
+    Only the parent process (from which the attempt was forked) and its parent (the agent) are tried, no other
+    process of the host.
     """
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:
@@ -105,7 +106,7 @@ def _name_of(process: int, descriptor: int) -> str:
 
 
 def _lift(group: Path) -> None:
-    """Set all limits of a control group to unlimited, but only if the group belongs to schedbed."""
+    """Set all limits of a control group to unlimited, provided that the group belongs to schedbed."""
     for name, text in UNLIMITED.items():
         if OURS in str(group) and (group / name).exists():
             with contextlib.suppress(OSError):

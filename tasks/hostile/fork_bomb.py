@@ -1,5 +1,6 @@
-"""A harmless fork bomb: generations are limited, and each process ends with the attempt or after 5 s of
-CPU time."""
+"""A harmless fork bomb. The number of generations is limited, and each process ends with the attempt or
+after 5 s of CPU time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ bomb GENERATIONS 2>/dev/null
 
 
 def fork_bomb(work: HostileWork) -> None:
-    """Start a shell whose processes each start two more, over ten generations."""
+    """Start a shell process that starts two more, each of which starts two more, over ten generations."""
     reader, writer = os.pipe()
     os.set_inheritable(writer, False)
     shell = subprocess.Popen(["sh", "-c", BOMB], stdin=reader)

@@ -1,5 +1,6 @@
-"""Programs that hold more memory than declared, in forms that a limit on a process's data segment does not
-count."""
+"""Programs that hold more memory than declared, in ways that a limit on a process's data segment does not
+include.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +18,21 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def private(work: HostileWork) -> None:
-    """Hold private memory of one process."""
+    """Hold memory as private memory of one process."""
     held = [b"\1" * step for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared(work: HostileWork) -> None:
-    """Hold anonymous shared memory, which belongs to no single process."""
+    """Hold memory as anonymous shared memory, which belongs to no single process."""
     held = [_touched(mmap.mmap(-1, step)) for step in _steps(work)]
     time.sleep(work.seconds)
     del held
 
 
 def shared_files(work: HostileWork) -> None:
-    """Hold unnamed files in /dev/shm, and anonymous shared memory after /dev/shm is full."""
+    """Hold memory as unnamed files in /dev/shm and, after /dev/shm is full, as anonymous shared memory."""
     held: list[mmap.mmap] = []
     with contextlib.ExitStack() as files:
         room = True
@@ -47,7 +48,7 @@ def shared_files(work: HostileWork) -> None:
 
 
 def children(work: HostileWork) -> None:
-    """Hold private memory in several child processes, an equal share of the total in each."""
+    """Hold private memory in several child processes, with an equal share of the total in each."""
     share = HostileWork(
         folder=work.folder, seconds=work.seconds, size_bytes=work.size_bytes // CHILDREN, port=work.port
     )

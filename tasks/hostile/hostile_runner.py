@@ -1,4 +1,4 @@
-"""Execution of a hostile program as an attempt's application, under the same limits as any application."""
+"""Runs a hostile program as an attempt's application, under the same limits as any application."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ _PARAMETERS = (
 
 
 def run_hostile(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run the attempt like `run_attempt`, with the program named by the parameter `attack` as the
-    application."""
+    """Run an attempt like `run_attempt`, but with the hostile program named by the parameter `attack`."""
     add_app(_app(node.root / "attempts" / spec.attempt))
     return run_attempt(spec, node, limited)
 

@@ -1,5 +1,6 @@
-"""The parameters of hostile programs, and helpers to fork and burn CPU. Every program ends by itself, even
-without limits."""
+"""The parameters of hostile programs, and helpers to fork and to use CPU. Every program ends by itself,
+even without limits.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ CHILDREN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostileWork:
-    """The parameters of a hostile program: duration in seconds, and the most bytes to write or hold.
+    """The parameters of a hostile program: duration in seconds, and the largest number of bytes to write or
+    hold.
 
-    `folder` is on the node's disk. `peer` and `port` are the address of the program that receives raw bytes.
+    `folder` is on the node's disk. `peer` and `port` are the address of the program that receives bytes.
     """
 
     folder: Path
@@ -31,7 +33,7 @@ Program = Callable[[HostileWork], None]
 
 
 def spin(seconds: float) -> None:
-    """Burn CPU for `seconds` of wall-clock time."""
+    """Use CPU without pause for `seconds` of wall-clock time."""
     value, end_s = 1, time.monotonic() + seconds
     while time.monotonic() < end_s:
         for _ in range(1500):
@@ -41,7 +43,7 @@ def spin(seconds: float) -> None:
 def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
     """Fork a child process that calls `work` and exits. Return its process id.
 
-    `own_session`: the child leaves the attempt's process group and session.
+    With `own_session`, the child leaves the attempt's process group and session.
     """
     pid = os.fork()
     if pid:
@@ -56,6 +58,6 @@ def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
 
 
 def wait_for(pids: list[int]) -> list[int]:
-    """Wait for the child processes to end. Return the numbers of the signals that killed children."""
+    """Wait for the child processes to end. Return the numbers of the signals that killed some of them."""
     statuses = [os.waitpid(pid, 0)[1] for pid in pids]
     return [os.WTERMSIG(status) for status in statuses if os.WIFSIGNALED(status)]

@@ -1,4 +1,5 @@
-"""Programs that use network connections directly, without the agent and the node's network budget.
+"""Programs that use network connections directly, without the agent, and thereby bypass the node's network
+budget.
 
 They call `os.read` and `os.write`, since the kernel counts these bytes for each process (`/proc/PID/io`).
 """
@@ -29,8 +30,7 @@ def send(work: HostileWork) -> None:
 
 
 def receive(work: HostileWork) -> None:
-    """Receive bytes from all senders, until every connected sender has closed its connection or time is
-    up."""
+    """Receive bytes from all senders until all of them have closed their connections, or the time is over."""
     with socket.create_server(("", work.port)) as door, selectors.DefaultSelector() as selector:
         selector.register(door, selectors.EVENT_READ)
         lines: set[socket.socket] = set()
@@ -51,7 +51,7 @@ def receive(work: HostileWork) -> None:
 
 
 def _take(line: socket.socket) -> bool:
-    """Read once from the socket. Return False at the end of the stream."""
+    """Read once from the socket `line` and discard the bytes. Return False at the end of the stream."""
     try:
         return bool(os.read(line.fileno(), PIECE_BYTES))
     except ConnectionError:
@@ -59,8 +59,9 @@ def _take(line: socket.socket) -> bool:
 
 
 def _connected(work: HostileWork) -> socket.socket:
-    """Return a connection to the receiver, retrying for up to 10 s until the receiver listens. Raises
-    OSError."""
+    """Return a connection to the receiver, after retrying for up to 10 s. Raises OSError if it cannot
+    connect.
+    """
     give_up_s = time.monotonic() + CONNECT_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Programs that use CPU outside of the clock and timer of the attempt's own process."""
+"""Programs that use CPU in ways that the clock and timer of the attempt's own process do not measure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BUFFER_BYTES = 2**20
 
 
 def timer_off(work: HostileWork) -> None:
-    """Switch off the timer by which an attempt limits its own CPU use, then burn CPU."""
+    """Switch off the timer by which an attempt limits its own CPU use, and use CPU."""
     signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, signal.SIG_IGN)
     spin(work.seconds)
 
 
 def waited_children(work: HostileWork) -> None:
-    """Burn CPU in child processes that live for a second each, and wait for them."""
+    """Use CPU in child processes that live for a second each, and wait for the end of each."""
     end_s = time.monotonic() + work.seconds
     while (left_s := end_s - time.monotonic()) > 0:
         turn = partial(spin, min(TURN_S, left_s))
@@ -34,13 +34,13 @@ def waited_children(work: HostileWork) -> None:
 
 
 def unwaited_children(work: HostileWork) -> None:
-    """Burn CPU in orphan processes with separate sessions, for which no process waits."""
+    """Use CPU in orphan processes with separate sessions, whose end no process waits for."""
     orphans_of(CHILDREN, work.seconds)
     time.sleep(work.seconds)
 
 
 def orphans_of(count: int, seconds: float) -> None:
-    """Start `count` orphan processes that burn CPU for `seconds`, each in a separate session."""
+    """Start `count` orphan processes that use CPU for `seconds`, each in a separate session."""
 
     def parent() -> None:
         for _ in range(count):
@@ -62,7 +62,7 @@ def shells(work: HostileWork) -> None:
 
 
 def native_threads(work: HostileWork) -> None:
-    """Burn CPU in threads that release the interpreter's global lock (by hashing)."""
+    """Use CPU in threads that release Python's global interpreter lock by hashing."""
     end_s, data = time.monotonic() + work.seconds, os.urandom(BUFFER_BYTES)
 
     def burn() -> None:

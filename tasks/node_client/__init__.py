@@ -1,2 +1,3 @@
-"""The client by which an attempt uses its node: files of the block store, map outputs, and the disk and
-network budgets."""
+"""The client through which an attempt uses its node: files of the block store, map outputs, and the disk
+and network budgets.
+"""

@@ -1,4 +1,4 @@
-"""An attempt's calls to the NameNode. The agent of its node forwards them, and permits no other calls."""
+"""The calls of an attempt to the NameNode. The node's agent forwards these calls and permits no others."""
 
 from __future__ import annotations
 
@@ -10,33 +10,44 @@ from schedbed.tasks.specs import BlockRange, NodeId
 
 
 class BlockCalls:
-    """The NameNode's methods for attempts (implemented by `cluster.attempt_calls`). A failed call raises
-    OSError."""
+    """The methods of the NameNode for attempts (implemented by `cluster.attempt_calls`). A failed call
+    raises OSError.
+    """
 
     def __init__(self, link: AgentLink) -> None:
         self._link = link
 
     def locate(self, path: str, offset: int, length: int) -> list[BlockRange]:
-        """Return the blocks that overlap the range of `length` bytes from `offset`, with the nodes that
-        hold them."""
+        """Return the blocks that overlap the `length` bytes from `offset`, with the nodes that hold
+        replicas.
+        """
         answer = self._ask("locate", path=path, offset=offset, length=length)
         return [BlockRange(**{**raw, "nodes": tuple(raw["nodes"])}) for raw in answer]
 
     def allocate(self, path: str, replication: int, length_hint: int) -> tuple[str, list[NodeId]]:
-        """Return the id of a new block of a file, and the nodes to store it on."""
+        """Return the id of a new block of a file, and the nodes that should store it.
+
+        `replication` is the number of nodes, and `length_hint` the expected length in bytes.
+        """
         given = self._ask("allocate", path=path, replication=replication, length_hint=length_hint, exclude=[])
         return given["block"], given["nodes"]
 
     def complete(self, path: str, blocks: Sequence[dict[str, Any]]) -> None:
-        """Complete a file that consists of the given blocks ({"block", "length", "nodes"}), in order."""
+        """Complete a file that consists of the given blocks, in order.
+
+        Each block is a dictionary with the keys "block", "length" and "nodes".
+        """
         self._ask("complete", path=path, blocks=blocks)
 
     def keeps(self, block: str, budget: float) -> bool:
-        """Return whether the node should keep a replica of a block that the attempt fetches."""
+        """Return whether the attempt's node should keep a replica of a block that the attempt fetches.
+
+        `budget` is the maximum size of such replicas, as a share of the size of all inputs.
+        """
         return bool(self._ask("keeps", block=block, budget=budget)["keep"])
 
     def report_bad(self, block: str, node: NodeId) -> None:
-        """Report to the NameNode that the replica on a node is corrupt or missing."""
+        """Report to the NameNode that a node's replica of a block is corrupt or missing."""
         self._ask("report_bad", block=block, node=node)
 
     def _ask(self, method: str, **args: Any) -> Any:

@@ -1,5 +1,6 @@
-"""HTTP requests from an attempt to agents: kept connections, the run's token, and the node's network
-budget."""
+"""HTTP requests from an attempt to agents, with persistent connections, the run's token, and the node's
+network budget.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ Charge = Callable[[int], None]
 
 
 class Refused(OSError):
-    """Raised if an agent answers with an error. `status` is the HTTP status; the message includes the
-    agent's explanation."""
+    """Raised if an agent answers with an error. `status` is the HTTP status, and the message includes the
+    agent's explanation.
+    """
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -39,9 +41,10 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes` (0: the kernel's default).
+    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes`, or has the default size
+    for 0.
 
-    `tls` None means clear text.
+    `tls` is None for connections without TLS.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class _Connection(http.client.HTTPConnection):
         self._buffer_bytes = buffer_bytes
 
     def connect(self) -> None:
-        """Connect, limit the receive buffer, set the timeout for transfers, and do the TLS handshake."""
+        """Connect, limit the receive buffer, set the timeout for transfers, and perform the TLS handshake."""
         super().connect()
         self.sock.settimeout(self._timeout_s)
         if self._buffer_bytes:
@@ -63,7 +66,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 class AgentLink:
-    """A client of the agents, with one kept connection for each thread and agent. All errors are OSError."""
+    """A client of the agents, with one persistent connection for each thread and agent. All errors are
+    OSError.
+    """
 
     def __init__(self, context: NodeContext) -> None:
         self.context = context
@@ -74,11 +79,11 @@ class AgentLink:
         self._local = threading.local()
 
     def stream(self, name: str) -> Charge:
-        """Return a function that charges bytes to the budget `name` ("disk", "rx", ...) and waits until they
-        are paid.
+        """Return a function that charges a number of bytes to the budget `name` ("disk", "rx", ...) and
+        sleeps as long as the budget's rate requires.
 
-        Disk bytes are also charged to the disk that the node shares with others, if any. Without limits the
-        function does nothing.
+        Disk bytes are also charged to the disk that the node shares with other nodes, if any. Without limits,
+        the function does nothing.
         """
         if self.budget is None:
             return lambda amount_bytes: None
@@ -87,7 +92,9 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the CPU time used so far, while a transfer waits. Only the main thread does so."""
+        """Pay for the CPU time used so far from the CPU budget, while a transfer waits. Only the main
+        thread does this.
+        """
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()
 
@@ -108,8 +115,10 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request and return the response, with its body unread. A dead kept connection is reopened
-        once."""
+        """Send a request and return the response, with its body unread.
+
+        A persistent connection that the agent has closed is opened again, once.
+        """
         for fresh in (False, True):
             connection = self.connection(url, fresh)
             reused = connection.sock is not None
@@ -123,7 +132,7 @@ class AgentLink:
         raise AssertionError("unreachable: a fresh connection either answers or raises")
 
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
-        """Return the unread body of a response.
+        """Read and return the remaining body of a response.
 
         Raises Refused for an error status, but OSError (ENOSPC) for status 507.
         """
@@ -140,11 +149,13 @@ class AgentLink:
         return body
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of every request: the run's token and the node's name."""
+        """Return the headers that every request has: the run's token and the node's name."""
         return {"Authorization": f"Bearer {self.context.token}", "X-Node": self.context.node}
 
     def connection(self, url: str, fresh: bool = False) -> http.client.HTTPConnection:
-        """Return the current thread's connection to the agent at `url`, opening one if needed or `fresh`."""
+        """Return the current thread's connection to the agent at `url`. With `fresh`, a new connection
+        replaces it.
+        """
         kept: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("kept", {})
         if fresh or url not in kept:
             self.drop(url)
@@ -152,9 +163,9 @@ class AgentLink:
         return kept[url]
 
     def open(self, url: str) -> http.client.HTTPConnection:
-        """Return a new connection to the agent at `url` for a single caller.
+        """Return a new connection to the agent at `url` that is not shared with other callers.
 
-        Raises OSError if the run uses TLS but the URL is not https.
+        Raises OSError if the run uses TLS but the URL does not begin with https.
         """
         where = urlsplit(url)
         assert where.hostname is not None
@@ -173,9 +184,9 @@ class AgentLink:
             connection.close()
 
     def url_of(self, node: NodeId) -> str:
-        """Return the URL of a node's agent, asking the attempt's own agent if needed.
+        """Return the URL of a node's agent. An unknown URL is requested from the attempt's own agent.
 
-        Raises Refused if the own agent does not know the node.
+        Raises Refused if the attempt's own agent does not know the node.
         """
         if node not in self.peers:
             self.refresh_peers()
@@ -184,30 +195,30 @@ class AgentLink:
         return self.peers[node]
 
     def forget(self, node: NodeId) -> None:
-        """Forget the URL of a node that did not answer, since the node may have restarted with another
-        URL."""
+        """Forget the URL of a node that did not answer, since the node may have restarted at another URL."""
         if node != self.context.node:
             self.peers.pop(node, None)
 
     def refresh_peers(self) -> None:
-        """Ask the attempt's own agent for the current URLs of all agents."""
+        """Request the current URLs of all agents from the attempt's own agent."""
         answer = self.request_json("GET", "/peers")
         self.peers.update(answer.get("peers", answer))
 
     def receiving(self, node: NodeId) -> Charge:
-        """Return the function that charges bytes received from a node. Get it before the request is sent.
+        """Return a function that charges bytes received from a node to the budget `rx`.
 
-        The first bytes then count from the start of the request. Bytes are charged to the budget `rx`, except
-        those from the attempt's own node, whose agent charges its disk.
+        Call `receiving` before the request is sent, since the transfer's time counts from this call. For the
+        attempt's own node the function does nothing, since the agent charges the disk.
         """
         return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
 
     def receive(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> Iterator[bytearray]:
-        """Yield the body of a response in pieces, charged by `charge` (see `receiving`).
+        """Yield the body of a response from the node in pieces.
 
-        Raises OSError if the body ends early.
+        Calls `charge`, a result of `receiving`, with the size of each piece. Raises OSError if the body ends
+        early.
         """
         left = response.length or 0
         while left > 0:
@@ -220,9 +231,10 @@ class AgentLink:
     def receive_all(
         self, url: str, node: NodeId, response: http.client.HTTPResponse, charge: Charge
     ) -> bytearray:
-        """Return the whole body of a response in one buffer, charged by `charge` (see `receiving`).
+        """Return the whole body of a response from the node in one buffer.
 
-        Raises OSError if the body ends early.
+        Calls `charge`, a result of `receiving`, with the size of each piece. Raises OSError if the body ends
+        early.
         """
         data = bytearray(response.length or 0)
         view = memoryview(data)

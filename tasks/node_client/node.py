@@ -1,5 +1,6 @@
-"""The node's services as attempts see them: files, map outputs, disk budget. `HttpNode` is the live
-implementation."""
+"""The services of a node for attempts: files, map outputs, and the disk budget. `HttpNode` is the
+implementation for live runs.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """The location of a map's output. `lost`: the output is gone, and a new attempt will replace it.
+    """The location of a map's output. If `lost` is True, the output is gone and a new attempt will replace
+    it.
 
-    `after` is the index of the map whose records precede the output's records in the input; None for the
-    previous map.
+    `after` is the index of the map whose records precede those of this output in the input. None means that
+    the map's own index determines the position.
     """
 
     index: int
@@ -44,20 +46,21 @@ class MapOutputAt:
 
 
 class Output(Protocol):
-    """A file of the block store that is being written by an attempt."""
+    """A file of the block store that an attempt is writing."""
 
     def write(self, data: Buffer) -> None:
-        """Append data."""
+        """Append data to the file."""
         ...
 
     def close(self) -> None:
-        """Complete the file. A file that is not closed never becomes visible."""
+        """Complete the file. Readers never see a file that is not closed."""
         ...
 
 
 class AttemptNode(Protocol):
-    """The services of a node that the task runtime uses. `HttpNode` implements them in live runs; tests
-    use plain objects."""
+    """The services of a node that running attempts use. `HttpNode` implements them in live runs, and tests
+    use simple objects.
+    """
 
     meter: Meter
 
@@ -66,15 +69,24 @@ class AttemptNode(Protocol):
         ...
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Create a file of the block store with a replication and block size, and return it for writing."""
+        """Create a file of the block store and return it for writing.
+
+        `replication` is the number of replicas of each block, and `block_bytes` the size of a block.
+        """
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Return the next cursor, the job's map outputs after `cursor`, and whether all maps are done."""
+        """Return the job's map outputs that were announced after position `cursor`.
+
+        The result consists of the cursor for the next call, the list of map outputs, and whether all maps are
+        done.
+        """
         ...
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
-        """Return one partition of a map's output. Raises FetchFailed if the node does not deliver it."""
+        """Return one partition of a map's output. Raises FetchFailed if the map's node does not deliver
+        it.
+        """
         ...
 
     def fetch_failed(self, map_attempt: str) -> None:
@@ -82,8 +94,9 @@ class AttemptNode(Protocol):
         ...
 
     def disk_stream(self) -> Charge:
-        """Return a function that charges bytes of a local file to the disk budget and waits until they are
-        paid."""
+        """Return a function that charges bytes of a local file to the node's disk budget and sleeps as
+        long as its rate requires.
+        """
         ...
 
     def need_room(self) -> None:
@@ -92,8 +105,10 @@ class AttemptNode(Protocol):
 
 
 class HttpNode:
-    """The node of a live attempt. The attempt uses the node's disk directly and everything else through
-    agents."""
+    """The node of a live attempt, an implementation of `AttemptNode`.
+
+    The attempt accesses the node's disk directly, and everything else by HTTP requests to agents.
+    """
 
     def __init__(self, spec: AttemptSpec, context: NodeContext) -> None:
         self.meter = Meter()
@@ -104,25 +119,30 @@ class HttpNode:
         self._full_disk = str(context.root / FULL_DISK)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the verified bytes [start, end) of a file, from the nearest good replica. Raises OSError
-        if there is none."""
+        """Yield the verified bytes [start, end) of a file, read from the nearest replica that is not corrupt.
+
+        Raises OSError if there is none.
+        """
         return self._reader.read(file, start, end)
 
     def create(self, path: str, replication: int, block_bytes: int) -> Output:
-        """Return a new file for writing. The NameNode chooses the nodes to which its blocks are
-        replicated."""
+        """Create a file of the block store and return it for writing. The NameNode chooses the nodes for
+        its replicas.
+        """
         return OutputFile(path, replication, block_bytes, self._link, self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Implement `AttemptNode.map_outputs` by a request to the agent, which answers after at most 5 s
-        without new outputs."""
+        """Implement `AttemptNode.map_outputs` by a request to the attempt's own agent.
+
+        The agent answers when there are new outputs, or after 5 s.
+        """
         answer = self._link.request_json("GET", f"/jobs/{self._spec.job}/outputs?cursor={cursor}")
         return answer["cursor"], [MapOutputAt(**each) for each in answer["outputs"]], answer["all_done"]
 
     def fetch(self, output: MapOutputAt, partition: int) -> Buffer:
         """Return a partition of a map's output, from the local disk or from the agent of the map's node.
 
-        Raises FetchFailed if that fails.
+        Raises FetchFailed if the output cannot be read.
         """
         try:
             if output.node == self._context.node:
@@ -151,10 +171,10 @@ class HttpNode:
         return data
 
     def ended(self, *, succeeded: bool) -> None:
-        """Give the copy that the attempt kept of its input block to the agent, or delete the copy if the
-        attempt failed.
+        """Pass the attempt's copy of its input block to the agent if the attempt succeeded, or else delete
+        it.
 
-        Called after the attempt's report.
+        Called after the attempt's report is written.
         """
         if succeeded:
             self._reader.copy.give()
@@ -163,26 +183,30 @@ class HttpNode:
 
     def fetch_failed(self, map_attempt: str) -> None:
         """Implement `AttemptNode.fetch_failed` by a request to the attempt's own agent, which informs the
-        JobTracker."""
+        JobTracker.
+        """
         failed = {"reduce_attempt": self._spec.attempt, "map_attempt": map_attempt}
         self._link.request_json("POST", "/fetch_failed", failed)
 
     def disk_stream(self) -> Charge:
-        """Return a function that charges bytes to the node's disk budget and waits until they are paid."""
+        """Return a function that charges bytes to the node's disk budget and sleeps as long as its rate
+        requires.
+        """
         return self._link.stream("disk")
 
     @property
     def budget(self) -> Budget | None:
-        """Return the node's resource budget, opened in the current process; None without limits."""
+        """Return the node's resource budget, as opened by this process, or None without limits."""
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
-        """Set the function that is called when a transfer waits, so that the attempt pays for its CPU time
-        meanwhile."""
+        """Set the function that charges the attempt's CPU time. It is called while a transfer waits."""
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:
-        """Raise OSError (ENOSPC) if an injected fault marks the disk as full. On a really full disk,
-        writes fail by themselves."""
+        """Raise OSError (ENOSPC) if an injected fault marks the disk as full.
+
+        If the disk is really full, writes raise the error.
+        """
         if os.path.exists(self._full_disk):  # noqa: PTH110  `Path.exists` takes three times as long.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

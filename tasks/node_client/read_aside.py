@@ -1,5 +1,6 @@
-"""The copy of block data that an attempt read from other nodes, from which its agent can make a local
-replica."""
+"""The copy of block data that an attempt read from other nodes. Its agent can turn the copy into a local
+replica.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ NAME = "kept"  # File name in the attempt's folder.
 
 
 class KeptCopy:
-    """A contiguous copy of the bytes read from the block in which the attempt's split begins.
+    """A contiguous copy of bytes that an attempt has read from the block in which its split begins.
 
-    The NameNode is asked before the first byte whether to keep the block. Errors of the copy never disturb
-    reading.
+    Before the first byte is copied, the NameNode is asked whether to keep a replica of the block. Errors of
+    the copy do not affect reading.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
@@ -30,10 +31,10 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Append a piece that was read from another node, from position `at` of the block.
+        """Append a piece that was read from another node at position `at` of the block.
 
-        Ignores pieces of other blocks, pieces that do not continue the copy, and all pieces if the NameNode
-        wants no replica. An error ends the copying.
+        Pieces of other blocks and pieces that do not continue the copy are ignored, and so are all pieces if
+        the NameNode wants no replica. An error ends the copying.
         """
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return
@@ -52,8 +53,10 @@ class KeptCopy:
         return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
-        """Give the copy to the agent, which fetches the missing parts of the block. Called after the
-        attempt succeeded."""
+        """Pass the copy to the agent, which fetches the missing parts of the block.
+
+        Called after the attempt has succeeded.
+        """
         block = self._block
         if not self._wanted or block is None or self._high == self._low:
             return
@@ -67,5 +70,5 @@ class KeptCopy:
             self._link.request_json("POST", f"/blocks/{block.block}/keep", told)
 
     def drop(self) -> None:
-        """Delete the copy. Called after the attempt failed."""
+        """Delete the copy. Called after the attempt has failed."""
         self._path.unlink(missing_ok=True)

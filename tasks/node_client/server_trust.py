@@ -1,4 +1,6 @@
-"""The TLS certificates that clients accept: those signed by the certificate authority of the run."""
+"""TLS settings of clients: they accept only certificates that the certificate authority of the run has
+signed.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,8 @@ from functools import cache
 
 @cache
 def trusting(authority: str) -> ssl.SSLContext:
-    """Return an SSL context that accepts only servers whose certificate the authority (in PEM format) has
-    signed.
+    """Return an SSL context that accepts only servers whose certificate was signed by `authority` (in PEM
+    format).
 
     Server names are not checked, since hosts are known by names or addresses of any kind. Raises ssl.SSLError
     for invalid PEM.

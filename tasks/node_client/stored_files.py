@@ -1,5 +1,6 @@
-"""Files of the block store: reading from the nearest good replica, and writing through a pipeline of
-agents."""
+"""Files of the block store: reading from the nearest replica that is not corrupt, and writing through a
+pipeline of agents.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ SEND_BYTES = 512 * 1024
 class BlockReader:
     """A reader of byte ranges of files in the block store.
 
-    The block locations of the attempt's split are known at the start; others are requested from the NameNode.
+    The locations of the blocks in the attempt's split are part of its specification. Other locations are
+    requested from the NameNode.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink, meter: Meter) -> None:
@@ -40,10 +42,10 @@ class BlockReader:
             self._known[spec.file] = list(spec.blocks)
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
-        """Yield the bytes [start, end) of the file. A corrupt or missing replica is replaced by the next
-        nearest one.
+        """Yield the bytes [start, end) of the file. If a replica is corrupt or missing, the next nearest one
+        is read.
 
-        Raises OSError if no replica of a block can be read, after several attempts.
+        Raises OSError if no replica of a block can be read after several tries.
         """
         waits = iter(LOCATE_WAITS_S)
         located = False
@@ -89,8 +91,10 @@ class BlockReader:
         return sorted(block.nodes, key=lambda node: (context.distance(node), toss[node], node))
 
     def _read_replica(self, block: BlockRange, node: NodeId, low: int, high: int) -> Iterator[Piece]:
-        """Yield the bytes [low, high) of the block from the replica on one node. `high` is limited to the
-        block's length."""
+        """Yield the bytes [low, high) of the block from the replica on one node.
+
+        `high` is limited to the block's length. Raises OSError if the replica cannot be read.
+        """
         high = min(high, block.length)
         here = node == self._link.context.node
         pieces = self._read_here(block, low, high) if here else self._read_there(block, node, low, high)
@@ -137,7 +141,7 @@ class BlockReader:
 
 
 class OutputFile:
-    """A file of the block store that is written block by block. The file becomes visible by `close`."""
+    """A file of the block store that is written block by block. Readers can see the file after `close`."""
 
     def __init__(self, path: str, replication: int, block_bytes: int, link: AgentLink, meter: Meter) -> None:
         self._path = path
@@ -151,7 +155,7 @@ class OutputFile:
         self._put: _BlockPut | None = None
 
     def write(self, data: Buffer) -> None:
-        """Append data. Returns after all but a small buffered rest was sent to the agent."""
+        """Append data, and send it to the agent except for a small buffered remainder."""
         self._meter.add("output_bytes", len(data))
         if len(data) < SEND_BYTES // 2:
             self._pending += data
@@ -164,7 +168,9 @@ class OutputFile:
         self._send(memoryview(data).cast("B"))
 
     def close(self) -> None:
-        """Send the buffered data, end the last block and complete the file. Raises OSError on failure."""
+        """Send the buffered data, end the last block and complete the file. Raises OSError if a step
+        fails.
+        """
         if self._pending:
             self._send(memoryview(self._pending))
         if self._put is not None:
@@ -195,8 +201,9 @@ class OutputFile:
 
 
 class _BlockPut:
-    """The transfer of one block: a chunked PUT request to the first node, which forwards the data down the
-    pipeline."""
+    """The transfer of one block: a chunked PUT request to the first node, whose agent forwards the data to
+    the next node.
+    """
 
     def __init__(self, link: AgentLink, block: str, nodes: list[NodeId]) -> None:
         self.length = 0

@@ -1,9 +1,9 @@
 """Imports between the Python files in a user's folder (policies, applications).
 
-`import helper` in a user's file means `helper.py` in the same folder, whatever the working folder contains
-and however late the import happens. `sys.path` is not changed, and files in two folders may each have a
-`helper.py`. The modules of a folder form a separate package; each module gets an `__import__` that searches
-the folder first.
+`import helper` in a user's file imports `helper.py` from the same folder, whatever the working folder
+contains and however late the import is executed. `sys.path` is not changed, and files in two folders may each
+import their own `helper.py`. The modules of a folder form a separate package. Each module has its own
+`__import__`, which searches the folder first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREFIX = "schedbed_beside_"
 
 
 def load_with_files_beside(path: Path) -> ModuleType:
-    """Run a Python file as a new module and return the module. Raises the exceptions of the file.
+    """Run a Python file as a new module and return the module. Exceptions of the file are not caught.
 
     Other files of the folder are run again when they are imported.
     """
@@ -47,11 +47,11 @@ def load_with_files_beside(path: Path) -> ModuleType:
 
 
 class _Finder:
-    """An entry of `sys.meta_path` that finds the modules in the packages made of users' folders."""
+    """An entry of `sys.meta_path` that finds modules in users' folders."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """Return the spec to load a module of a user's folder; None for other modules."""
+        """Return the spec that loads a module in a user's folder, or None for any other module."""
         if not name.startswith(PREFIX):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -61,17 +61,20 @@ class _Finder:
 
 
 class _FolderLoader(SourceFileLoader):
-    """A loader of files in users' folders. The imports of a loaded file search its folder first."""
+    """A loader of Python files in users' folders. The imports of a loaded file search its folder first."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the file's code in the module, with the replaced `__import__`."""
+        """Run the file's code in the module, with an `__import__` that searches the file's folder first."""
         package = module.__name__.partition(".")[0]
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": _import_of(package)}
         super().exec_module(module)
 
 
 def _import_of(package: str) -> Any:
-    """Return the `__import__` function for the modules of a user's folder, given its package."""
+    """Return an `__import__` function that searches the folder of `package` first.
+
+    `package` is the name of the package that contains the modules of a user's folder.
+    """
     folder = Path(sys.modules[package].__path__[0])
 
     def find(

@@ -1,4 +1,4 @@
-"""A limit on the size of a log of user code: only the end of the log is kept."""
+"""A limit on the size of a log of user code. Only the end of the log is kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ SHOWN_CHARS = 160
 
 
 def trim(log: int) -> None:
-    """Shorten a log that is longer than LOG_BYTES to its end.
+    """Shorten a log that has more than `LOG_BYTES` bytes to its end.
 
-    `log` is a descriptor open for reading and appending.
-
-    A process that appends at the same time may lose a line.
+    `log` is a file descriptor that is open for reading and appending. If another process appends at the same
+    time, a line may be lost.
     """
     length = os.fstat(log).st_size
     if length <= LOG_BYTES:

@@ -1,7 +1,7 @@
-"""Execution of functions that may run user code, in a child process. Request and answer are JSON.
+"""Calls of functions that may run user code, in a child process. Request and answer are JSON.
 
-The driver never runs user code itself. The child has its own session, whose processes are all killed when the
-child has answered or takes too long.
+The driver never runs user code itself. The child process has its own session. All processes of the session
+are killed when the child has answered or takes too long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Run the function `main` of a module in a child process with this request, and return the answer.
+    """Call the function `main` of a module in a child process with this request, and return the answer.
 
-    Raises BadInput if the child raises it, ends without an answer, or takes longer than `limit_s`.
+    Raises BadInput if the child raises it, ends without an answer, or takes longer than `limit_s` seconds.
     """
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:
@@ -64,8 +64,9 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Act as the child of `ask`: read the request, call `work`, and write the answer or the BadInput
-    error.
+    """Act as the child process of `ask`: read the request, call `work`, and write the result.
+
+    If `work` raises BadInput, the error is written instead.
     """
     with os.fdopen(int(sys.argv[1]), "w") as out:
         os.set_inheritable(out.fileno(), False)

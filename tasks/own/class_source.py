@@ -1,4 +1,4 @@
-"""The declarations of a user's application class, read from its source without running it."""
+"""The declarations of a user's application class, which are read from its source code without running it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassSource:
-    """The declarations of a user's application class. `costs` and `input` are None if not declared.
+    """The declarations of a user's application class. `costs` and `input` are None if they are not declared.
 
     `parameters` are the arguments of the constructor with their default values, `required` the arguments
-    without a default, and `computed` the arguments whose default is an expression. `lines` has the first line
-    number of each method.
+    without a default, and `computed` the arguments whose default is an expression. `lines` contains the first
+    line number of each method.
     """
 
     file: str
@@ -49,21 +49,25 @@ class ClassSource:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def has(self, method: str) -> bool:
-        """Return whether the class, or a base class in the same file, has the method."""
+        """Return whether the class, or a base class in the same file, defines the method."""
         return method in self.lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declarations as JSON values, as stored in the job parameter `program`."""
+        """Return the declarations as JSON values, in the form that is stored in a job's parameter
+        `program`.
+        """
         return asdict(self)
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ClassSource:
-        """Return the declarations for JSON values that `to_json` has returned."""
+        """Return the declarations that `to_json` has converted to the JSON values `raw`."""
         return ClassSource(**{**raw, "required": tuple(raw["required"]), "computed": tuple(raw["computed"])})
 
 
 def class_of(params: Mapping[str, Any]) -> ClassSource | None:
-    """Return the user class of a job with these parameters; None if the job has no user class."""
+    """Return the declarations of the user's class that a job with these parameters runs, or None if it
+    runs none.
+    """
     raw = params.get(PROGRAM)
     return None if raw is None else ClassSource.from_json(raw)
 
@@ -123,7 +127,7 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return the members of a class and its base classes in the file, by name, and a flag.
+    """Return a dictionary of the members of a class by name, including base classes in the file, and a flag.
 
     The flag is True if the class has base classes outside the file, other than `object`.
     """
@@ -177,10 +181,10 @@ def _check_together(path: Path, found: ast.ClassDef, members: Mapping[str, Membe
 def _parameters(
     path: Path, owner: str, made: Member | None
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
-    """Return the constructor's arguments in three groups.
+    """Return the arguments of the constructor `made` in three groups.
 
-    The groups are: a mapping of arguments to plain default values, the arguments without a default, and the
-    arguments whose default is an expression.
+    The groups are: a dictionary from argument to plain default value, the arguments without a default, and
+    the arguments whose default is an expression.
     """
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()
@@ -213,7 +217,7 @@ def _literal(node: Member | None) -> Any:
 
 
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
-    """Return the plain value of a class attribute, or None if it is not declared.
+    """Return the value of the class attribute that `node` assigns, or None if `node` is None.
 
     Raises BadInput with the message `what` if the value is not a literal of the type `kind`.
     """

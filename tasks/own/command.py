@@ -1,8 +1,8 @@
-"""Runs a command of a streaming job: writes lines to its standard input, reads lines from its output.
+"""Runs a command of a streaming job: writes lines to its standard input, and reads lines from its output.
 
-One thread writes and reads as the pipes allow, in large pieces. The command stays in the session of the
-attempt, so all its processes end with the attempt, and its CPU time counts for the attempt (as a child that
-is waited for).
+A single thread writes and reads in large pieces, as far as the pipes permit. The command stays in the session
+of the attempt, so all its processes end with the attempt. Its CPU time is part of the attempt's, as that of a
+child process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126  # Exit codes of a shell.
 
 
 class Command:
-    """A shell command of an attempt. `role` is mapper, combiner or reducer; `text` is the command line."""
+    """A shell command that an attempt runs. `role` is mapper, combiner or reducer, and `text` the command
+    line.
+    """
 
     def __init__(
         self, role: str, text: str, folder: Path, environment: Mapping[str, str], idle: Idle
@@ -44,10 +46,10 @@ class Command:
         self._idle = idle
 
     def through(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Write the pieces to the command, and yield its output in pieces of whole lines.
+        """Write the pieces to the command's standard input, and yield its output in pieces of whole lines.
 
-        A missing newline after the last line is added. Raises BadInput with the last lines of standard error
-        if the command fails, hangs or does not exist.
+        A newline is added if the last line has none. If the command fails, hangs or does not exist, BadInput
+        is raised with the last lines of standard error.
         """
         with _stderr_file(self._folder / f"{self._role}.stderr") as errors:
             process = self._start(errors)
@@ -87,7 +89,10 @@ class Command:
     def _pump(
         self, process: subprocess.Popen[bytes], pieces: Iterator[Buffer], errors: int
     ) -> Iterator[bytes]:
-        """Yield the command's output until the command closes it, and write the input meanwhile."""
+        """Yield the command's output until the command closes it. Meanwhile, write the input.
+
+        `errors` is the descriptor of the file that receives the command's standard error.
+        """
         assert process.stdin is not None and process.stdout is not None
         stdin, stdout = process.stdin.fileno(), process.stdout.fileno()
         waiting = memoryview(b"")
@@ -115,10 +120,10 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write as much input as the pipe takes. Return the unwritten part of the current piece.
+        """Write as much input as the pipe accepts. Return the unwritten remainder of the current piece.
 
-        The result is empty when all input is written. A command may stop reading, as `head` does; its
-        remaining input is then dropped.
+        The result is empty when all input is written, or when the command has stopped reading, as `head`
+        does.
         """
         waiting = waiting or _next(pieces)
         try:
@@ -138,11 +143,11 @@ class Command:
                 self._note(False, process, errors)
 
     def _note(self, moved: bool, process: subprocess.Popen[bytes], errors: int) -> bool:
-        """Count the time without any data, and return whether to continue.
+        """Add to the time without data, or reset it if data `moved`. Return whether to continue reading
+        output.
 
-        Raises BadInput if the limit is exceeded.
-
-        The result is False if the command has failed while a process that it started keeps its output open.
+        Returns False if the command has failed while a process that it started keeps its output open. Raises
+        BadInput if no data moved for too long.
         """
         in_time = self._idle.note(moved)
         if moved or (in_time and process.poll() is None):
@@ -181,7 +186,7 @@ class Command:
 
 
 def _next(pieces: Iterator[Buffer]) -> memoryview:
-    """Return the next non-empty piece; an empty one if there is none."""
+    """Return the next piece that is not empty, or an empty piece if there is none."""
     for piece in pieces:
         if len(piece):
             return memoryview(piece).cast("B")
@@ -204,8 +209,9 @@ def _stderr_file(path: Path) -> Iterator[int]:
 
 
 def _whole_lines(pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-    """Yield the output in larger pieces that end with a newline. Raises BadInput for a line that is too
-    long.
+    """Yield the output of a command in larger pieces, each of which ends with a newline.
+
+    Raises BadInput for a line that is too long. `name` is the command in the message.
     """
     held: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""The costs of a user's application in the simulator, given as a few named numbers."""
+"""The costs that a user declares for an application, which the simulator uses: a few named numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES: Mapping[str, str] = {
 
 
 def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the declared costs as floats.
+    """Return the declared costs as a dictionary from name to float.
 
     Raises ValueError for an unknown name or a value that is not a number >= 0.
     """
@@ -34,10 +34,9 @@ def checked_costs(given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def declared_law(costs: Mapping[str, float], *, reduces: bool) -> AppCosts:
-    """Return the cost model of an application with the declared costs.
+    """Return the cost model of an application with the declared costs. `reduces` is True if it has reduces.
 
-    Costs that are not declared are 0. If output costs are not declared, each output is equal to its input in
-    size.
+    A cost that is not declared is 0. If no output costs are declared, each output has the size of the input.
     """
     ratio = costs.get("map_output", 1.0)
     output = costs.get("output", 1.0) * (ratio if reduces else 1.0)

@@ -1,4 +1,6 @@
-"""Search for the files that a Python file imports from its folder, directly or not, without running them."""
+"""Search for the files that a Python file imports from its folder, directly or indirectly, without running
+them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from pathlib import Path
 
 
 def with_imported(file: Path) -> list[Path]:
-    """Return the file and all files of its folder that it imports, directly or not.
+    """Return the file and all files of its folder that it imports, directly or indirectly.
 
-    Packages are included as a whole. Files that cannot be parsed are included without their imports. Imports
+    Packages are included as a whole. Files that cannot be parsed are included, but not their imports. Imports
     by a computed name are not found. Raises OSError if a file cannot be read.
     """
     folder, found, todo = file.parent, dict[Path, None](), [file]

@@ -1,4 +1,4 @@
-"""The check of an output by a user's class, in a child process: `python -m schedbed.tasks.own.judge FD`."""
+"""Checks an output with a user's class in a child process: `python -m schedbed.tasks.own.judge FD`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PIECE_BYTES = 2**20
 def judge(
     source: ClassSource, params: dict[str, Any], folder: Path, data: Path | None, parts: Iterable[Path]
 ) -> str | None:
-    """Return a message about the fault that the user's class finds in an output; None without fault.
+    """Return the message of the user's class about an error in an output, or None if it finds none.
 
-    `folder` contains the files of the program, `data` is the job's input, and `parts` are the files of the
-    output. Raises BadInput if the check itself fails.
+    `folder` contains the files of the application, `data` is the job's input, and `parts` are the files of
+    the output. Raises BadInput if the check itself fails.
     """
     request = {
         "source": source.to_json(),

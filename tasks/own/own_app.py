@@ -1,5 +1,5 @@
-"""Descriptions (`App`) of users' applications, made from class declarations or the parameters of
-streaming.
+"""Descriptions (`App`) of applications that users have written, made from a class or from streaming
+parameters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OWN_PARAMETERS = (
 def app_of_class(name: str, source: ClassSource) -> App:
     """Return the description of the application that a user's class declares.
 
-    `name` is its name in the scenario.
+    `name` is the application's name in the scenario.
     """
     own = [Parameter(each, value, "", "") for each, value in source.parameters.items()]
     own += [Parameter(each, None, "", "", required=True) for each in source.required]
@@ -44,7 +44,7 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with two properties that depend on a job's parameters.
+    """Return the application with the two properties that depend on a job's parameters filled in.
 
     The properties are whether the application has reduces, and its declared costs.
     """

@@ -1,9 +1,9 @@
-"""The files of a user's application: read on the driver's host, stored as blocks, written out for attempts.
+"""The files of a user's application, on their way from the driver's host through the block store to attempts.
 
-A job's parameter `files` names each file with its digest. The block store transports the files, like those of
-Hadoop's distributed cache, so that containers and other hosts have them. Each node keeps the files that its
-attempts have read, by digest. The files run only in attempts, or in child processes of the driver
-(`tasks.own.child`).
+A job's parameter `files` lists each file with its digest. The files are stored in the block store, like those
+of Hadoop's distributed cache, so that containers and other hosts can read them. Each node keeps the files
+that its attempts have read, under their digests. The code runs only in attempts, or in child processes of the
+driver (`tasks.own.child`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ KEPT = "programs"
 
 
 def is_app_file(name: str) -> bool:
-    """Return whether the name of an application means a class in a Python file, such as `my_app.py:Count`."""
+    """Return whether the name of an application refers to a class in a Python file, such as
+    `my_app.py:Count`.
+    """
     return name.endswith(".py") or ".py:" in name
 
 
@@ -44,31 +46,35 @@ class ProgramFile:
 
     @property
     def path(self) -> str:
-        """Return the path of the file in the block store, which is the same for files with equal content."""
+        """Return the path of the file in the block store. Files with equal content have the same path."""
         return f"{PROGRAMS}{self.sha256}"
 
     @staticmethod
     def of(name: str, real: Path) -> ProgramFile:
-        """Return the description of the file `real` on this host. Raises OSError if it cannot be read."""
+        """Return the description of the file at the path `real` on this host. Raises OSError if it cannot be
+        read.
+
+        `name` is the path that the file will have in the attempt's working folder.
+        """
         data = real.read_bytes()
         executable = bool(real.stat().st_mode & 0o100)
         return ProgramFile(name, hashlib.sha256(data).hexdigest(), len(data), executable)
 
 
 def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
-    """Return the files as JSON values for a job's parameter `files`."""
+    """Return the files as JSON values, in the form that is stored in a job's parameter `files`."""
     return [asdict(file) for file in files]
 
 
 def files_of(params: Mapping[str, Any]) -> tuple[ProgramFile, ...]:
-    """Return the application files of a job with these parameters; () for a shipped application."""
+    """Return the application files in a job's parameters, or () if the job runs a shipped application."""
     return tuple(ProgramFile(**file) for file in params.get(FILES, ()))
 
 
 def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramFile], bytes]) -> None:
-    """Write the files into a folder, at their relative paths. `read` returns the content of a file.
+    """Write the files into a folder, at their relative paths. `read` must return the content of a file.
 
-    Raises BadInput if the content has changed since the job was planned.
+    Raises BadInput if the content of a file has changed since the job was planned.
     """
     for file in files:
         data = read(file) if file.length else b""
@@ -82,9 +88,10 @@ def lay_out(files: Sequence[ProgramFile], folder: Path, read: Callable[[ProgramF
 
 
 class NodeFiles:
-    """Reads application files on a node, from copies stored by earlier attempts or from the block store.
+    """A reader of application files on a node. It uses copies that earlier attempts have stored, or the block
+    store.
 
-    A copy is used only if its digest is right, so no attempt can give false code to another attempt.
+    A copy is used only if its digest matches, so no attempt can give false code to another attempt.
     """
 
     def __init__(self, root: Path, fetch: Callable[[ProgramFile], bytes]) -> None:
@@ -92,7 +99,10 @@ class NodeFiles:
         self._fetch = fetch
 
     def read(self, file: ProgramFile) -> bytes:
-        """Return the content of a file. Raises OSError if no replica can be read."""
+        """Return the content of a file, from the node's copy or from the block store.
+
+        Raises OSError if no replica can be read.
+        """
         kept = self._kept / file.sha256
         with contextlib.suppress(OSError):
             data = kept.read_bytes()

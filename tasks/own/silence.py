@@ -1,8 +1,9 @@
-"""Detection of attempts that give no sign of life: user code that the attempt's own timer cannot stop.
+"""Detection of attempts that show no sign of life: user code hangs, and the attempt's own timer cannot stop
+it.
 
-The timer (`tasks.own.watch`) touches the attempt's status file each second. At each heartbeat, the agent adds
-the time since the last one, at most two seconds, while the file does not change. So nothing counts while the
-whole node is frozen.
+The timer (`tasks.own.watch`) updates the time of the attempt's status file each second. At each heartbeat,
+the agent adds the time since the previous heartbeat, at most two seconds, if the file has not changed. Thus
+no time is added while the whole node is frozen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class Silence:
-    """The time during which the status file of an attempt has not changed."""
+    """The time since the status file of an attempt last changed, and the limit for it."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status
@@ -29,12 +30,12 @@ class Silence:
 
     @property
     def reason(self) -> str:
-        """Return the reason for killing the attempt, as one line."""
+        """Return the reason why the attempt must be killed, as one line for users."""
         limit = format_duration(self._limit_s)
         return f"hangs: its code did nothing for {limit} (task_timeout) and could not be interrupted"
 
     def too_long(self, now_s: float) -> bool:
-        """Check the status file at the time `now_s`. Return whether the attempt must be killed."""
+        """Check the status file at the time `now_s`. Return whether it has not changed for too long."""
         gap_s = 0.0 if self._looked_s is None else min(GAP_MAX_S, now_s - self._looked_s)
         self._looked_s = now_s
         try:
@@ -47,6 +48,9 @@ class Silence:
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> Silence | None:
-    """Return the detector for an attempt of a user's application; None for a shipped application."""
+    """Return the detector for an attempt of a user's application, or None for a shipped application.
+
+    `status` is the path of the attempt's status file.
+    """
     limit_s = spec.params.get(TIMEOUT)
     return None if limit_s is None else Silence(status, float(limit_s))

@@ -1,8 +1,8 @@
-"""Lines sorted by bytes, as with `LC_ALL=C sort`: the data between maps and reduces of users' applications.
+"""Lines sorted by their bytes, as by `LC_ALL=C sort`: the data between maps and reduces of users'
+applications.
 
-A line is `key<TAB>value`, or only a key. Lines with the same key are adjacent. While lines are sorted, equal
-lines are stored once with a count, which saves memory for text with repeated words. They are written as often
-as they occurred.
+A line is `key<TAB>value`, or only a key. While lines are sorted, equal lines are stored once with a count,
+which saves memory for text with repeated words. In the output each line occurs as often as in the input.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Partition = Callable[[bytes, int], int]
 
 
 class SortedLines:
-    """The format of runs of sorted lines.
+    """The format of sorted lines, for merging map outputs.
 
     A record is a line, and its key (for `RunFormat`) is the whole line.
     """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge runs of sorted lines. All equal lines are kept."""
+        """Merge several sorted sequences of lines. Equal lines are all kept."""
         if len(runs) == 1:
             yield runs[0]
         elif sum(map(len, runs)) <= WINDOW_BYTES:
@@ -46,7 +46,7 @@ class SortedLines:
         return _plain(data).count(b"\n")
 
     def whole(self, window: Buffer) -> int:
-        """Return the number of bytes in `window` up to the last newline, inclusive."""
+        """Return the number of bytes in `window` up to and including the last newline."""
         return _plain(window).rfind(b"\n") + 1
 
     def last_key(self, window: Buffer) -> bytes:
@@ -59,7 +59,9 @@ class SortedLines:
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge up to `WINDOW_BYTES` at a time, so that the memory needed is bounded by this size."""
+        """Merge sorted sequences of lines, at most `WINDOW_BYTES` at a time, which limits the memory
+        needed.
+        """
         share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
         left = [(_plain(run), 0) for run in runs if len(run)]
         while left:
@@ -82,7 +84,7 @@ class SortedLines:
 
 
 def _plain(data: Buffer) -> bytes | bytearray:
-    """Return the data as a type with search methods. A memoryview is copied."""
+    """Return the data as bytes or a bytearray, which can be searched. A memoryview is copied."""
     return bytes(data) if isinstance(data, memoryview) else data
 
 
@@ -91,7 +93,7 @@ def _line_end(data: bytes | bytearray, at: int) -> int:
 
 
 def _upto(data: bytes | bytearray, key: bytes, low: int, high: int) -> int:
-    """Return the position of the first line above `key` among the sorted lines in data[low:high]."""
+    """Return the position of the first line greater than `key` among the sorted lines in data[low:high]."""
     while low < high:
         middle = (low + high) // 2
         start = max(low, data.rfind(b"\n", low, middle) + 1)
@@ -112,7 +114,7 @@ def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
-    """Yield the sorted lines in pieces, each line `counts[line]` times. Sorts `lines` in place."""
+    """Yield the sorted lines in pieces, and each line `counts[line]` times. `lines` is sorted in place."""
     lines.sort()
     piece: list[bytes] = []
     size = 0
@@ -132,14 +134,17 @@ def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
 
 
 def by_crc(key: bytes, reduces: int) -> int:
-    """Return the number of the reduce that gets a key, by its CRC-32, as in the shipped applications."""
+    """Return the number of the reduce for a key, by the key's CRC-32. Shipped applications use the same
+    rule.
+    """
     return zlib.crc32(key) % reduces
 
 
 class LineCollector:
-    """The collector of a user's map: sorts lines and divides them among the reduces.
+    """The collector of a user's map: it sorts lines and divides them among the reduces.
 
-    `combine`, if given, shortens each sorted run before it is stored.
+    `partition` chooses the reduce for a key. `combine`, if given, shortens sorted lines before they are
+    stored.
     """
 
     def __init__(self, reduces: int, partition: Partition = by_crc, combine: Stage | None = None) -> None:
@@ -151,7 +156,7 @@ class LineCollector:
 
     @property
     def buffered(self) -> int:
-        """Return the approximate memory in bytes that the counted lines need."""
+        """Return the approximate memory in bytes of the lines and their counts."""
         return len(self._counts) * (ENTRY_BYTES + self._bytes // max(1, self._lines))
 
     def feed(self, chunk: bytes) -> None:
@@ -163,7 +168,7 @@ class LineCollector:
         self._bytes += len(chunk)
 
     def drain(self) -> list[Iterable[Buffer]]:
-        """Return one sorted run of lines per partition, and clear the collector."""
+        """Return the sorted lines of each partition, and clear the collector."""
         counts, self._counts = self._counts, Counter()
         self._bytes = self._lines = 0
         parts: list[list[bytes]] = [list(counts)] if self._reduces == 1 else self._dealt(counts)

@@ -1,5 +1,5 @@
-"""Execution of a user's application in an attempt: writes its files, passes lines through class or
-commands.
+"""Runs a user's application in an attempt: writes its files to a folder, and passes lines through its
+class or commands.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ Task = MapTask | ReduceTask
 
 
 class Program(Protocol):
-    """The user code of an application in one attempt: a class or commands."""
+    """The code of a user's application, as an attempt runs it: either a class or commands."""
 
     combine: Stage | None
     partition: Partition
 
     def mapped(self, task: MapTask) -> Iterator[bytes]:
-        """Yield the output lines of the user code for the map's split."""
+        """Yield the lines that the user's code outputs for the split of a map."""
         ...
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the output lines of the user code for the sorted input lines of a reduce."""
+        """Yield the lines that the user's code outputs for the sorted input lines of a reduce."""
         ...
 
 
 class ClassProgram:
-    """A program that consists of a user's class."""
+    """The code of a user's application, if it is a class."""
 
     def __init__(self, task: Task, source: ClassSource, folder: Path) -> None:
         self.user = UserClass(source, folder, task.params)
@@ -74,7 +74,7 @@ class ClassProgram:
 
 
 class CommandProgram:
-    """A program that consists of the commands of a streaming job."""
+    """The code of a user's application, if it consists of commands (streaming)."""
 
     def __init__(self, task: Task, folder: Path, idle: Idle) -> None:
         self._task, self._folder, self._idle = task, folder, idle
@@ -96,14 +96,16 @@ class CommandProgram:
 
 
 def reader_of(kind: str) -> str:
-    """Return the name of the record reader for a kind of input: "records" for 100-byte records, else
+    """Return the name of the record reader for a kind of input: "records" for 100-byte records, otherwise
     "text".
     """
     return kind if kind == "records" else "text"
 
 
 def environment_of(task: Task) -> dict[str, str]:
-    """Return the environment variables that Hadoop Streaming sets for a command, under the same names."""
+    """Return a dictionary of the environment variables that Hadoop Streaming sets for the commands of a
+    task.
+    """
     spec = task.spec
     known = {
         "job_id": spec.job,
@@ -125,9 +127,9 @@ def environment_of(task: Task) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(task: Task) -> Iterator[Program]:
-    """Write the application's files to a folder, yield the program, and delete the folder at the end.
+    """Write the application's files to a folder, yield its code, and delete the folder at the end.
 
-    For a class, the folder is the working folder, and hanging code is interrupted.
+    If the application is a class, the folder is also the working folder, and hanging code is interrupted.
     """
     folder = task.scratch / WORK
     folder.mkdir()
@@ -153,8 +155,9 @@ def _opened(task: Task) -> Iterator[Program]:
 
 
 def trim_own_log(log: int) -> None:
-    """Limit the size of the log `log` to which the class prints. Nothing happens if it is not a regular
-    file.
+    """Limit the size of the log to which the user's class prints. `log` is its file descriptor.
+
+    Does nothing if the log is not a regular file.
     """
     with contextlib.suppress(OSError):
         trim(log)
@@ -165,7 +168,9 @@ def _fetched(task: Task, file: ProgramFile) -> bytes:
 
 
 def run_map(task: MapTask) -> None:
-    """Map the split with the code of a user's application. Sort the result if the job has reduces."""
+    """Map the split with the code of a user's application. If the job has reduces, sort and partition the
+    result.
+    """
     with _opened(task) as program:
         pieces = _bounded(task, program.mapped(task))
         if task.spec.reduces:
@@ -176,7 +181,7 @@ def run_map(task: MapTask) -> None:
 
 
 def run_reduce(task: ReduceTask) -> None:
-    """Reduce the merged lines with the code of a user's application, and write the output."""
+    """Run a reduce of a user's application on the merged input lines, and write the output."""
     with _opened(task) as program:
         pieces = program.reduced(task.merged(SortedLines()))
         _write(task, task.create(), _bounded(task, pieces))
@@ -190,7 +195,7 @@ def _write(task: Task, output: Output, pieces: Iterable[bytes]) -> None:
 
 
 def _bounded(task: Task, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces. Raises BadInput if they have more bytes in total than the attempt may write."""
+    """Yield the pieces unchanged. Raises BadInput if their total size exceeds what the attempt may write."""
     most, written = int(task.params[LIMIT]), 0
     kind = task.spec.kind.value
     for piece in pieces:

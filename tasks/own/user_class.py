@@ -1,6 +1,6 @@
-"""Runs a user's class: passes records to its methods, and encodes the returned pairs as lines.
+"""Runs a user's class: passes records to its methods, and encodes the pairs that they return as lines.
 
-Between maps and reduces a line is `key<TAB>value` with the value as JSON. In the output, strings are written
+Between maps and reduces, a line is `key<TAB>value` with the value as JSON. In the output, strings are written
 unchanged and other values as JSON. Errors of the class are reported with its file and line.
 """
 
@@ -33,7 +33,7 @@ Encode = Callable[[Any], str]
 
 
 class UserClass:
-    """An instance of a user's class, with functions that call its methods.
+    """An instance of a user's class, with methods that call the methods of the class.
 
     Raises BadInput if the instance cannot be created.
     """
@@ -51,13 +51,13 @@ class UserClass:
             self._object = made(**given)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the class takes a record or returns a pair."""
+        """Return a value that changes whenever the class reads a record or returns a pair."""
         return tuple(self._done)
 
     def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
-        """Yield the lines that the method `map` returns for the records in the chunks.
+        """Call the method `map` for each record in the chunks, and yield the returned pairs as lines.
 
-        `last` says that the lines are the job's output, since the job has no reduces.
+        `last` is True if the lines are the job's output, since the job has no reduces.
         """
         method = self._method("map")
         encode = shown_value if last else encoded
@@ -66,21 +66,30 @@ class UserClass:
                 yield from self._called("map", self._pairs(method, records), encode)
 
     def mapped_once(self, number: int, *, last: bool) -> Iterator[bytes]:
-        """Yield the lines of a map without input. The method `map` is called once, with the map's number."""
+        """Call the method `map` once with the map's number, for a map without input. Yield the returned pairs
+        as lines.
+
+        `last` is True if the lines are the job's output, since the job has no reduces.
+        """
         encode = shown_value if last else encoded
         return self._called("map", self._pairs(self._method("map"), [number]), encode)
 
     def combined(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the lines that the method `combine` returns for sorted lines."""
+        """Call the method `combine` for each key in the sorted lines, and yield the returned pairs as
+        lines.
+        """
         return self._grouped("combine", pieces, encoded)
 
     def reduced(self, pieces: Iterable[Buffer]) -> Iterator[bytes]:
-        """Yield the lines that the method `reduce` returns for sorted lines."""
+        """Call the method `reduce` for each key in the sorted lines, and yield the returned pairs as
+        lines.
+        """
         return self._grouped("reduce", pieces, shown_value)
 
     def partition(self, key: bytes, reduces: int) -> int:
-        """Return the number of the reduce that the class chooses for a key. Raises BadInput if it is
-        invalid.
+        """Return the number of the reduce that the method `partition` chooses for a key.
+
+        Raises BadInput if the number is invalid.
         """
         with _Blamed(self, "partition"):
             chosen = self._method("partition")(key.decode(*TEXT), reduces)
@@ -91,9 +100,7 @@ class UserClass:
         return chosen
 
     def judged(self, records: Iterable[Any], output: Iterable[tuple[str, str]]) -> str | None:
-        """Return a message about the fault that the method `check` finds in the output; None without
-        fault.
-        """
+        """Return the message of the method `check` about an error in the output, or None if it finds none."""
         with _Blamed(self, "check"):
             said = self._method("check")(records, output)
         if said is None or said is True or said == "":
@@ -101,11 +108,16 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return an error with file and line of a method that returned something invalid."""
+        """Return an error about an invalid result of a method, with the method's file and line.
+
+        `what` describes the error and follows the method's name in the message.
+        """
         return BadInput(f"{self._source.file}:{self._source.lines.get(method, 1)}: {method} {what}")
 
     def blamed(self, error: BaseException, method: str) -> BadInput:
-        """Return the exception as a BadInput error with the user's file and line from which it came."""
+        """Return an exception of the user's class as a BadInput error, with the file and line that raised
+        it.
+        """
         place = self._place(error, method)
         if isinstance(error, Hung):
             limit = "its task_timeout" if self.watch is None else format_duration(self.watch.limit_s)
@@ -135,7 +147,10 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Yield the pairs as lines in pieces. The code of the class runs only while a piece is made."""
+        """Convert pairs to lines, and yield them in pieces. User code runs only while a piece is made.
+
+        `method` is the method of the user's class that yields the pairs.
+        """
         while True:
             lines: list[str] = []
             with _Blamed(self, method):
@@ -191,13 +206,13 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Record whether the class is running (`busy`) or waits for its input."""
+        """Record whether the user's code is running (`busy`) or waits for its input."""
         if self.watch is not None:
             self.watch.busy = busy
 
 
 class _Feed:
-    """The sorted input lines as pairs, requested by the class.
+    """The sorted input lines of the user's class, as pairs that are read when the class requests them.
 
     An error while lines are read is stored in `error`, since the class may catch it.
     """
@@ -228,9 +243,9 @@ class _Feed:
 
 
 class _Blamed:
-    """A context manager that turns exceptions of user code into BadInput with file and line.
+    """A context manager that converts exceptions of user code to BadInput errors with file and line.
 
-    BadInput and MemoryError are not changed.
+    BadInput and MemoryError are not converted.
     """
 
     def __init__(self, user: UserClass, method: str) -> None:
@@ -251,12 +266,12 @@ def encoded(value: Any) -> str:
 
 
 def decoded(text: str) -> Any:
-    """Return the value of a JSON text made by `encoded`."""
+    """Return the value that `encoded` has converted to a JSON text."""
     return int(text) if text.isdecimal() else json.loads(text)
 
 
 def shown_value(value: Any) -> str:
-    """Return a tab and the value, for lines of the output; "" for None, so that the line has only the key.
+    """Return a tab and the value, for lines of the output, or "" if the value is None.
 
     Strings are not quoted. Raises ValueError if the text contains a newline.
     """
@@ -271,7 +286,8 @@ def shown_value(value: Any) -> str:
 def records_of_kind(kind: str, chunk: Buffer) -> Iterator[list[Any]]:
     """Yield the records in a chunk of whole records, in batches.
 
-    100-byte records ("records") are bytes objects; lines (all other kinds) are strings.
+    For the kind "records", they are bytes objects of 100 bytes. For all other kinds, they are lines as
+    strings.
     """
     data = bytes(chunk)
     if kind == "records":

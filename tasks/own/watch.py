@@ -1,8 +1,8 @@
-"""Detection of hanging user code: no data moves for longer than the job's `task_timeout`.
+"""Detection of hanging user code: it reads and writes nothing for longer than the job's `task_timeout`.
 
-Time is counted in ticks of a timer. So a frozen node, whose clock continues, is not mistaken for hanging
-code. Each tick also touches the attempt's status file. The agent kills an attempt whose status file does not
-change, for instance because C code holds the interpreter (`tasks.own.silence`).
+Time is measured in ticks of a timer, so that a frozen node, whose clock continues, is not mistaken for
+hanging code. Each tick also updates the time of the attempt's status file. If C code holds the interpreter,
+the timer cannot tick, and the agent kills the attempt (`tasks.own.silence`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ TIMEOUT_S = 600.0  # Hadoop's default.
 
 
 class Hung(BaseException):
-    """Raised in user code that has done nothing for too long. `except Exception` does not catch it."""
+    """Raised in user code that has read and written nothing for too long. `except Exception` does not
+    catch it.
+    """
 
 
 class Idle:
-    """A counter of the consecutive ticks in which no data moved."""
+    """A counter of the consecutive timer ticks in which user code read and wrote no data."""
 
     def __init__(self, limit_s: float, progress: StatusFile) -> None:
         self.limit_s = limit_s
@@ -40,26 +42,30 @@ class Idle:
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
-        """Count a tick without data, or reset the count if data moved. Return False if the limit is
-        exceeded.
+        """Add a tick in which no data moved, or reset the counter if data moved.
+
+        Returns False if the counter has reached the limit.
         """
         self._ticks = 0 if moved else self._ticks + 1
         return self.idle_s < self.limit_s
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds during which no data moved."""
+        """Return the emulated seconds during which no data moved."""
         return self._ticks * self.tick_s
 
     def touch(self) -> None:
-        """Signal to the agent that the timer still works, by touching the attempt's status file."""
+        """Signal to the agent that the timer still works, by updating the time of the attempt's status
+        file.
+        """
         self._progress.touch()
 
 
 class Watch:
-    """A timer that interrupts hanging code in the main thread.
+    """A timer that interrupts hanging user code in the main thread.
 
-    `mark` returns a value that changes whenever the code does something. `also` is called at each tick.
+    `mark` must return a value that changes whenever the code reads or writes data. `also` is called at each
+    tick.
     """
 
     def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:
@@ -73,7 +79,7 @@ class Watch:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Raise Hung in the code of the block when the code hangs. Must be called from the main thread."""
+        """Raise Hung in the code of the `with` block if it hangs. Must be called from the main thread."""
         before = signal.signal(signal.SIGALRM, self._tick)
         self._wind()
         try:

@@ -1,4 +1,4 @@
-"""Contradictions between the columns of a trace, as warnings before a column is used."""
+"""Contradictions between the columns of a trace, which warn users before they rely on a column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROUNDING = 1.05  # Tolerated factor above the possible maximum.
 
 
 def contradictions(trace: Trace) -> tuple[str, ...]:
-    """Return one line for each contradiction between columns, such as CPU times above durations."""
+    """Return one line for each contradiction between columns, such as CPU times that exceed durations."""
     return tuple(chain.from_iterable(check(trace.jobs) for check in _CHECKS))
 
 
@@ -59,8 +59,9 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the distinct task objects. Equal tasks are often one object that is repeated millions of
-    times.
+    """Return the distinct objects in `tasks`.
+
+    Equal tasks are often one object that is repeated millions of times.
     """
     return list({id(task): task for task in tasks}.values()) if len(tasks) > 1 else tasks
 

@@ -1,6 +1,6 @@
 """Conversion of a trace to a complete scenario of synthetic jobs, job by job.
 
-The tasks of a job are equal, except for a declared variance.
+In the scenario, the tasks of a job are equal except for a declared random variation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ALIKE = "tasks of a job are equal: their mean, and `variance` for how much their
 
 @dataclass(slots=True)
 class Conversion:
-    """A scenario made from a trace: its settings (`head`), its jobs, and notes on lost data.
+    """A scenario made from a trace: its settings (`head`), its jobs, and notes on assumptions and lost data.
 
     Iterating over `jobs` also sets `job_count` and `task_count`.
     """
@@ -40,7 +40,7 @@ class Conversion:
 
     @property
     def head(self) -> dict[str, Any]:
-        """Return the scenario's values except the jobs. Times and sizes are those of the trace."""
+        """Return all values of the scenario except its jobs. Times and sizes are those of the trace."""
         laptop = self.fit is None
         return {
             "name": self.name,
@@ -51,14 +51,18 @@ class Conversion:
         }
 
     def _policies(self) -> list[Any]:
-        """Return the policies to compare: FCFS and EASY for jobs with requested times, else three others."""
+        """Return the policies that the scenario compares.
+
+        They are FCFS and EASY if jobs have requested run times, otherwise FIFO, fair sharing and delay
+        scheduling.
+        """
         if any(job.requested_s is not None for job in self.chosen):
             return ["fifo", {"easy": {"backfill": False}}, "easy"]
         return ["fifo", "fair", "delay"]
 
     @property
     def jobs(self) -> Iterator[dict[str, Any]]:
-        """Yield each job as an entry for `workload.jobs` in the scenario."""
+        """Yield each job as an entry of the list `workload.jobs` in the scenario."""
         self.job_count = self.task_count = 0
         for made in synthetic_jobs(self.chosen, Assume()):
             self.job_count += 1
@@ -76,9 +80,9 @@ class Conversion:
 
 
 def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False) -> Conversion:
-    """Return a scenario with the first `jobs` jobs of a trace (all if None).
+    """Return a scenario with the first `jobs` jobs of a trace, or with all jobs if `jobs` is None.
 
-    The cluster is a small one for a laptop or, with `fit`, one that fits the trace.
+    The scenario's cluster is small enough for a laptop or, with `fit`, suits the trace.
     """
     chosen, assume = select(trace.jobs, jobs, 0.0, None), Assume()
     losses = [
@@ -99,19 +103,22 @@ def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = 
 def scenario_of(
     trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return all values of a scenario made from a trace, and notes on assumptions and lost data."""
+    """Return the values of a scenario made from a trace, and notes on assumptions and lost data.
+
+    The arguments are those of `conversion`.
+    """
     made = conversion(trace, name, jobs, fit=fit)
     return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return the load of all jobs of a trace, with the default assumptions."""
+    """Return the total load of the jobs of a trace, as converted with the default assumptions."""
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
 
 def _flow(values: Mapping[str, Any]) -> str:
-    """Return the values as one line of YAML: JSON with unquoted keys."""
+    """Return a dictionary as one line of YAML: JSON with unquoted keys."""
     return "{" + ", ".join(f"{key}: {_flow_value(value)}" for key, value in values.items()) + "}"
 
 
@@ -139,7 +146,10 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the mean task of a map or reduce phase as scenario values, with the variation of its times."""
+    """Return the values of a scenario for the map or reduce phase of a job: its mean task and the variation.
+
+    `costs` are the costs of all tasks of the phase.
+    """
     first = costs[0]
     if all(cost is first for cost in costs):
         mean_s, variation, read, written, lasted = (

@@ -1,4 +1,6 @@
-"""Description of a trace as labeled lines: counts, time spans, quantiles, and missing data."""
+"""Description of a trace as labeled lines: numbers of jobs and tasks, time spans, quantiles, and missing
+data.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ QUANTILE_HEADS = ("min", "25%", "median", "75%", "95%", "max")
 
 
 def facts(trace: Trace) -> list[Line]:
-    """Return facts about the trace as pairs of a label and a text."""
+    """Return facts about the trace as pairs of a label and a text, such as its number of jobs."""
     if trace.topology is not None:
         hosts, racks = len(trace.topology.hosts), len(trace.topology.racks)
         return [("format", f"{trace.format} topology"), ("hosts", f"{hosts}"), ("racks", f"{racks}")]
@@ -42,7 +44,10 @@ def facts(trace: Trace) -> list[Line]:
 
 
 def quantiles(trace: Trace) -> list[tuple[str, list[str]]]:
-    """Return the rows of a table of quantiles of jobs and tasks, with the columns QUANTILE_HEADS."""
+    """Return the rows of a table with the quantiles of sizes and durations of jobs and tasks.
+
+    `QUANTILE_HEADS` are the names of its columns.
+    """
     jobs = trace.jobs
     maps = [task for job in jobs for task in job.maps]
     reduces = [task for job in jobs for task in job.reduces]

@@ -1,4 +1,4 @@
-"""Detection of a trace file's format by its beginning, and reading of trace files in any format."""
+"""Reading of trace files in any format, and detection of the format from the beginning of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from schedbed.tasks.traces.trace import Trace, TraceFormat
 
 
 def read_trace(path: Path | str, format: str | None = None) -> Trace:
-    """Read a trace file in the given format, or in the detected format if None.
+    """Read a trace file in the given format. If `format` is None, the format is detected.
 
     Raises BadInput if the format is unknown or the file is not in that format.
     """
@@ -26,9 +26,9 @@ def read_trace(path: Path | str, format: str | None = None) -> Trace:
 
 
 def detect(path: Path) -> str:
-    """Return the name of a trace file's format.
+    """Return the name of the format of a trace file.
 
-    Raises BadInput if the format is unknown. The message shows the beginning of the file.
+    Raises BadInput if no format matches. The message shows the beginning of the file.
     """
     if path.is_dir():
         raise BadInput(f"{path}: a folder, expected a trace file")
@@ -44,6 +44,6 @@ def detect(path: Path) -> str:
 
 @cache
 def formats() -> Mapping[str, TraceFormat]:
-    """Import all trace formats and return them by name."""
+    """Import all trace formats and return them as a dictionary from name to format."""
     found = declared("schedbed.tasks.traces.formats", "FORMAT", TraceFormat)
     return dict(zip(NAMES, found, strict=True))

@@ -1,4 +1,6 @@
-"""Checked access to the fields of a JSON object in a trace. Wrong values become one-line errors."""
+"""Checked access to the fields of a JSON object in a trace. Wrong values raise errors with one-line
+messages.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ _MOST = 1e15
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object of a trace. `where` is its position for messages: file, number and path.
+    """A JSON object of a trace. `where` is its position for messages: the file, its number and its path.
 
-    A field with the value null counts as missing.
+    A field with the value null is treated as missing.
     """
 
     raw: Mapping[str, Any]
@@ -26,11 +28,11 @@ class Fields:
         return self.raw.get(key) is not None
 
     def fail(self, what: str) -> BadInput:
-        """Return an error about this object, with its position."""
+        """Return an error about this object. Its message is the object's position and `what`."""
         return BadInput(f"{self.where}: {what}")
 
     def number(self, key: str, default: float | None = None, least: float = 0.0) -> float:
-        """Return a field as a number, converted from text if necessary.
+        """Return the field `key` as a number, converted from text if necessary.
 
         Raises BadInput if the field is missing and has no default, is not a number, or is below `least`.
         """
@@ -46,14 +48,20 @@ class Fields:
         return number
 
     def whole(self, key: str, default: int, most: int) -> int:
-        """Return a field as an integer from 0 to `most`. Raises BadInput for another value."""
+        """Return the field `key` as an integer from 0 to `most`, or `default` if it is missing.
+
+        Raises BadInput for any other value.
+        """
         number = self.number(key, default)
         if number != int(number) or number > most:
             raise self.fail(f"{key}: {_shown(self.raw.get(key))} is not a whole number of 0 to {most}")
         return int(number)
 
     def text(self, key: str, default: str) -> str:
-        """Return a field as text of at most 200 characters. Raises BadInput if it is not text or a number."""
+        """Return the field `key` as text of at most 200 characters, or `default` if it is missing.
+
+        Raises BadInput if the field is neither text nor a number.
+        """
         value = self.raw.get(key)
         if value is None:
             return default
@@ -62,8 +70,9 @@ class Fields:
         return str(value).strip()[:200] or default
 
     def objects(self, key: str) -> list[Fields]:
-        """Return a field that is a list of objects; [] if it is missing. Raises BadInput for another
-        value.
+        """Return the field `key`, which is a list of objects, or [] if it is missing.
+
+        Raises BadInput for any other value.
         """
         value = self.raw.get(key)
         if value is None:

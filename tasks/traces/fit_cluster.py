@@ -1,4 +1,4 @@
-"""A proposed cluster for a trace: the traced machine if it is known, else slots that the load keeps busy."""
+"""A proposed cluster for a trace: the traced machine if it is known, otherwise enough slots for the load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOTS_A_NODE = 4  # Map slots of a node if the trace does not show them.
 
 @dataclass(slots=True)
 class TraceLoad:
-    """The total load that the jobs of a trace put on a cluster, added up job by job."""
+    """The total load that the jobs of a trace put on a cluster. Jobs are added one by one."""
 
     io_rate: float
     map_s: float = 0.0
@@ -29,7 +29,10 @@ class TraceLoad:
     end_s: float = 0.0
 
     def add(self, job: SyntheticJob) -> None:
-        """Add a job. Its end is estimated without waiting: after its longest map and its longest reduce."""
+        """Add a job to the load.
+
+        The job is assumed to end, without waiting, after its longest map and then its longest reduce.
+        """
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)
         self.reduce_s += sum(reduces)
@@ -39,7 +42,7 @@ class TraceLoad:
 
     @property
     def span_s(self) -> float:
-        """Return the seconds from the first submission to the last estimated end of a job."""
+        """Return the seconds from the first submission to the last estimated end of any job."""
         return max(1e-9, self.end_s - self.first_s)
 
 
@@ -54,7 +57,7 @@ class Fit:
     why: str
 
     def values(self) -> dict[str, Any]:
-        """Return the cluster as values for the key `cluster` of a scenario."""
+        """Return the proposed cluster as values of the key `cluster` in a scenario."""
         node = {
             "cores": self.map_slots + self.reduce_slots,
             "core_speed": 1.0,
@@ -66,7 +69,7 @@ class Fit:
 
 
 def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
-    """Return the total load of the jobs. `io_rate` in bytes/s converts bytes to time."""
+    """Return the total load of the jobs. `io_rate` (bytes/s) is used to convert bytes to time."""
     total = TraceLoad(io_rate)
     for job in jobs:
         total.add(job)
@@ -74,9 +77,9 @@ def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
 
 
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
-    """Return a proposed cluster for a trace with the load `asked`.
+    """Return a proposed cluster for a trace: the traced machine if it is known, otherwise a computed one.
 
-    The cluster is the traced machine if it is known, else has as many slots as the load needs.
+    The computed cluster has as many slots as the load `asked` needs.
     """
     racks = max(1, len({rack for rack, _ in trace.hosts}))
     reduce_slots = _slots(asked.reduce_s, asked.span_s)
@@ -98,9 +101,9 @@ def _slots(task_s: float, span_s: float) -> int:
 
 
 def mean_and_variation(costs: Sequence[Cost]) -> tuple[float, float]:
-    """Return the mean CPU time of tasks and the coefficient of variation of their times.
+    """Return the mean CPU time of the tasks in seconds, and the coefficient of variation of their times.
 
-    The variation is that of the durations if all are known, else that of the CPU times.
+    The coefficient is that of the durations if all durations are known, otherwise that of the CPU times.
     """
     lasted = [cost.duration_s for cost in costs if cost.duration_s is not None]
     cpu_s = [cost.cpu_s for cost in costs]

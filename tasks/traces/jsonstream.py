@@ -1,4 +1,6 @@
-"""A reader of a sequence of JSON objects in a file. Objects are decoded one at a time to save memory."""
+"""A reader of files that contain a sequence of JSON objects. Objects are decoded one at a time to save
+memory.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _STRING_MAX = 1 << 18
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file with their numbers from 1.
+    """Yield the objects of a file, each with its number, which starts at 1.
 
     Raises BadInput with the position if the file contains anything else.
     """
@@ -34,8 +36,8 @@ def _no_constant(name: str) -> NoReturn:
 
 
 class _Stream:
-    """A window on the text of a file. Decoded text is removed, and more is read when an object is
-    incomplete.
+    """The part of a file's text that is in memory. Decoded text is removed, and more is read when an
+    object is incomplete.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,7 +49,7 @@ class _Stream:
         self._gone = 0  # Number of characters removed from the window.
 
     def skip_space(self) -> bool:
-        """Advance to the next object. Return False at the end of the file."""
+        """Advance to the next object in the file. Return False at the end of the file."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -57,9 +59,9 @@ class _Stream:
                 return False
 
     def decode(self, number: int) -> Any:
-        """Return the JSON value that begins at the current position, and advance.
+        """Return the JSON value that begins at the current position, and advance behind it.
 
-        `number` is for error messages.
+        `number` is the object's number for error messages.
         """
         while True:
             try:
@@ -75,9 +77,10 @@ class _Stream:
         return isinstance(error, json.JSONDecodeError) and error.pos > len(self._text) - _STRING_MAX
 
     def _more(self, wanted: int) -> bool:
-        """Read at least `wanted` characters into the window. Return False at the end of the file.
+        """Read at least `wanted` more characters from the file. Return False at the end of the file.
 
-        Callers ask for as much as the window contains, so that decoding again costs only a constant factor.
+        Callers request as many characters as are in memory, so that repeated decoding costs only a constant
+        factor.
         """
         fresh: list[str] = []
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:

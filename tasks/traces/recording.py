@@ -1,4 +1,4 @@
-"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace shows
+"""The cluster on which a Rumen trace was recorded: hosts, slots and settings, as far as the trace contains
 them.
 """
 
@@ -24,9 +24,9 @@ _SLOTS = "mapreduce.tasktracker.{}.tasks.maximum"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """The cluster on which a trace was recorded; None for unknown values.
+    """The cluster on which a trace was recorded. Unknown values are None.
 
-    `why` has a line for each value that was derived.
+    `why` contains a line for each value that was derived from the trace.
     """
 
     hosts: tuple[Host, ...]
@@ -40,7 +40,7 @@ class Recording:
 
 @dataclass(slots=True)
 class _Seen:
-    """The facts about the cluster that were found while reading the trace."""
+    """The facts about the cluster that have been found so far while reading the trace."""
 
     racks: dict[str, str] = field(default_factory=dict)  # Rack by host.
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -52,8 +52,9 @@ class _Seen:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return the cluster on which a Rumen trace was recorded. Raises BadInput if no attempt names its
-    host.
+    """Return the cluster on which a Rumen trace was recorded.
+
+    Raises BadInput if no attempt in the trace has a host and times.
     """
     seen = _Seen()
     for _, raw in objects(path):
@@ -116,7 +117,9 @@ def _dicts(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _most_at_once(seen: _Seen, kind: str) -> int:
-    """Return the largest number of attempts of a kind that ran on one host at the same time."""
+    """Return the largest number of attempts of a kind ("map" or "reduce") that ran on one host at the same
+    time.
+    """
     most = 1
     for (known, _), spans in seen.spans.items():
         if known == kind:

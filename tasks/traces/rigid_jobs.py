@@ -1,4 +1,4 @@
-"""Rigid jobs, as parallel machines record them: a job on n processors becomes n maps with the job's run
+"""Rigid jobs, as recorded by parallel machines: a job on n processors becomes n maps with the job's run
 time.
 """
 
@@ -17,7 +17,8 @@ ASSUMED = (
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
     """Return the largest number of processors in use at the same time.
 
-    Each job is assumed to run at the end of its recorded time in the system, after its wait.
+    The recorded time of a job in the system includes its wait. The job is assumed to run at the end of this
+    time.
     """
     changes: list[tuple[float, int]] = []
     for job in jobs:

@@ -1,4 +1,4 @@
-"""Counts of missing values and failures in a Rumen trace, reported as a few lines."""
+"""Numbers of missing values and failures in a Rumen trace, reported as a few lines of text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 class Notes:
-    """Counters of missing values and failures of jobs and tasks. `warnings` returns the counts as texts."""
+    """Counters of missing values and failures of jobs and tasks. `warnings` returns the counters as lines
+    of text.
+    """
 
     def __init__(self) -> None:
         self._jobs: Counter[str] = Counter()
         self._tasks: Counter[str] = Counter()
 
     def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
-        """Count a job if it failed, or if it does not list as many tasks as it declares."""
+        """Count a job if it failed, or if the tasks that it lists are fewer or more than it declares.
+
+        `maps` and `reduces` are the numbers of listed tasks.
+        """
         if raw.get("outcome") not in ("SUCCESS", None):
             self._jobs["did not succeed in the trace and are taken as if they had"] += 1
         if not maps:
@@ -26,14 +31,16 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Count the tasks of a job that are neither maps nor reduces, by Rumen's names of their kinds."""
+        """Count the tasks of a job that are neither maps nor reduces. `kinds` contains Rumen's name for
+        each of them.
+        """
         for kind in kinds:
             self._tasks[
                 f"{str(kind).lower()} tasks are left out; `framework: hadoop1` simulates such tasks"
             ] += 1
 
     def task(self, task: TraceTask, kind: str, succeeded: bool) -> None:
-        """Count the missing values and the failed attempts of a task."""
+        """Count the missing values and the failed attempts of a task. `kind` is "map" or "reduce"."""
         checks = {
             f"{kind} attempts failed or were killed; they cost nothing here": task.failed_attempts,
             f"{kind} tasks have no successful attempt": not succeeded,
@@ -48,6 +55,6 @@ class Notes:
                 self._tasks[what] += int(count)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return one line with a count for each kind of missing value or failure."""
+        """Return one line for each kind of missing value or failure, with the number of jobs or tasks."""
         jobs = [f"{count} jobs {what}" for what, count in sorted(self._jobs.items())]
         return (*jobs, *(f"{count} {what}" for what, count in sorted(self._tasks.items())))

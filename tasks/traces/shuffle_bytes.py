@@ -1,5 +1,5 @@
-"""The shuffled bytes of a traced job, computed from its reduces, since the counters of maps do not show
-them.
+"""The number of bytes that a traced job shuffled, computed from its reduces. The counters of maps do not
+contain it.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from schedbed.tasks.traces.trace import TraceTask
 
 
 def fetched_bytes(reduces: Sequence[TraceTask]) -> int | None:
-    """Return the number of bytes that all reduces fetched; None if no reduce has a count.
+    """Return the number of bytes that all reduces fetched, or None if no reduce has a known number.
 
-    Reduces without a count are assumed to have fetched the mean.
+    Reduces with an unknown number are assumed to have fetched the mean of the others.
     """
     known = [task.input_bytes for task in reduces if task.input_bytes is not None]
     return round(sum(known) / len(known) * len(reduces)) if known else None
 
 
 def sharing(maps: Sequence[TraceTask], fetched: int) -> tuple[TraceTask, ...]:
-    """Return the maps with outputs scaled so that they add up to `fetched` bytes.
+    """Return the maps with their output bytes scaled so that the sum is `fetched`.
 
     The recorded outputs of maps are larger than the shuffle: they are counted before the combiner and
     compression (Hadoop's map output bytes), or include each spill and the index of each partition (bytes
-    written to local files). Maps without a count get the mean of the others.
+    written to local files). A map with an unknown output is assumed to have the mean of the others.
     """
     known = [task.output_bytes for task in maps if task.output_bytes is not None]
     whole = sum(known) / len(known) * len(maps) if known else 0.0

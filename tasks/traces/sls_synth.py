@@ -1,8 +1,9 @@
-"""The SYNTH specification of SLS: workloads with job classes and distributions, from which jobs are drawn.
+"""The SYNTH specification of SLS: workloads with job classes and distributions, from which jobs are drawn at
+random.
 
-Like SLS, this module draws a workload, a job class and a time span by weight, and numbers of tasks, times and
-deadlines from lognormal (or normal, or discrete) distributions. The random generator differs, so a seed gives
-other jobs than in SLS.
+Like SLS, this module draws a workload, a job class and a time span by weight. It draws numbers of tasks,
+times and deadlines from lognormal (or normal, or discrete) distributions. The random generator differs, so a
+seed results in other jobs than in SLS.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _DEVIATION = 1 / 6  # As in SLS, the deviation is this share of the mean if give
 
 
 def draw(spec: Fields) -> Trace:
-    """Return the jobs drawn from a specification, in order of submission.
+    """Return random jobs that follow a SYNTH specification, in order of submission.
 
     Raises BadInput for a wrong specification.
     """
@@ -78,9 +79,10 @@ def _drawn(kind: Fields, name: str, coin: Coin) -> float:
 
 
 def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
-    """Return the maps and the reduces of a job of the class `kind`. A job has at least one map.
+    """Return the maps and the reduces of a random job of the class `kind`. A job has at least one map.
 
-    In the newer form of specifications, all tasks that are not reduces are maps.
+    In the newer form of specifications, all tasks that are not reduces become maps. `coin` is the random
+    generator.
     """
     found: dict[bool, list[TraceTask]] = {False: [], True: []}
     if "tasks" in kind:
@@ -108,9 +110,9 @@ def _whole(fields: Fields, number: float) -> int:
 
 
 def _submit_s(workload: Fields, coin: Coin) -> float:
-    """Return a random submission time in a time span of the workload, chosen by weight.
+    """Return a random submission time (s) in one of the workload's time spans, which is chosen by weight.
 
-    A span lasts until the next one begins.
+    A time span lasts until the next one begins. `coin` is the random generator.
     """
     spans = _some(workload, "time_distribution")
     chosen = _pick_index(spans, "weight", coin)
@@ -142,9 +144,9 @@ def _old(fields: Fields, name: str, coin: Coin) -> float:
 
 
 def _sample(fields: Fields, key: str, coin: Coin) -> float:
-    """Return the value of a field: a plain number, or a number drawn from a distribution.
+    """Return the number in the field `key`, or draw it if the field is a distribution.
 
-    A distribution is `{val}`, `{val, std, dist}` or `{discrete, weights}`.
+    A distribution is `{val}`, `{val, std, dist}` or `{discrete, weights}`. `coin` is the random generator.
     """
     value: Any = fields.raw.get(key)
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Reading of trace files as text, plain or gzipped, in pieces. Errors become one-line messages."""
+"""Reading of trace files as text, plain or gzipped, in pieces. Errors have one-line messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pieces(path: Path) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file, without line ends, each with its number from 1.
+    """Yield the lines of a file, without line ends, each with its number, which starts at 1.
 
     Raises BadInput for very long lines.
     """
@@ -56,7 +56,9 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def first_line(start: str) -> str:
-    """Return the first line that is neither empty nor a comment (`#` or `;`); "" if there is none."""
+    """Return the first line in a text that is neither empty nor a comment (`#` or `;`), or "" if there is
+    none.
+    """
     return next((line for line in start.splitlines() if line.strip() and line[0] not in "#;"), "")
 
 

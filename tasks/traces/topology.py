@@ -1,4 +1,4 @@
-"""Mapping of a trace's hosts to emulated nodes. It is deterministic and keeps racks together if possible."""
+"""Mapping of the hosts in a trace to emulated nodes. It is deterministic and preserves racks if possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from schedbed.tasks.traces.trace import Host
 
 
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
-    """Return a node for each traced host. Hosts of one traced rack get nodes of one emulated rack.
+    """Return a dictionary from traced host to node, in which the hosts of a traced rack have nodes of one
+    rack.
 
     `nodes` maps each node to its rack. Sorted hosts are assigned to the nodes of a rack in turn. If the trace
     has fewer racks than the cluster, hosts are assigned to all nodes in turn.
@@ -33,8 +34,8 @@ def replica_nodes(
 ) -> tuple[NodeId, ...]:
     """Return `count` different nodes for the replicas of a block.
 
-    The nodes of the block's hosts come first, then the nodes that follow in `nodes`. For a block without
-    hosts, the first node is number `start`.
+    The nodes to which `mapped` assigns the block's traced hosts come first, followed by the next nodes in
+    `nodes`. For a block without hosts, the first node is number `start`.
     """
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
     place = nodes.index(wanted[-1]) + 1 if wanted else start

@@ -1,4 +1,6 @@
-"""A trace in a form common to all formats: jobs and tasks as recorded, before scaling and assumptions."""
+"""The content of a trace in a form that all formats share: jobs and tasks as recorded, before scaling and
+assumptions.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ Host = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTask:
-    """A recorded task; values that the trace does not show are None.
+    """A recorded task. Values that the trace does not contain are None.
 
-    `work_s` is the duration of the task's own work; for a reduce, the time after its shuffle. `shuffle_s` is
+    `work_s` is the duration of the task's own work (for a reduce, the time after its shuffle). `shuffle_s` is
     the duration of a reduce's shuffle after all maps of the job had ended.
     """
 
@@ -34,7 +36,7 @@ class TraceTask:
 class TraceJob:
     """A recorded job.
 
-    In some formats, such as SWIM's, only three totals of bytes are known and `maps` is empty.
+    In some formats, such as SWIM's, only three totals of bytes are known, and `maps` is empty.
     """
 
     name: str
@@ -69,7 +71,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedMachine:
-    """The size of a traced cluster, if known: the number of nodes, and of processors in all nodes
+    """The size of a traced cluster: the number of nodes, and the number of processors in all nodes
     together.
     """
 
@@ -80,7 +82,7 @@ class TracedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """The content of a trace file. `warnings` say which data the trace lacks."""
+    """The content of a trace file. `warnings` are texts about data that the trace does not contain."""
 
     format: str  # Name of a module in `formats`.
     jobs: tuple[TraceJob, ...] = ()
@@ -90,18 +92,18 @@ class Trace:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """Return the sorted hosts that held the input of a map."""
+        """Return the sorted hosts that held the input of any map."""
         tasks = (task for job in self.jobs for task in job.maps)
         return tuple(sorted({host for task in tasks for host in task.hosts}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceFormat:
-    """A trace format, declared as `FORMAT` by a module of the package `formats`.
+    """A trace format. Each module of the package `formats` declares one as `FORMAT`.
 
-    The module's name is the name of the format. `looks_like` returns whether a file has the format, given its
-    first 20,000 characters. Formats with `last_resort` are tried after all others, since files of other
-    formats look similar.
+    The name of the module is the name of the format. `looks_like` returns whether a file has the format,
+    given its first 20,000 characters. Formats with `last_resort` are tried after all others, since files of
+    other formats look similar.
     """
 
     read: Callable[[Path], Trace]

@@ -1,1 +1,1 @@
-"""Planned workloads: drawn at random from a seed or converted from a trace, with generated input data."""
+"""Planned workloads, drawn at random from a seed or converted from a trace, and generated input data."""

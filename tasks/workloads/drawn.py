@@ -1,6 +1,6 @@
 """Random workloads: arrival times, sizes, popular inputs, deadlines, and whole traces.
 
-Each draw depends only on the seed and the arguments, not on earlier draws.
+The result of each function depends only on its arguments, including the seed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob
 
 
 def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
-    """Return `count` arrival times in order.
+    """Return `count` arrival times in order, in seconds.
 
-    The gaps, also before the first, are exponential with mean `mean_gap_s`.
+    The gaps between them, and before the first, are exponentially distributed with mean `mean_gap_s`.
     """
     _above_zero(mean_gap_s=mean_gap_s)
     coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
@@ -31,11 +31,12 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 
 
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
-    """Return each job's submission time such that the sum of the running loads is at most `threshold`.
+    """Return the submission time of each job, such that the sum of the loads of running jobs is at most
+    `threshold`.
 
     A job is a pair (load, duration in s). Jobs are submitted in order, each as soon as the sum permits. A job
-    with a load above the threshold is submitted when no other job runs (verma2011, 7.2, where the load is the
-    share of slots in a job's minimum allocation).
+    with a load above the threshold is submitted when no other job runs. (verma2011, 7.2, where the load is
+    the share of slots in a job's minimum allocation.)
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []
@@ -50,7 +51,7 @@ def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) ->
 
 
 def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int) -> list[float]:
-    """Return `count` sizes from a bounded Pareto distribution between `least` and `most`.
+    """Return `count` random sizes from a bounded Pareto distribution between `least` and `most`.
 
     The share of sizes above x falls as x^-shape. A shape of about 1 is usual for jobs.
     """
@@ -62,10 +63,10 @@ def heavy_tailed(count: int, shape: float, least: float, most: float, seed: int)
 
 
 def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[int]:
-    """Return the number of the file that each job reads, drawn by Zipf's law.
+    """Return the number of the file that each of `count` jobs reads, drawn by Zipf's law.
 
-    The file of rank r is chosen in proportion to r^-exponent; with exponent 0 all files are equally popular.
-    The ranks of the files are random, too.
+    A file of rank r is chosen in proportion to r^-exponent. With exponent 0, all `files` files are equally
+    popular. The ranks of the files are random as well.
     """
     if files < 1 or exponent < 0:
         raise BadInput(
@@ -78,9 +79,9 @@ def popular_inputs(count: int, files: int, exponent: float, seed: int) -> list[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """The distribution of a random workload: Poisson arrivals and heavy-tailed input sizes.
+    """The parameters of a random workload with Poisson arrivals and heavy-tailed input sizes.
 
-    `shuffle` and `output` are the shuffled and written bytes per byte of input.
+    `shuffle` and `output` are the numbers of shuffled and written bytes per byte of input.
     """
 
     jobs: int
@@ -95,7 +96,7 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a random trace, whose jobs have only totals of bytes, for `from_trace.synthesize`."""
+    """Return a random trace whose jobs have only totals of bytes, as `from_trace.synthesize` accepts."""
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -115,9 +116,10 @@ def drawn_trace(wanted: Drawn) -> Trace:
 
 
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
-    """Return the approximate duration of a job alone on these slots: the mean of verma2011's bounds (2.1).
+    """Return the approximate duration in seconds of a job alone on the given numbers of map and reduce slots.
 
-    Task durations are those of `task_seconds`. Each slot has a core.
+    The result is the mean of the two bounds of verma2011 (2.1). Task durations are those of `task_seconds`.
+    Each slot has a core.
     """
     _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
     maps, reduces = task_seconds(job, io_rate)
@@ -125,9 +127,10 @@ def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: fl
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return the approximate durations of all maps and of all reduces of a job.
+    """Return the approximate durations in seconds of all maps and of all reduces of a job.
 
-    A duration is the traced one if known, else the CPU time plus the time for all bytes at `io_rate` bytes/s.
+    A duration is the traced one if it is known, otherwise the CPU time plus the time for all bytes at
+    `io_rate` bytes/s.
     """
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
@@ -141,10 +144,11 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with random deadlines: the job's duration when it runs alone, times a factor.
+    """Return the jobs with random deadlines. A deadline is the job's duration when it runs alone, times a
+    random factor.
 
-    The factor is uniform in [least, most], by default [1, 3] as in verma2011. `alone_s` has the duration of
-    each job.
+    The factor is uniform in [least, most], by default [1, 3] as in verma2011. `alone_s` contains the duration
+    of each job in seconds.
     """
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")

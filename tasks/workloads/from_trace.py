@@ -1,10 +1,11 @@
-"""Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, assumptions.
+"""Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, and
+assumptions.
 
-The assumptions are fields of `Assume`. SWIM gives only the bytes of a job. A SWIM job gets a map per block of
-input (a map-only job a map per block of its output, if larger), a reduce per `reduce_bytes` of shuffle (of
-output, if larger), and for each task 1 s of CPU time plus its bytes at `cpu_rate`. A Rumen task keeps its
-recorded CPU time. Without one, its CPU time is its working time minus its bytes at `io_rate`, but at least a
-tenth of the working time.
+The assumptions are the fields of `Assume`. SWIM records only the numbers of bytes of a job. A SWIM job
+becomes one map per block of input (a map-only job one map per block of output, if there are more) and one
+reduce per `reduce_bytes` of shuffle or output, whichever is larger. Each of its tasks has 1 s of CPU time
+plus its bytes divided by `cpu_rate`. A Rumen task keeps its recorded CPU time. If none was recorded, its CPU
+time is its working time minus its bytes divided by `io_rate`, but at least a tenth of the working time.
 """
 
 from __future__ import annotations
@@ -28,11 +29,10 @@ _WORK_SHARE_MIN = 0.1
 class Assume:
     """The assumptions for the conversion of a trace.
 
-    Sizes and rates are those of the traced cluster, before scaling.
-
-    `share` is the share of a job's tasks that is kept (emulated nodes / traced nodes); the bytes per task are
-    unchanged. `users` is the number of users that jobs are divided among; 0 means the users in the trace, or
-    five if it has none.
+    Sizes and rates are those of the traced cluster, before scaling. `share` is the share of a job's tasks
+    that is kept (emulated nodes / traced nodes). The bytes of each task are unchanged. `users` is the number
+    of users among whom jobs are divided at random. 0 means the users in the trace, or five users if the trace
+    has none.
     """
 
     block_bytes: int = 64 * 2**20
@@ -47,9 +47,9 @@ class Assume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticJob:
-    """A job of a trace with the costs of its tasks.
+    """A job of a trace, converted to synthetic tasks with costs.
 
-    `hosts` has, for each map, the traced hosts that held its input.
+    `hosts` contains, for each map, the traced hosts that held its input.
     """
 
     name: str
@@ -70,8 +70,9 @@ def select(
 ) -> list[TraceJob]:
     """Return the first `count` jobs that were submitted in [from_s, until_s), with new submission times.
 
-    Times in the trace count from its first job if its clock is the time of day. The new submission times
-    count from `from_s`, or from the first selected job if `from_s` is 0.
+    `from_s` and `until_s` are times in the trace. They count from the first job if the trace's clock is the
+    time of day. The new submission times count from `from_s`, or from the first selected job if `from_s` is
+    0.
     """
     if not jobs:
         return []
@@ -93,7 +94,7 @@ def _submitted(job: TraceJob, submit_s: float) -> TraceJob:
 def synthesize(
     trace: Trace, jobs: Sequence[TraceJob], assume: Assume
 ) -> tuple[list[SyntheticJob], list[str]]:
-    """Return the selected jobs of a trace as synthetic jobs, and one line for each assumption or
+    """Return the given jobs of a trace as synthetic jobs, and one line of text for each assumption or
     reduction.
     """
     made = list(synthetic_jobs(jobs, assume))
@@ -102,7 +103,7 @@ def synthesize(
 
 
 def synthetic_jobs(jobs: Iterable[TraceJob], assume: Assume) -> Iterator[SyntheticJob]:
-    """Yield the selected jobs of a trace as synthetic jobs, one at a time."""
+    """Yield the given jobs of a trace as synthetic jobs, one at a time."""
     for number, job in enumerate(jobs):
         yield _job(number, job, assume)
 
@@ -127,7 +128,7 @@ def _job(number: int, job: TraceJob, assume: Assume) -> SyntheticJob:
 
 
 def _supposed(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the costs of maps and reduces for a job whose trace shows only totals of bytes."""
+    """Return assumed costs of the maps and reduces of a job for which the trace has only totals of bytes."""
     map_only = job.shuffle_bytes == 0
     written = job.output_bytes if map_only else job.shuffle_bytes
     per_map = assume.block_bytes if map_only else assume.reduce_bytes
@@ -152,11 +153,10 @@ def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
 
 
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
-    """Return the costs of a job's recorded maps and reduces.
+    """Return the costs of the recorded maps and reduces of a job.
 
-    Unknown values are the mean of the job's other tasks.
-
-    If only the hosts of the maps' inputs are known, each map with hosts reads a block.
+    An unknown value is replaced by the mean of the job's other tasks. If the trace has only the hosts of the
+    maps' inputs, each map with hosts reads a block.
     """
     read = [task.input_bytes for task in job.maps]
     if _only_hosts(job):
@@ -168,7 +168,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Return whether the trace shows the location of a job's input but not its size."""
+    """Return whether the trace contains the location of the job's input but not its size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -203,9 +203,9 @@ def _costs(tasks: Sequence[TraceTask], known: Sequence[int | None], assume: Assu
 
 
 def _durations(tasks: Sequence[TraceTask]) -> Sequence[float | None]:
-    """Return the duration of each task's work (of a reduce, after its shuffle); all None if unknown.
+    """Return the duration of each task's work in seconds (of a reduce, after its shuffle).
 
-    If only some are known, the others get the mean.
+    Unknown durations are replaced by the mean of the others. If all are unknown, all are None.
     """
     known = [task.work_s for task in tasks]
     return _filled(known) if any(value is not None for value in known) else known
@@ -224,7 +224,10 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return the indices of the tasks to keep, evenly spread, at least one. A share above 1 repeats tasks."""
+    """Return the indices of the tasks to keep out of `count`: a share of them, evenly spread, at least one.
+
+    If `share` is above 1, tasks are repeated.
+    """
     if not count:
         return ()
     kept = max(1, round(count * share))
@@ -238,9 +241,10 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the costs of the reduces to keep.
+    """Return the costs of the reduces with the indices `places`, which are those to keep.
 
-    If the share of reduces kept is larger than the share of maps, the cost of each reduce is scaled down.
+    If the share of reduces kept is larger than `maps_share`, the share of maps kept, the costs are scaled
+    down.
     """
     if not places:
         return []
@@ -267,7 +271,9 @@ def _limit_share(job: TraceJob, assume: Assume) -> float:
 
 
 def _limited(costs: Sequence[Cost], assume: Assume) -> tuple[Cost, ...]:
-    """Return the costs of tasks, scaled down if they read or write more than `limit_bytes` in total."""
+    """Return the costs of tasks, scaled down if all tasks read or write more than `assume.limit_bytes` in
+    total.
+    """
     limit = assume.limit_bytes
     if limit is None:
         return tuple(costs)
@@ -285,9 +291,9 @@ def _user(number: int, job: TraceJob, assume: Assume) -> str:
 
 
 def assumed(jobs: Sequence[TraceJob], tasks: int, assume: Assume) -> list[str]:
-    """Return one line for each assumption or reduction in the conversion of the jobs.
+    """Return one line of text for each assumption or reduction in the conversion of the jobs.
 
-    `tasks` is the number of tasks made.
+    `tasks` is the number of synthetic tasks that were made.
     """
     lines = []
     if assume.users or any(job.user is None for job in jobs):

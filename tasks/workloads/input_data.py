@@ -1,8 +1,8 @@
-"""Generated input data for several applications: text by Zipf's law, teragen's 100-byte records, documents.
+"""Generated input data for several applications: text whose words follow Zipf's law, teragen's 100-byte
+records, and pages.
 
-Documents are pages, one per line, `title<TAB>label<TAB>text`, with words that depend on the label. An
-application may have its own kind of data (`tasks.appkit.app.App.generate`), made of the same words and
-numbers.
+Pages are lines `title<TAB>label<TAB>text`, with words that depend on the label. An application may have its
+own kind of data (`tasks.appkit.app.App.generate`), made of the same words and numbers.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
 
 
 def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
-    """Yield the first lines that fit into `wanted` bytes, as one piece.
+    """Yield the first lines that fit in `wanted` bytes, as one piece.
 
-    `one_at_least` includes a first line that is longer.
+    With `one_at_least`, the first line is included even if it is longer.
     """
     taken: list[bytes] = []
     for line in lines:
@@ -122,7 +122,7 @@ SHARED_KINDS: dict[str, Callable[[int, int], Iterator[bytes]]] = {
 
 @cache
 def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
-    """Return the words of generated text, most frequent first, the same in every run.
+    """Return `count` words for generated text, most frequent first. They are the same in every run.
 
     Frequent words are short.
     """
@@ -136,11 +136,10 @@ def vocabulary(count: int = WORDS) -> tuple[bytes, ...]:
 
 
 def zipf_table(count: int) -> Numbers:
-    """Return a table of SLOTS entries.
+    """Return a table of `SLOTS` entries from which a uniform random index draws a rank by Zipf's law.
 
-    Rank r has a share of the entries in proportion to 1 / (r + 1), at least one.
-
-    A uniform random index into the table therefore gives a rank by Zipf's law.
+    Of the `count` ranks, rank r has a share of the entries in proportion to 1 / (r + 1), and at least one
+    entry.
     """
     weights = 1.0 / np.arange(1, count + 1) ** ZIPF_EXPONENT
     slots = np.maximum(1, np.floor(weights / weights.sum() * SLOTS)).astype(np.int64)
@@ -149,16 +148,17 @@ def zipf_table(count: int) -> Numbers:
 
 
 def piece_sizes(size: int, piece: int) -> Iterator[int]:
-    """Yield the sizes of the pieces when `size` is cut into pieces of at most `piece`."""
+    """Yield the sizes of the pieces when `size` bytes are cut into pieces of at most `piece` bytes."""
     while size > 0:
         yield min(size, piece)
         size -= piece
 
 
 class Vocabulary:
-    """Words as the rows of a numpy array, padded with zero bytes, for fast selection and joining.
+    """Words as the rows of a numpy array, padded with zero bytes, so that words can be selected and joined
+    fast.
 
-    `lengths` has the length of each word, including the separator that follows.
+    `lengths` contains the length of each word plus 1 for the separator that follows it.
     """
 
     def __init__(self, words: Sequence[bytes]) -> None:
@@ -168,9 +168,9 @@ class Vocabulary:
         self._rows = np.frombuffer(padded, dtype=np.uint8).reshape(len(words), width)
 
     def draw(self, table: Numbers, rng: np.random.Generator, wanted: int) -> tuple[Numbers, Numbers]:
-        """Return the row indices of random words and the end position of each in the joined text.
+        """Return the row indices of random words, and the end position of each word in the joined text.
 
-        The text has `wanted` bytes or more, and an even number of words. `table` maps uniform random numbers
+        The text has at least `wanted` bytes and an even number of words. `table` maps uniform random numbers
         to words.
         """
         mean = float(self.lengths[table[:: SLOTS // 8192]].mean())
@@ -183,7 +183,7 @@ class Vocabulary:
             count += count // 16 * 2 + 2
 
     def join(self, picks: Numbers, separators: npt.NDArray[np.uint8]) -> bytes:
-        """Return the words `picks` as bytes, each followed by its separator."""
+        """Return the words at the row indices `picks` as bytes, each followed by its separator."""
         rows = self._rows.take(picks, axis=0)
         rows[:, -1] = separators
         return rows.tobytes().translate(None, b"\0")

@@ -1,6 +1,6 @@
-"""A planned workload, before there is a cluster: input files to create, and jobs that read them.
+"""A planned workload, before a cluster exists: input files to create, and jobs that read them.
 
-All values are resolved (seconds, bytes, `scale` applied), except the locations of blocks.
+All values are resolved (seconds and bytes, with `scale` applied), except the locations of blocks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Locate = Callable[[str], Sequence[BlockRange]]
 class InputFile:
     """A file to upload to the block store before the run.
 
-    `source` is `file` (a whole real file), `generate` (a kind of `tasks.workloads.input_data`) or `filler`
-    (bytes that only synthetic tasks read). `blocks` has the lengths of the blocks in order. `preferred` has
-    the nodes for each block (from a trace); None leaves the choice to the placement policy.
+    `source` is `file` (a whole real file), `generate` (data of a kind in `tasks.workloads.input_data`) or
+    `filler` (bytes that only synthetic tasks read). `blocks` contains the lengths of the blocks in order.
+    `preferred` contains the nodes for each block, from a trace. If it is None, the placement policy chooses
+    the nodes.
     """
 
     path: str  # Path in the block store, /in/...
@@ -38,7 +39,7 @@ class InputFile:
 
     @property
     def is_program(self) -> bool:
-        """Return whether the file belongs to the code of a user's application, and is not data."""
+        """Return whether the file is part of the code of a user's application, not data."""
         return self.path.startswith(PROGRAMS)
 
     @property
@@ -49,10 +50,11 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job whose input is not yet placed on nodes. The fields are those of `JobSpec`.
+    """A job whose input is not yet stored on nodes. The fields are those of `JobSpec`.
 
-    With `input`, map i reads block i. If synthetic jobs of different sizes share a file, the maps read
-    consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no file.
+    If `input` is given, map i reads block i. If synthetic jobs with different amounts of input share a file,
+    the maps read consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no
+    file.
     """
 
     job: str
@@ -82,10 +84,11 @@ class PlannedJob:
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
-    """Return the job for submission, once its input is placed. `locate` returns the blocks of a file.
+    """Return the planned job as a job to submit, after its input is stored. `locate` returns the blocks of a
+    file.
 
-    `params` are added to the planned ones; the driver adds `boundaries` for the application sort. Raises
-    ValueError if the file does not have the planned blocks.
+    `params` are added to the planned parameters. For the application sort, the driver adds `boundaries`.
+    Raises ValueError if the file does not have the planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -130,14 +133,15 @@ def _splits(planned: PlannedJob, locate: Locate) -> tuple[Split, ...]:
 
 
 def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
-    """Return whether each map can read all its bytes from its own block."""
+    """Return whether block i has all the bytes that map i reads, for each map of the job."""
     return len(blocks) == planned.maps and all(
         cost.read_bytes <= block.length for cost, block in zip(planned.map_costs, blocks, strict=True)
     )
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job as consecutive ranges from the start of a file of another size.
+    """Return the splits of a synthetic job as consecutive ranges of a file whose blocks do not match its
+    maps.
 
     Raises ValueError if the maps read more bytes than the file has.
     """
@@ -163,18 +167,20 @@ def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tup
 
 
 def cut(length: int, block_bytes: int) -> tuple[int, ...]:
-    """Return the block lengths of a file: full blocks, then the remainder. An empty file has one empty
-    block.
+    """Return the lengths of a file's blocks: full blocks, then one block with the remainder.
+
+    An empty file has one empty block.
     """
     full, rest = divmod(length, block_bytes)
     return (block_bytes,) * full + ((rest,) if rest or not full else ())
 
 
 def vary(cost: Cost, variation: float, seed: int, job: str, kind: str, index: int) -> Cost:
-    """Return a task's cost with CPU time, duration and written bytes multiplied by one lognormal factor.
+    """Return a task's cost with CPU time, duration and written bytes multiplied by one random factor.
 
-    The factor has mean 1 and the coefficient of variation `variation`. It depends only on the seed and the
-    names. The bytes that a map reads are not changed, since blocks are equal.
+    The factor is lognormal with mean 1 and the coefficient of variation `variation`. It depends only on the
+    seed and on the names and index of the task. The bytes that a map reads are not changed, since blocks are
+    equal.
     """
     if variation <= 0:
         return cost

@@ -1,5 +1,5 @@
-"""A compiled loop over arrays that simulates the common setups (see `covers`) much faster than Python
-objects.
+"""A simulator loop compiled by numba. It runs the common setups much faster than the Python classes do.
 
-The loop writes the same rows as the classes in `scheduler.simulate`.
+The module `covers` lists the conditions for its use. The loop writes the same rows of output tables as the
+classes in `scheduler.simulate`.
 """

@@ -1,8 +1,8 @@
 """Typed numpy arrays for the compiled loop: tables of records, grids, and one-dimensional arrays of numbers.
 
-The types tell the type checker which columns a table has. A class derived from `Record` names the columns by
-its annotations. `table[index]` is read and written like an object of that class, in plain Python and in code
-compiled by numba.
+The classes here exist for the type checker: a class derived from `Record` declares the columns of a table by
+its annotations. The code can then read and write `table[index]` like an object of that class, both in plain
+Python and in code compiled by numba.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ Arrays = dict[str, Any]
 
 
 class Record:
-    """A row of a table. The annotations of the class (`f8`, `i8`, `i4`, `i1` or `Pair`) name and type the
-    columns."""
+    """A row of a table. Each annotation of a subclass declares a column: its name and its type (`f8`, `i8`,
+    `i4`, `i1` or `Pair`).
+    """
 
 
 R = TypeVar("R", bound=Record)
@@ -89,7 +90,10 @@ def dtype_of(kind: type[Record]) -> np.dtype[Any]:
 
 
 def records(count: int, kind: type[R]) -> Table[R]:
-    """Return a table of `count` rows of the given record class, all zeros; one row if `count` is 0."""
+    """Return a table of `count` rows of the record class `kind`, filled with zeros.
+
+    The table has at least one row, even if `count` is 0.
+    """
     return cast("Table[R]", np.zeros(max(1, count), dtype_of(kind)).view(np.recarray))
 
 

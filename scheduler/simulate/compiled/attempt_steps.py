@@ -1,4 +1,4 @@
-"""Attempts that do not contend for resources (compiled).
+"""Start and end of attempts in simulations without contention for resources (compiled).
 
 Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. The difference: each task has
 exactly one attempt, which succeeds.
@@ -20,9 +20,10 @@ TASK_MASK = (1 << TASK_BITS) - 1
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.launch")
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Start an attempt on the node. Mirrors `ExactEmulation.launch`.
+    """Start an attempt of the task on the node. Mirrors `ExactEmulation.launch`.
 
-    Schedules the end of a map. A reduce waits until all map outputs were announced to its node.
+    The end of a map is scheduled at once. The end of a reduce is scheduled when all map outputs of the job
+    have been announced to the node.
     """
     entry, run = state.nodes[node], state.tasks[task]
     run.start = now_s + entry.latency
@@ -51,7 +52,7 @@ def _schedule(state: State, task: int, due_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:write_seconds")
 @compiled
 def _write_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the seconds for writing the output file to the node's disk.
+    """Return the seconds for writing `output_bytes` bytes to the node's disk.
 
     Mirrors `phase_costs.write_seconds`.
     """
@@ -61,9 +62,9 @@ def _write_seconds(state: State, node: int, output_bytes: int) -> float:
 @twin_of("schedbed.cluster.virtual.exact.phase_costs:send_seconds")
 @compiled
 def _send_seconds(state: State, node: int, output_bytes: int) -> float:
-    """Return the seconds for sending the output file's replicas to other nodes; 0 without replication.
+    """Return the seconds for sending the replicas of `output_bytes` bytes of output to other nodes.
 
-    Mirrors `phase_costs.send_seconds`.
+    The result is 0 if files have a single replica. Mirrors `phase_costs.send_seconds`.
     """
     return output_bytes / state.nodes[node].network if state.num.replication >= 2 else 0.0
 
@@ -74,9 +75,10 @@ def _send_seconds(state: State, node: int, output_bytes: int) -> float:
 )
 @compiled
 def _map_seconds(state: State, task: int, node: int) -> float:
-    """Return the duration of a map in seconds, and store the numbers of bytes that it reads and spills.
+    """Return the duration of a map on the node in seconds.
 
-    Mirrors `ExactCosts.of_map`.
+    Also stores the numbers of bytes that the map reads and spills in the map's record. Mirrors
+    `ExactCosts.of_map`.
     """
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
@@ -110,9 +112,9 @@ def _map_seconds(state: State, task: int, node: int) -> float:
 )
 @compiled
 def source_of(state: State, task: int, node: int) -> int:
-    """Return the node from whose replica a map reads its block: the node itself, else a node in its rack,
-    else any.
+    """Return the node from which a map on `node` reads its block.
 
+    This is `node` itself if it holds a replica, otherwise a holder in the same rack, otherwise any holder.
     Mirrors `ExactCosts._source` with `nearest_first`.
     """
     run = state.tasks[task]
@@ -142,7 +144,7 @@ def source_of(state: State, task: int, node: int) -> int:
 
 @compiled
 def _is_complete(state: State, node: int, job: int) -> bool:
-    """Return whether all map outputs were announced to the job's reduces on the node."""
+    """Return whether the outputs of all maps of the job have been announced to the node."""
     board = board_of(state, node, job)
     return board >= 0 and state.boards[board].all_done > 0
 
@@ -150,10 +152,10 @@ def _is_complete(state: State, node: int, job: int) -> bool:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.map_outputs")
 @compiled
 def all_told(state: State, node: int, job: int, now_s: float) -> None:
-    """Record that all map outputs of a job were announced to a node, and start the reduces that waited for
-    them.
+    """Record that the outputs of all maps of the job have been announced to the node.
 
-    Mirrors `ExactEmulation.map_outputs`.
+    Starts the job's reduces on the node that waited for the announcement. Mirrors
+    `ExactEmulation.map_outputs`.
     """
     state.boards[own_board(state, node, job)].all_done = 1
     for place in range(state.nodes[node].runs):
@@ -168,7 +170,7 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """Schedule the end of a reduce whose map outputs were all announced.
+    """Compute the duration of a reduce and schedule its end, after all map outputs have been announced.
 
     Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`.
     """
@@ -210,9 +212,10 @@ def writes_file(state: State, task: int) -> bool:
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """Record a change of an output file: `step` is `WRITTEN`, `IN_PLACE` (committed) or `JOB_OVER`.
+    """Record that a task's output file changed, or that a job ended, at the time `at_s`.
 
-    The NameNode processes the recorded changes when the compiled loop pauses.
+    `step` is `WRITTEN` or `IN_PLACE` (committed) for the task `number`, or `JOB_OVER` for the job `number`.
+    The records are passed to the NameNode when the compiled loop pauses.
     """
     row = state.file_rows[state.num.n_files]
     state.num.n_files += 1
@@ -256,7 +259,7 @@ def take(state: State, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Add the CPU time and disk bytes that an attempt has used by `now_s` to its node's counters.
+    """Add the CPU seconds and disk bytes of an attempt since the last `usage` to the counters of its node.
 
     Mirrors `ExactNode.count`.
     """
@@ -273,7 +276,7 @@ def _count(state: State, node: int, task: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.exact:ExactEmulation.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the shares (0 to 1) of the node's CPU, disk and network in use, and its memory in use in bytes.
+    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes.
 
     CPU and disk are means since the previous call. The network share is always 0. Mirrors
     `ExactEmulation.usage`.

@@ -21,8 +21,9 @@ KINDS = ("map", "reduce")
 
 
 class Said:
-    """The texts that belong to the numbers in the arrays: ids of nodes, racks, jobs and tasks, and reasons
-    of decisions."""
+    """The texts for the numbers in the compiled loop's arrays: ids of nodes, racks, jobs and tasks, and the
+    reasons of decisions.
+    """
 
     def __init__(self, jobs: Sequence[JobSpec], nodes: Sequence[SimNode], node_wait_s: float) -> None:
         self.jobs = [job.job for job in jobs]
@@ -44,18 +45,25 @@ class Said:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Return the ids of the tasks with these numbers; "" for -1."""
+        """Return the ids of the tasks with these numbers. The number -1 (no task) gives ""."""
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:
-        """Return the ids of launched tasks as a coded text column; "" for -1, the value of most decisions."""
+        """Return the ids of launched tasks as a text column. The number -1 (no task) gives "".
+
+        The column stores a code for each row and a list of texts. Most rows have the text "".
+        """
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
         codes[is_task] = np.arange(1, np.count_nonzero(is_task) + 1)
         return Text(codes, ["", *self.tasks(tasks[is_task])])
 
     def reasons(self, rows: Values) -> Text:
-        """Return the reasons of decisions as a coded text column. Each different reason is formatted once."""
+        """Return the reasons of the decisions in `rows` as a text column, with a code for each row and a list
+        of texts.
+
+        Equal reasons are formatted only once.
+        """
         import pandas as pd
 
         places, values = pd.factorize(_tenths(rows["value"]))
@@ -66,10 +74,10 @@ class Said:
 
 
 def _tenths(values: Values) -> Values:
-    """Return the values rounded to one decimal, so that values with equal texts become equal.
+    """Return the values rounded to one decimal, so that values that print the same become equal.
 
-    Values very close to the middle between two tenths stay as they are, so that formatting decides how they
-    round.
+    A value very close to the middle between two tenths is returned unchanged, since formatting may round it
+    differently.
     """
     tenths = np.rint(values * 10)
     half_way = np.abs(np.abs(values * 10 - tenths) - 0.5) < 1e-6
@@ -84,7 +92,7 @@ def _ids(job: JobSpec) -> Iterator[str]:
 
 
 def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
-    """Return the columns of the decisions table for the recorded rows `low` to `high` (exclusive)."""
+    """Return the columns of the decisions table for the rows from `low` up to but not including `high`."""
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -98,7 +106,10 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
 
 
 def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the columns of the heartbeats table for the first `count` recorded rows."""
+    """Return the columns of the heartbeats table for the first `count` rows.
+
+    `decision_s` is the JobTracker's service time of each heartbeat in seconds.
+    """
     rows = state.beat_rows[:count]
     return {
         "t": rows["t"],
@@ -114,9 +125,9 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
 
 
 def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Return the columns of the attempts table for the tasks numbered `which`, in the order of `which`.
+    """Return the columns of the attempts table for the tasks whose numbers are in `which`, in the same order.
 
-    `splits` are the offsets and lengths of all tasks' splits in bytes.
+    `splits` contains the offsets and the lengths in bytes of the splits of all tasks.
     """
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]
@@ -152,7 +163,7 @@ def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Val
 
 
 def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
-    """Return the offsets and lengths of all tasks' splits in bytes; zeros for reduces."""
+    """Return the offsets and the lengths of the splits of all tasks in bytes. They are zero for reduces."""
     offsets: list[int] = []
     lengths: list[int] = []
     for job in jobs:
@@ -162,7 +173,7 @@ def splits_of(jobs: Sequence[JobSpec]) -> tuple[Values, Values]:
 
 
 def job_row(state: State, spec: JobSpec, number: int) -> JobRow:
-    """Return the row of an ended job for the jobs table."""
+    """Return the row of the jobs table for the ended job `spec`, whose number in the arrays is `number`."""
     entry = state.jobs[number]
     return JobRow(
         spec.job,

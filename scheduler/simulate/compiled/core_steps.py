@@ -1,4 +1,4 @@
-"""The core's handling of jobs, attempts and heartbeats (compiled).
+"""The scheduler core's handling of jobs, attempts and heartbeats (compiled).
 
 Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. The difference: every attempt succeeds.
 """
@@ -31,9 +31,9 @@ from schedbed.scheduler.simulate.compiled.state import (
 @twin_of("schedbed.scheduler.core.books:Books._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """Update whether a stage (the maps or the reduces of a job) has tasks ready to start.
+    """Update whether a stage (the maps or the reduces of a job) has tasks that may start now.
 
-    Mirrors `Books._changed`.
+    Also marks the stage, so that the order of jobs is updated. Mirrors `Books._changed`.
     """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
@@ -61,7 +61,10 @@ def open_reduces(state: State, job: int) -> None:
 )
 @compiled
 def end_if_done(state: State, job: int) -> None:
-    """End the job if all tasks of its last stage are done. Mirrors `JobBooks._end_if_done` with `end_job`."""
+    """End the job if all its reduces are done or, for a job without reduces, all its maps.
+
+    Mirrors `JobBooks._end_if_done` with `end_job`.
+    """
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
         return
@@ -82,7 +85,10 @@ def end_if_done(state: State, job: int) -> None:
 )
 @compiled
 def submit_due(state: State, now_s: float) -> None:
-    """Submit the jobs whose submit time has come. Mirrors `Simulation.submit_due` with `JobBooks.add_job`."""
+    """Submit the jobs whose submission time is `now_s` or earlier, and schedule the next submission.
+
+    Mirrors `Simulation.submit_due` with `JobBooks.add_job`.
+    """
     num = state.num
     while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
         job = num.next_job
@@ -102,7 +108,7 @@ def submit_due(state: State, now_s: float) -> None:
 
 @compiled
 def _record(state: State, task: int) -> None:
-    """Append the task's attempt to the rows of ended attempts."""
+    """Append the task's ended attempt to the rows of the attempts table."""
     state.attempt_rows[state.num.n_attempts] = task
     state.num.n_attempts += 1
 
@@ -116,9 +122,10 @@ def _record(state: State, task: int) -> None:
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """Process the report that an attempt has succeeded. Mirrors `Ledger.reported`.
+    """Process a node's report that the task's attempt has succeeded: free the slot and continue the task.
 
-    Frees the slot. Counts a map with a shuffle as done; schedules the commit of any other task's output.
+    A map whose output is shuffled is done at once. For any other task, the commit of the output is scheduled.
+    Mirrors `Ledger.reported`.
     """
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
@@ -147,7 +154,10 @@ def reported(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.commit_succeeded")
 @compiled
 def committed(state: State, task: int) -> None:
-    """Count a task as done after its output was committed. Mirrors `Ledger.commit_succeeded`."""
+    """Mark a task as done after the commit of its output, and end its job if no task is left.
+
+    Mirrors `Ledger.commit_succeeded`.
+    """
     job = state.tasks[task].job
     if attempt_steps.writes_file(state, task):
         attempt_steps.note_file(state, state.sec.now, task, IN_PLACE)
@@ -179,10 +189,10 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Return the task that the policy chooses for a free slot (or -1), the reason, and the number in its
-    text.
+    """Choose a task for a free slot of the node by the policy. `kind` is 0 for a map, 1 for a reduce.
 
-    Mirrors `Composed.decide`.
+    Returns the task or -1, the code of the reason, and the number in the reason's text. Mirrors
+    `Composed.decide`.
     """
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
@@ -204,9 +214,10 @@ def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
 @twin_of("schedbed.scheduler.core.ledger:Ledger.launch", "schedbed.scheduler.core.entities:Node.hold")
 @compiled
 def _launch(state: State, task: int, node: int, kind: int) -> None:
-    """Launch a task on the node: update all counters and append the task to the reply.
+    """Launch a task on the node: update all counters and append the task to the heartbeat reply.
 
-    Mirrors `Ledger.launch`. The difference: the choice is valid by construction and needs no check.
+    Mirrors `Ledger.launch`. The difference: the policy's choice is not checked, since the compiled policies
+    choose only tasks that can start.
     """
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
@@ -233,7 +244,7 @@ def _launch(state: State, task: int, node: int, kind: int) -> None:
 
 @compiled
 def _locality(state: State, task: int, node: int) -> int:
-    """Return 2 if the node holds the task's input, 1 if a node of its rack does, else 0."""
+    """Return the locality of a map on the node: 2 if it is node-local, 1 if rack-local, 0 if off-rack."""
     run, rack, found = state.tasks[task], state.nodes[node].rack, 0
     for at in range(run.hosts_at, run.hosts_end):
         host = state.host[at]
@@ -247,7 +258,7 @@ def _locality(state: State, task: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.core:Core._offer")
 @compiled
 def _offer(state: State, node: int, kind: int) -> None:
-    """Offer the node's free slots of one kind (0 map, 1 reduce) to the policy. Mirrors `Core._offer`."""
+    """Offer the node's free slots for maps (`kind` 0) or reduces (1) to the policy. Mirrors `Core._offer`."""
     entry = state.nodes[node]
     while state.num.ready[kind] > 0 and (entry.free_reduces if kind else entry.free_maps) > 0:
         job_orders.settle(state)
@@ -267,8 +278,9 @@ def _offer(state: State, node: int, kind: int) -> None:
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """Count the ended attempts that the heartbeat reports, and wake nodes whose reduces need new map outputs.
+    """Process the node's `finished` ended attempts after the core has processed their reports.
 
+    Removes ended reduces from the node's counters, and wakes the nodes that need the output of an ended map.
     Mirrors `Beats._count`.
     """
     state.num.reported += finished
@@ -287,10 +299,9 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Carry out a reply: start the launched tasks, and schedule the delivery of `told` announcements of map
-    outputs.
+    """Process a heartbeat reply at the node: start the launched tasks and schedule the announced map outputs.
 
-    Mirrors `Beats._act`.
+    `told` is the number of jobs in the reply with newly announced map outputs. Mirrors `Beats._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
@@ -315,7 +326,7 @@ def _act(state: State, node: int, told: int, now_s: float) -> None:
 
 @compiled
 def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the node's use of CPU, disk, network and memory, from the model with or without contention."""
+    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes."""
     if state.num.is_fluid:
         return contended.usage(state, node, now_s)
     return attempt_steps.usage(state, node, now_s)
@@ -338,7 +349,7 @@ def _write_beat(
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
-    """Write the node's first or last row of the heartbeats table, without a heartbeat.
+    """Append a row for the node to the heartbeats table without a heartbeat, at the start or end of the run.
 
     Mirrors `Beats.note`.
     """
@@ -354,7 +365,7 @@ def note(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def beat(state: State, node: int, now_s: float) -> None:
-    """Process a heartbeat of the node at the JobTracker, and its reply.
+    """Process a heartbeat of the node at the JobTracker, then the reply at the node.
 
     Mirrors `Beats._beat` with `Core.heartbeat`.
     """

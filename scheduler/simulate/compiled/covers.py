@@ -22,11 +22,10 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return the reason why the compiled loop cannot run the simulation, or None if the setup and policy
-    permit it.
+    """Return the reason why the compiled loop cannot run the simulation, or None if it can.
 
-    Must be called before the simulation begins. Costs and inputs of tasks are checked later, by
-    `tables.make_state`.
+    Only the setup and the policy are checked here, so the simulation must not have begun. `tables.make_state`
+    later checks the costs and the inputs of tasks.
     """
     setup = simulation.setup
     for field in fields(Setup):
@@ -61,8 +60,9 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The names of the compiled versions of a policy's three axes; None for an axis without a compiled
-    version."""
+    """The names of the compiled versions of a policy's three axes. The name is None for an axis without a
+    compiled version.
+    """
 
     order: str | None
     locality: str | None
@@ -70,8 +70,10 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the compiled versions of the policy's axes; None if the policy does more than combine three
-    axes."""
+    """Return the names of the compiled versions of the policy's axes.
+
+    Returns None if the policy has any code besides its three axes.
+    """
     if says(policy, "compiled_as") != "composed":
         return None
     assert isinstance(policy, Composed)

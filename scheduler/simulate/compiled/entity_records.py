@@ -1,5 +1,6 @@
-"""Records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output
-tables."""
+"""The records of the compiled loop: nodes, jobs, stages, tasks, costs and pools, and the rows of the output
+tables.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
-    """A node: its rates, timers and counters, as the core and the simulation's driver see them."""
+    """A node: its rates, its heartbeat timer, and the counters that the JobTracker and the simulator keep for
+    it.
+    """
 
     number_0: f8  # `base_s` of `SimNode`. This time and the next three are in seconds.
     grid: f8
@@ -38,8 +41,9 @@ class NodeEntry(Record):
 
 
 class JobEntry(Record):
-    """A job. The job's two stages are the entries 2 x job (maps) and 2 x job + 1 (reduces) of
-    `State.stages`."""
+    """A job. A stage is all maps or all reduces of a job: job number j has the entries 2 j (maps) and 2 j + 1
+    (reduces) of `State.stages`.
+    """
 
     first: i8  # Number of the first task; maps come before reduces.
     maps: i8
@@ -70,7 +74,7 @@ class JobEntry(Record):
 
 
 class StageEntry(Record):
-    """The counters of all maps or all reduces of a job."""
+    """A stage: the counters of all maps or of all reduces of a job."""
 
     total: i8
     unstarted: i8
@@ -113,7 +117,7 @@ class TaskEntry(Record):
 
 
 class CostEntry(Record):
-    """The cost of a task: CPU seconds, bytes, and peak memory in bytes."""
+    """The cost of a task: CPU seconds, numbers of bytes, and peak memory in bytes."""
 
     cpu: f8
     sort_cpu: f8
@@ -128,7 +132,7 @@ class CostEntry(Record):
 
 
 class PoolEntry(Record):
-    """A pool of jobs. Under FIFO all jobs are in a single pool."""
+    """A pool of jobs for fair sharing. Under FIFO, all jobs are in a single pool."""
 
     weight: f8
     min_share: f8
@@ -140,7 +144,7 @@ class PoolEntry(Record):
 
 
 class PoolStageEntry(Record):
-    """The counters and the sort key of a pool, separate for maps and reduces."""
+    """The counters and the sort key of a pool, for either its maps or its reduces."""
 
     running: i8
     ready: i8
@@ -151,7 +155,7 @@ class PoolStageEntry(Record):
 
 
 class NearEntry(Record):
-    """The group of a job's maps whose input is on one host or in one rack."""
+    """A group of a job's maps: all whose input is on one node, or all whose input is in one rack."""
 
     where: i4
     cursor: i8
@@ -159,8 +163,9 @@ class NearEntry(Record):
 
 
 class FeedEntry(Record):
-    """A job with reduces on a node: the number of these reduces, and the map outputs announced to the
-    node."""
+    """A job with reduces on a node: the number of reduces, and which map outputs have been announced to the
+    node.
+    """
 
     job: i4
     reduces: i4
@@ -169,7 +174,7 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of wake-ups: the timers of a group of nodes, each of which wakes the next node."""
+    """A chain of wake-ups: each heartbeat timer of a group of nodes wakes the next node of the group."""
 
     at: f8
     until: f8
@@ -178,7 +183,7 @@ class ChainEntry(Record):
 
 
 class BoardEntry(Record):
-    """The map outputs of one job that were announced to one node."""
+    """A board: the number of a job's map outputs that have been announced to one node."""
 
     job: i4
     next: i4
@@ -187,8 +192,10 @@ class BoardEntry(Record):
 
 
 class ReplyEntry(Record):
-    """A heartbeat reply that has not yet reached its node: first index and number of its entries in
-    `reply_items`."""
+    """A heartbeat reply that announces map outputs and has not yet reached its node.
+
+    `first` and `count` are the range of its announcements in `State.reply_items`.
+    """
 
     node: i4
     first: i8
@@ -196,7 +203,9 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """An announcement of map outputs of a job: the range `since` to `until` of positions in `outputs`."""
+    """An announcement of a job's map outputs, numbers `since` to `until` (exclusive) in order of
+    completion.
+    """
 
     job: i4
     all_done: i1
@@ -217,7 +226,7 @@ class DecisionEntry(Record):
 
 
 class FileEntry(Record):
-    """A change of a task's output file (written, committed), or the end of a job."""
+    """A change to pass to the NameNode: a task's output file was written or committed, or a job has ended."""
 
     t: f8
     number: i4

@@ -1,4 +1,6 @@
-"""The state behind one pointer. Passing a pointer between compiled functions is cheap and compiles fast."""
+"""A pointer to all arrays of the compiled loop. Passing one pointer between compiled functions is cheap and
+shortens compilation.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,17 @@ class HandleType(numba.types.StructRef):
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:
-        """Return a short name for use in symbols.
+        """Return a short name for the type, which numba uses in the symbols of compiled functions.
 
-        By default numba would put the names of all fields into each symbol, which would dominate the compiled
-        code's size.
+        The default name contains the names of all fields and would dominate the size of the compiled code.
         """
         return "Handle", ()
 
     def get_data_type(self) -> Any:
-        """Return the numba type of the fields. The result is cached, since numba asks at each access to a
-        field."""
+        """Return the numba type of the fields.
+
+        The result is cached, since numba calls this method at each access to a field.
+        """
         return self._payload
 
     @cached_property
@@ -40,7 +43,7 @@ class HandleType(numba.types.StructRef):
 
 
 class Handle(structref.StructRefProxy):
-    """A pointer to the fields of a `State`. Handles are created in compiled code only."""
+    """A pointer to the fields of a `State`. Only compiled code creates handles."""
 
 
 structref.define_proxy(Handle, HandleType, list(State._fields))
@@ -49,7 +52,10 @@ _MADE = f"def make(s):\n    return Handle({', '.join(f's.{name}' for name in Sta
 
 
 def _make() -> Any:
-    """Return a function that creates a `Handle` from a `State`, with one argument for each field."""
+    """Return a function that creates a `Handle` from a `State`.
+
+    The function is generated as text, because it must pass each field as a separate argument.
+    """
     scope: dict[str, Any] = {"Handle": Handle}
     exec(_MADE, scope)  # Numba cannot unpack a named tuple with a star.
     return scope["make"]

@@ -1,5 +1,6 @@
-"""Heaps of (time, code) entries, and rings: sets of nodes in the order of their heartbeat timers
-(compiled)."""
+"""Heaps of (time, code) entries, and rings, which are sets of nodes sorted by their heartbeat timers
+(compiled).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ WORD = 32  # Bits of one word of a ring's bit set.
 
 @compiled
 def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> None:
-    """Push an entry into a heap of `size` entries that is ordered by time, then code."""
+    """Push the entry (`at_s`, `code`) into a heap of `size` entries, which is ordered by time, then code."""
     place = size
     while place > 0:
         parent = (place - 1) >> 1
@@ -33,7 +34,7 @@ def heap_push(times: Floats, codes: Ints, size: int, at_s: float, code: int) -> 
 
 @compiled
 def heap_drop(times: Floats, codes: Ints, size: int) -> None:
-    """Remove the earliest entry of a heap of `size` entries."""
+    """Remove the first entry of a heap of `size` entries, which is ordered by time, then code."""
     last = size - 1
     at_s, code = times[last], codes[last]
     place = 0
@@ -58,9 +59,9 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Add an event of a kind for a node, job or other index `number` to the event queue.
+    """Add an event at `at_s` to the event queue. Mirrors `EventQueue.push`.
 
-    Mirrors `EventQueue.push`.
+    `number` identifies the object of the event, such as a node, depending on `kind`.
     """
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
@@ -72,7 +73,10 @@ def push_event(state: State, at_s: float, kind: int, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.add")
 @compiled
 def ring_add(state: State, ring: int, node: int) -> None:
-    """Add a node to a ring, a set of nodes in the order of their timers. Mirrors `tracked_nodes.Ring.add`."""
+    """Add a node to a ring, which is a set of nodes sorted by their heartbeat timers.
+
+    Mirrors `tracked_nodes.Ring.add`.
+    """
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] |= 1 << (rank % WORD)
 
@@ -80,14 +84,20 @@ def ring_add(state: State, ring: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.remove")
 @compiled
 def ring_remove(state: State, ring: int, node: int) -> None:
-    """Remove a node from a ring. Mirrors `tracked_nodes.Ring.remove`."""
+    """Remove a node from a ring, which is a set of nodes sorted by their heartbeat timers.
+
+    Mirrors `tracked_nodes.Ring.remove`.
+    """
     rank = state.nodes[node].rank
     state.bits[ring, rank // WORD] &= ~(1 << (rank % WORD))
 
 
 @compiled
 def first_from(state: State, ring: int, rank: int) -> int:
-    """Return the smallest rank in the ring that is at least `rank`; -1 if there is none."""
+    """Return the smallest rank of the ring's nodes that is at least `rank`, or -1 if there is none.
+
+    The rank of a node is its position in the order of heartbeat timers.
+    """
     words = state.bits.shape[1]
     word = rank // WORD
     if word >= words:
@@ -108,7 +118,10 @@ def first_from(state: State, ring: int, rank: int) -> int:
 
 @compiled
 def last_before(state: State, ring: int, rank: int) -> int:
-    """Return the largest rank in the ring that is smaller than `rank`; -1 if there is none."""
+    """Return the largest rank of the ring's nodes that is smaller than `rank`, or -1 if there is none.
+
+    The rank of a node is its position in the order of heartbeat timers.
+    """
     word = rank // WORD
     words = state.bits.shape[1]
     found = 0
@@ -128,8 +141,7 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Return the highest index of the nodes whose timers at exactly the current time have fired; -1 if none
-    has.
+    """Return the highest index of a node whose heartbeat timer has fired at the current time, or -1.
 
     Mirrors `EventQueue.passed`.
     """
@@ -139,7 +151,10 @@ def passed(state: State) -> int:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:next_grid_s")
 @compiled
 def next_grid(state: State, node: int, now_s: float) -> float:
-    """Return the time in seconds of the node's next timer. Mirrors `tracked_nodes.next_grid_s`."""
+    """Return the time in seconds at which the node's heartbeat timer fires next.
+
+    Mirrors `tracked_nodes.next_grid_s`.
+    """
     interval_s = state.sec.interval
     base_s = state.nodes[node].number_0
     number = max(1, int((now_s - base_s) / interval_s))
@@ -154,9 +169,9 @@ def next_grid(state: State, node: int, now_s: float) -> float:
 @twin_of("schedbed.scheduler.simulate.tracked_nodes:Ring.after")
 @compiled
 def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
-    """Return the time and the node of the next timer in the ring; (0.0, -1) if the ring is empty.
+    """Return the time and the node of the next heartbeat timer in a ring, or (0.0, -1) if the ring is empty.
 
-    Mirrors `tracked_nodes.Ring.after`.
+    A ring is a set of nodes sorted by their heartbeat timers. Mirrors `tracked_nodes.Ring.after`.
     """
     cut_s = now_s % state.sec.interval
     low, high = 0, len(state.ring_s)
@@ -193,7 +208,7 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Schedule the node's next timer, unless it is scheduled already. Mirrors `Wakes.want`."""
+    """Schedule the heartbeat of the node's next timer, unless one is scheduled. Mirrors `Wakes.want`."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
@@ -203,7 +218,7 @@ def want(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Schedule the earliest next timer among all joined nodes. Mirrors `Wakes.want_any`."""
+    """Schedule the heartbeat of the node whose timer fires next among all nodes. Mirrors `Wakes.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
@@ -215,7 +230,7 @@ def want_any(state: State, now_s: float) -> None:
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
-    """Schedule a heartbeat of the node as soon as possible, in addition to its timer.
+    """Schedule a heartbeat of the node without waiting for its timer, unless one is already scheduled.
 
     Mirrors `Beats.set_off`.
     """

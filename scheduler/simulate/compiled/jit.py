@@ -1,5 +1,6 @@
-"""Compilation by numba. Compiled code is cached next to the sources, in a folder named by a hash of the
-sources."""
+"""Compilation with numba. Compiled code is cached next to the source files, in a folder whose name is a hash
+of the source files.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ NOT_COMPILED = ("columns.py", "covers.py", "flow_arrays.py", "run_compiled.py", 
 
 
 def _cache_dir() -> str | None:
-    """Return the cache folder for the current contents of the sources; None if the folder is not writable."""
+    """Return the folder that caches the compiled code of the current source files.
+
+    Returns None if the folder is not writable.
+    """
     digest = hashlib.sha256()
     for source in sorted(HERE.rglob("*.py")):
         if source.name not in NOT_COMPILED:
@@ -34,26 +38,28 @@ def _cache_dir() -> str | None:
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code, compiled when an `entry` function first needs it.
+    """Return the function as machine code that only other compiled functions can call.
 
-    Only compiled code can call the result.
+    Numba compiles the function when it compiles an `entry` function that calls it.
     """
     return cast(F, NJIT(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def twin_of(*originals: str) -> Callable[[F], F]:
-    """Declare the functions, as `module:name`, that a compiled function mirrors.
+    """Declare that a compiled function mirrors the functions `originals`, each given as `module:name`.
 
-    If either end changes, a test asks to compare both: `tests.house.twins` keeps a hash of each end as of the
-    last comparison.
+    The decorator returns the compiled function unchanged. `tests.house.twins` stores hashes of both sides,
+    and a test fails when either has changed, to request a comparison.
     """
     assert all(":" in original for original in originals)
     return lambda function: function
 
 
 def entry(function: F) -> F:
-    """Return the function as machine code that Python can call, cached on disk with all functions that it
-    calls."""
+    """Return the function as machine code that Python code can call.
+
+    The machine code is cached on disk, together with the functions that it calls.
+    """
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()
     if folder is None:

@@ -1,7 +1,7 @@
 """The order of jobs under FIFO and fair sharing (compiled).
 
-Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is a single pool with FIFO
-order, and the option `by_name` of pools is missing.
+Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is implemented as a single
+pool in FIFO order, and the option `by_name` of pools is not supported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def touch(state: State, stage: int) -> None:
-    """Mark a stage (the maps or the reduces of a job) as changed since the last decision."""
+    """Mark a stage (the maps or the reduces of a job) as changed since the policy's last decision."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
@@ -22,7 +22,7 @@ def touch(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books.settle")
 @compiled
 def settle(state: State) -> None:
-    """Update the order of jobs for all stages that changed since the last decision.
+    """Update the order of jobs for all stages that changed since the policy's last decision.
 
     Mirrors `Books.settle`.
     """
@@ -84,7 +84,9 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """Put the job into its pool's sorted list of ready jobs, or move it to its new position."""
+    """Put the job into the sorted list of its pool's jobs with tasks to start, or move it to its new
+    position.
+    """
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo
     base = kind * state.num.jobs + state.pools[pool].at
@@ -133,8 +135,8 @@ def _set_pool_key(state: State, pool: int, kind: int) -> None:
     """Compute the sort key of a pool: pools below their minimum share first, then by ratio, then by oldest
     job.
 
-    Mirrors `Pool.key`. The differences: the option `by_name` is missing, and `_pool_before` compares the
-    names.
+    The ratio is the number of running tasks divided by the pool's minimum share or weight. Mirrors
+    `Pool.key`. The differences: the option `by_name` is not supported, and `_pool_before` compares the names.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:

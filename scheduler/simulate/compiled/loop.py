@@ -1,6 +1,8 @@
-"""The main loop over all events (compiled). Mirrors `scheduler.simulate.simulation`.
+"""The main loop of the compiled simulator, which processes the events. Mirrors
+`scheduler.simulate.simulation`.
 
-The loop pauses when it needs Python: to pass rows on, to ask the NameNode for a block, or to enlarge arrays.
+The loop pauses when Python code must do something: write rows, request a block from the NameNode, or enlarge
+arrays.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def _pass_timers(state: State, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
-    """Schedule the JobTracker's next tick, at a multiple of the heartbeat interval.
+    """Schedule the JobTracker's next tick, at a multiple of the heartbeat interval, unless one is scheduled.
 
     Mirrors `Simulation.want_tick`.
     """
@@ -104,9 +106,10 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Deliver the announcements of map outputs in a reply, resuming after a pause. Mirrors `Beats.on_reply`.
+    """Deliver the announced map outputs in a heartbeat reply to the reduces on its node. Mirrors
+    `Beats.on_reply`.
 
-    Returns False if the loop must pause again before all announcements are delivered.
+    Returns False if the loop must pause before all outputs are delivered. A later call then continues.
     """
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
@@ -137,7 +140,9 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """Process one event of the event queue, by its kind."""
+    """Process one event of the event queue. `number` identifies its node or other object, depending on the
+    kind.
+    """
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
     elif kind == BEAT_EVENT:
@@ -163,8 +168,10 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
-    """Continue an event that paused for a block or for larger arrays. Return False if the event must pause
-    again."""
+    """Continue an event that paused for a block or for larger arrays.
+
+    Returns False if the event must pause again.
+    """
     if state.num.doing == TAKING:
         done = contended.take(state, now_s)
     else:
@@ -186,7 +193,7 @@ def _rows_are_full(state: State, slack: int) -> bool:
 
 @compiled
 def _has_room(state: State) -> bool:
-    """Return whether the arrays for queues and replies have room for the largest possible next event."""
+    """Return whether the arrays for queues and replies have space for the entries that one event may add."""
     num = state.num
     return (
         contended.has_room(state)
@@ -198,7 +205,7 @@ def _has_room(state: State) -> bool:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
 @compiled
 def _next(state: State) -> bool:
-    """Process the next event, of the event queue or of an attempt. Return False if there is none."""
+    """Process the next event of the event queue or of an attempt. Return False if there is none."""
     num, sec = state.num, state.sec
     if num.is_fluid:
         emulated_s = contended.next_s(state)
@@ -249,10 +256,10 @@ def _play(state: State, slack: int) -> int:
 
 @entry
 def play(arrays: State, slack: int) -> int:
-    """Run the simulation until it ends or must pause, and return the reason as one of `GOES_ON` to
-    `NEEDS_ROOM`.
+    """Run the simulation until it ends or must pause, and return the reason.
 
-    `GOES_ON`: a table has less than `slack` rows left. `NEEDS_BLOCK`: an attempt waits for target nodes of a
-    block. `NEEDS_ROOM`: arrays must be enlarged. `STUCK`: jobs wait, but no event is left.
+    `OVER`: the simulation has ended. `GOES_ON`: a table of rows has fewer than `slack` free rows.
+    `NEEDS_BLOCK`: an attempt waits for the target nodes of a block. `NEEDS_ROOM`: arrays must be enlarged.
+    `STUCK`: jobs wait, but no event is left.
     """
     return _play(handle_of(arrays), slack)

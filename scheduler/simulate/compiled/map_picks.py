@@ -1,8 +1,8 @@
-"""The choice of a map of a job for a node (compiled).
+"""The choice of one of a job's maps for a node, under greedy locality and delay scheduling (compiled).
 
-Mirrors `scheduler.core.index`, `locality.greedy` and `locality.delay`. A choice is a task, a reason code and
-the number in the reason's text. In place of a task, `NONE` means that the job offers none, `WAITS` that the
-job waits for a better node.
+Mirrors `scheduler.core.index`, `locality.greedy` and `locality.delay`. The functions `greedy` and `delay`
+return a task, the code of a reason, and the number in the reason's text. Instead of a task, `NONE` means that
+the job offers no map, and `WAITS` that the job waits for a nearer node.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NONE, WAITS = -1, -2
 
 @compiled
 def _near(state: State, low: int, high: int, where: int) -> int:
-    """Return the next unstarted map whose input is on host or rack `where`; -1 if there is none.
+    """Return the next unstarted map with input on the node or rack number `where`, or -1 if there is none.
 
-    `low` and `high` bound the job's groups of maps in `State.near`.
+    `low` and `high` are the range in `State.near` of the job's groups of maps by node, or by rack.
     """
     end = high
     while low < high:
@@ -52,7 +52,7 @@ def _near(state: State, low: int, high: int, where: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_host")
 @compiled
 def local_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map of the job with input on the node; -1 if there is none.
+    """Return an unstarted map of the job whose input is on the node, or -1 if there is none.
 
     Mirrors `TaskIndex.on_host`.
     """
@@ -62,7 +62,7 @@ def local_map(state: State, job: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.on_rack")
 @compiled
 def rack_map(state: State, job: int, node: int) -> int:
-    """Return an unstarted map of the job with input in the node's rack, or -1.
+    """Return an unstarted map of the job whose input is in the node's rack, or -1 if there is none.
 
     Mirrors `TaskIndex.on_rack`.
     """
@@ -72,7 +72,10 @@ def rack_map(state: State, job: int, node: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.anywhere")
 @compiled
 def free_map(state: State, job: int) -> int:
-    """Return an unstarted map of the job that prefers no host, or -1. Mirrors `TaskIndex.anywhere`."""
+    """Return an unstarted map of the job that prefers no node, or -1 if there is none.
+
+    Mirrors `TaskIndex.anywhere`.
+    """
     entry = state.jobs[job]
     while entry.free_cursor < entry.maps:
         task = state.tasks[entry.first + entry.free_cursor]
@@ -85,9 +88,10 @@ def free_map(state: State, job: int) -> int:
 @twin_of("schedbed.scheduler.core.index:TaskIndex.first")
 @compiled
 def first_of(state: State, job: int, kind: int) -> int:
-    """Return the first unstarted task of one kind of the job, or -1. Mirrors `TaskIndex.first`.
+    """Return the job's first unstarted map (`kind` 0) or reduce (1), or -1 if there is none.
 
-    The difference: the index of unstarted tasks is a cursor that only advances, since no task runs twice.
+    Mirrors `TaskIndex.first`. The difference: the search continues after the last task found, since no task
+    runs twice.
     """
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
@@ -101,7 +105,7 @@ def first_of(state: State, job: int, kind: int) -> int:
 @twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return the job's unstarted map nearest to the node, with its reason. Mirrors `Greedy.pick`."""
+    """Return the job's unstarted map nearest to the node, and the reason. Mirrors `Greedy.pick`."""
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -122,9 +126,9 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return a map of the job, or `WAITS` while delay scheduling waits for a nearer node.
+    """Return the job's map for the node, or `WAITS` if delay scheduling waits for a nearer node.
 
-    Mirrors `Delay.pick`. Returns `NONE` if the job was already skipped in the current heartbeat.
+    Returns `NONE` if the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
     """
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_beat == state.num.beats:
@@ -157,14 +161,17 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
 
 @compiled
 def _anywhere_s(state: State, level: int) -> float:
-    """Return the seconds that a job at this locality level must wait before a map may run off-rack."""
+    """Return the seconds that a job must wait before delay scheduling permits off-rack maps.
+
+    `level` is the locality of the job's last map: 0 node-local, 1 rack-local, 2 off-rack.
+    """
     return state.sec.rack_wait if level == 1 else state.sec.node_wait + state.sec.rack_wait
 
 
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
-    """Add the time until `now_s` to the waiting time of each job skipped in the last heartbeat.
+    """Add the time until `now_s` to the waiting times of the jobs that were skipped in the last heartbeat.
 
     Mirrors `Delay.beat`.
     """

@@ -1,4 +1,4 @@
-"""The announcements of map outputs from the core to the nodes that run reduces of the same job (compiled)."""
+"""The announcement of map outputs to nodes that run reduces of the same job (compiled)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.scheduler.core.ledger:Ledger._feed")
 @compiled
 def feed_more(state: State, node: int, job: int) -> None:
-    """Count a launched reduce of the job on the node. Mirrors `Ledger._feed`.
+    """Count one more running reduce of the job on the node. Mirrors `Ledger._feed`.
 
-    The node's first reduce of a job adds the job to those whose map outputs are announced to the node.
+    If it is the first, the job's map outputs are announced to the node from now on.
     """
     entry = state.nodes[node]
     for place in range(entry.feeds):
@@ -29,9 +29,9 @@ def feed_more(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.books:Books._feed_less")
 @compiled
 def feed_less(state: State, node: int, job: int) -> None:
-    """Count an ended reduce of the job on the node. Mirrors `Books._feed_less`.
+    """Count one fewer running reduce of the job on the node. Mirrors `Books._feed_less`.
 
-    After the node's last reduce of a job, no more map outputs of the job are announced to the node.
+    If it was the last, the job's map outputs are no longer announced to the node.
     """
     entry = state.nodes[node]
     for place in range(entry.feeds):
@@ -51,10 +51,11 @@ def feed_less(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
 def feed(state: State, node: int) -> int:
-    """Add new map outputs to the node's heartbeat reply. Return the number of jobs with new outputs.
+    """Add announcements of new map outputs to the node's heartbeat reply, one for each job. Return their
+    number.
 
-    Mirrors `core._feed`. The difference: without contention, outputs are announced only when all maps are
-    done, since a reduce then waits for all of them.
+    Mirrors `core._feed`. The difference: without contention, a job's outputs are announced only when all its
+    maps are done, since its reduces wait for all of them.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

@@ -1,5 +1,4 @@
-"""Run of a simulation by the compiled loop, if the loop covers the simulation. Rows go to the simulation's
-sinks."""
+"""Runs a simulation with the compiled loop, if the loop covers the simulation, and writes its rows."""
 
 from __future__ import annotations
 
@@ -25,9 +24,10 @@ ATTEMPTS_AT_ONCE = 100_000
 
 
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
-    """Run a simulation that has not begun to its end, with the same results as `Simulation.run`. Return None.
+    """Run a simulation to its end, with the same results as `Simulation.run`, and return None.
 
     If the compiled loop does not cover the simulation, return the reason and leave the simulation unchanged.
+    The simulation must not have begun.
     """
     why = covers.why_not(simulation)
     if why is not None:
@@ -41,7 +41,9 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
 
 
 class _Played:
-    """A simulation that the compiled loop runs, with the Python work at each pause of the loop."""
+    """A run of a simulation by the compiled loop, with the Python code that is executed at each pause of the
+    loop.
+    """
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
@@ -76,7 +78,7 @@ class _Played:
                 return
 
     def _store_files(self) -> None:
-        """Carry out the recorded changes of output files at the NameNode."""
+        """Apply the recorded changes of output files at the simulated NameNode."""
         state, simulation = self._state, self._simulation
         storage, nodes = simulation.storage, simulation.nodes
         steps = state.file_rows[: int(state.num.n_files)]
@@ -102,9 +104,9 @@ class _Played:
         storage.names.take_replica_changes()
 
     def _write_files(self, steps: Values) -> None:
-        """Write the outputs of attempts to the block store and commit them together.
+        """Write and commit the output files in the rows `steps`, for a simulation without contention.
 
-        No node fails in a compiled simulation, so every written output is committed.
+        Both are done at once, since no node fails and every written output is committed.
         """
         state, simulation = self._state, self._simulation
         tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks
@@ -126,8 +128,11 @@ class _Played:
                 simulation.storage.write_output(at_s, writer, (spec.job, attempt, place), lengths)
 
     def _find_targets(self) -> None:
-        """Find nodes for the next block of an attempt's output, by a request to the NameNode. Raises Stuck
-        if there are none."""
+        """Find target nodes for the next block of an attempt's output, by a request to the simulated
+        NameNode.
+
+        Raises Stuck if no node accepts the block.
+        """
         state, simulation = self._state, self._simulation
         work = state.work[int(state.num.wants) - 1]
         plan = self._plan(int(work.task))
@@ -142,8 +147,10 @@ class _Played:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Return the plan of a task's attempt, with the fields needed to write files. Plans are kept until
-        the commit."""
+        """Return the plan of the attempt of the task `number`, with only the fields that writing files needs.
+
+        The plan is kept until the output is committed.
+        """
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)
         return self._plans[number]
@@ -174,7 +181,7 @@ class _Played:
         )
 
     def _hand_on(self) -> None:
-        """Write all new rows of decisions, heartbeats, attempts and jobs to the sinks."""
+        """Write all new rows of decisions, heartbeats, attempts and jobs to the simulation's row writers."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
         decided, beats = int(num.n_decisions), int(num.n_beats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):
@@ -195,7 +202,7 @@ class _Played:
         self._jobs = int(num.n_jobs)
 
     def _tell(self) -> None:
-        """Update the simulation's time and statistics from the arrays."""
+        """Update the `Simulation` object's time and statistics from the arrays."""
         simulation, num = self._simulation, self._state.num
         known = simulation.statistics
         simulation.queue.now_s = float(self._state.sec.now)

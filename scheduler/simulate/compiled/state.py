@@ -1,5 +1,6 @@
-"""The whole state of the compiled loop: single numbers, and tables of the records in `entity_records` and
-`flow_records`."""
+"""The complete state of the compiled loop: single numbers, and tables of the records in `entity_records` and
+`flow_records`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from schedbed.scheduler.simulate.compiled.contended import flow_records as fluid
 
 
 class Seconds(Record):
-    """Times and durations of the simulation, in seconds. A time is counted from the start of the run."""
+    """Times and durations of a simulation in seconds. Times are counted from the start of the run."""
 
     now: f8
     passed_at: f8
@@ -40,7 +41,7 @@ class Seconds(Record):
 
 
 class Numbers(Record):
-    """Counters, fill levels of the arrays, and settings."""
+    """The whole numbers of a simulation: counters, numbers of used entries of arrays, and settings."""
 
     passed: i8  # Highest node whose timer at `passed_at` has fired.
     events: i8  # Entries of the event heap.
@@ -129,7 +130,7 @@ WRITTEN, IN_PLACE, JOB_OVER = range(3)
 class State(NamedTuple):
     """All arrays of a simulation. Jobs, tasks, nodes and pools are numbered by their positions in the tables.
 
-    `stages` has two entries per job and `pool_stages` two per pool: maps, then reduces.
+    `stages` has two entries for each job, and `pool_stages` two for each pool: maps, then reduces.
     """
 
     sec: Seconds

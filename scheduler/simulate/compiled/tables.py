@@ -1,4 +1,4 @@
-"""Conversion of a simulation that has not begun to the arrays of the compiled loop."""
+"""Conversion of a `Simulation` object, before its start, to the arrays of the compiled loop."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ FILES = 1 << 14
 
 
 class NotCovered(Exception):
-    """Raised for a simulation that the compiled loop does not cover. The message says why."""
+    """Raised for a simulation that the compiled loop does not cover. The message contains the reason."""
 
 
 class Costs:
-    """The costs of all tasks, as rows of one table. Tasks that share a `TaskCost` object share a row."""
+    """The costs of all tasks, as rows of one table. Tasks with the same `TaskCost` object share a row."""
 
     def __init__(self) -> None:
         self._place: dict[int, int] = {}
         self.kept: list[TaskCost] = []
 
     def place(self, cost: TaskCost) -> int:
-        """Return the row of the cost in the table, adding a row if the cost is new."""
+        """Return the row number of the cost in the table. Adds a row if the cost is new."""
         found = self._place.get(id(cost))
         if found is None:
             found = self._place[id(cost)] = len(self.kept)
@@ -59,7 +59,7 @@ class Costs:
         return found
 
     def table(self) -> Table[plain.CostEntry]:
-        """Return all costs as a table of records."""
+        """Return all costs as a table with one record per cost."""
         table, kept = records(len(self.kept), plain.CostEntry), self.kept
         for column, field in (
             ("cpu", "cpu_s"),
@@ -80,7 +80,7 @@ class Costs:
 
 
 class Inputs:
-    """The inputs of all tasks: preferred hosts, nodes to read from, and whether a task reads a block."""
+    """The inputs of all tasks: preferred nodes, nodes with a replica, and whether the task reads a block."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._node = {node.spec.node: node.index for node in simulation.nodes}
@@ -92,8 +92,7 @@ class Inputs:
         self.reads: list[bool] = []
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add a job's splits with the costs of its maps. Raises NotCovered if a map reads a block that no
-        node holds."""
+        """Add the inputs of a job's maps. Raises NotCovered if a map reads a block that no node holds."""
         place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
@@ -121,13 +120,15 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of consecutive ranges of these sizes, which continue the ranges in `before`."""
+    """Yield the end positions of ranges with these sizes. The first continues the last range in `before`."""
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
 def make_state(simulation: Simulation) -> State:
-    """Return the arrays at the start of the run. Raises NotCovered for costs or inputs that the loop
-    cannot handle."""
+    """Return the arrays for a simulation that has not begun.
+
+    Raises NotCovered if the compiled loop cannot handle a task's cost or input.
+    """
     jobs, nodes = simulation.jobs, simulation.nodes
     costs, inputs = Costs(), Inputs(simulation)
     cost_of = [costs.place(cost) for job in jobs for cost in _costs(simulation, job, inputs)]
@@ -182,8 +183,7 @@ def make_state(simulation: Simulation) -> State:
 
 
 def _of_nodes(simulation: Simulation) -> Arrays:
-    """Return the arrays whose width depends on the slots of a node, and the buffers for rows of the output
-    tables."""
+    """Return the arrays whose width depends on the slots of a node, and the buffers for output rows."""
     specs = [node.spec for node in simulation.nodes]
     widest = max(spec.map_slots + spec.reduce_slots for spec in specs) + 1
     reducing = max(spec.reduce_slots for spec in specs) + 1
@@ -199,7 +199,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
 
 
 def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays for announcements of map outputs to reduces, and the event queue."""
+    """Return the event queue, and the arrays for announcing map outputs to reduces."""
     nodes, jobs = simulation.nodes, simulation.jobs
     reduces = sum(job.reduces for job in jobs)
     slots = sum(node.spec.reduce_slots for node in nodes)
@@ -220,8 +220,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set the values that are not zero at the start: no pool is in the order, no chain of wake-ups waits
-    for a timer."""
+    """Set the initial values that are not zero: no pool has a position, and no chain waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -233,7 +232,8 @@ def _array(values: list[int]) -> Ints:
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
     """Return the costs of the job's maps and reduces. Raises NotCovered if a task exceeds its declared
-    memory."""
+    memory.
+    """
     model = simulation.setup.costs
     maps = [model.map_cost(job, index) for index in range(job.maps)]
     reduces = [model.reduce_cost(job, index) for index in range(job.reduces)]
@@ -283,8 +283,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of maps by job and host, then by job and rack, and the maps in the order of the
-    groups."""
+    """Return the groups of each job's maps by node, then by rack, and the maps in the order of the groups."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
@@ -309,7 +308,7 @@ def _near(
 
 
 def _racks(simulation: Simulation) -> tuple[int, Values]:
-    """Return the number of racks, and each node's rack."""
+    """Return the number of racks, and an array with the number of each node's rack."""
     place: dict[str, int] = {}
     rack_of = [place.setdefault(node.spec.rack, len(place)) for node in simulation.nodes]
     return max(1, len(place)), np.array(rack_of, np.int64)
@@ -318,7 +317,9 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return the pools of fair sharing, or a single pool under FIFO, and all jobs ordered by pool."""
+    """Return the pools (a single one under FIFO) and the job numbers by pool. Store each job's pool in
+    `table`.
+    """
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -342,8 +343,10 @@ def _pools(
 
 
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
-    """Return the table of nodes, and the nodes' numbers in the order of their timers. Sets `base_s` of
-    each node."""
+    """Return the table of nodes, and the node numbers in the order of their heartbeat timers.
+
+    Sets `base_s` (seconds) of each node, from which its timer counts.
+    """
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
     timing = simulation.setup.timing

@@ -1,6 +1,7 @@
-"""Chains of node wake-ups: each timer in a ring of nodes wakes the next node of the ring (compiled).
+"""Chains of wake-ups: each heartbeat timer of a ring (a sorted set of nodes) wakes the next node (compiled).
 
-Mirrors `scheduler.simulate.timers`. The difference: chains and rings are numbered; chain c uses ring c + 1.
+Mirrors `scheduler.simulate.timers`. The difference: chains and rings are numbered, and chain c uses ring
+c + 1.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Cancel the chain's wait for a timer."""
+    """Make a chain of node wake-ups stop waiting for a heartbeat timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -28,9 +29,9 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Make the chain wait for the next timer in its ring, if any is due before the chain ends.
+    """Schedule the next heartbeat timer among the nodes that the chain wakes, and make the chain wait for it.
 
-    Mirrors `Chain.advance`.
+    Does nothing if the chain ends before the timer or has no reason to wake nodes. Mirrors `Chain.advance`.
     """
     _forget(state, chain)
     if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
@@ -48,7 +49,10 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start waking the nodes of the chain's ring, for one heartbeat interval. Mirrors `Chain.start`."""
+    """Start to wake the nodes of the chain's ring one after another, for one heartbeat interval.
+
+    The ring is the set of nodes that the chain wakes, sorted by heartbeat timer. Mirrors `Chain.start`.
+    """
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
 
@@ -56,7 +60,7 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.played")
 @compiled
 def played(state: State, node: int, now_s: float) -> None:
-    """Wake the next node of each chain of wake-ups that waited for the node's timer at `now_s`.
+    """Advance the chains of node wake-ups that waited for the node's heartbeat timer at `now_s`.
 
     Mirrors `Wakes.played`.
     """
@@ -72,7 +76,7 @@ def played(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Wake the nodes with free slots if map or reduce tasks have become ready. Mirrors `Wakes.changed`."""
+    """Start to wake the nodes with free slots if maps or reduces became ready. Mirrors `Wakes.changed`."""
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -89,7 +93,10 @@ def changed(state: State, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
-    """Update the rings of nodes with free slots after the node's heartbeat. Mirrors `Wakes.served`."""
+    """Update the sets of nodes with a free slot (rings 1 and 2) after a heartbeat of the node.
+
+    Also schedules the node's next timer if a task is ready for a free slot. Mirrors `Wakes.served`.
+    """
     num, entry = state.num, state.nodes[node]
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
     if maps_ready != (num.saw[0] > 0) or reduces_ready != (num.saw[1] > 0):
@@ -122,7 +129,7 @@ def served(state: State, node: int, now_s: float) -> None:
 def reduce_starts(state: State, job: int, node: int) -> None:
     """Count a reduce of the job that starts on the node. Mirrors `Beats._reduce_starts` with `Wakes.reducer`.
 
-    The node's first reduce adds the node to the ring of nodes that need the job's map outputs.
+    The first reduce adds the node to the set (a ring) of nodes that need the job's map outputs.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
@@ -152,7 +159,7 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 def reduce_ended(state: State, job: int, node: int) -> None:
     """Count a reduce of the job that ended on the node. Mirrors `Beats._reduce_ended` with `Wakes.reducer`.
 
-    The node's last reduce removes the node from the ring of nodes that need the job's map outputs.
+    The last reduce removes the node from the set (a ring) of nodes that need the job's map outputs.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
@@ -178,7 +185,7 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Wakes.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Wake the nodes that run reduces of the job, since map outputs can be announced to them.
+    """Wake the nodes that run reduces of the job, so that their heartbeats receive new map outputs.
 
     Mirrors `Wakes.fed`.
     """

@@ -1,5 +1,5 @@
-"""The trace formats: one module per format, with the format's name. Each module declares a variable
-`FORMAT`.
+"""The trace formats. Each module declares a format as the variable `FORMAT`, and its name is that of the
+format.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Alibaba's 2018 trace of batch jobs: `batch_task.csv` as published, or CloudSimPy's CSV with a header.
 
-A task in this trace has many equal instances. Instances of tasks without predecessors become maps. Instances
-of other tasks, recognized by names such as R3_1, become reduces. So all stages after the first are merged
-into one.
+A task in the trace has several equal instances. The instances of tasks without predecessors become maps. The
+instances of other tasks, which have names such as R3_1, become reduces, so all stages after the first are
+merged into one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Google's 2019 cluster traces as CSV: instance events with a header (time, type, collection_id, ...).
 
-A collection becomes a job and its instances become maps. The duration of an instance is the time from its
-last SCHEDULE event to the event that ends it or, in samples without these events, from `start_time` to
-`end_time`. Times are in microseconds.
+A collection becomes a job, and its instances become maps. The duration of an instance is the time from its
+last SCHEDULE event to the event that ends it. In samples without these events, it is the time from
+`start_time` to `end_time`. Times are in microseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Cells = Mapping[str, str]
 
 @dataclass(slots=True)
 class _Instance:
-    """The state of an instance after the events read so far. Times are in microseconds."""
+    """The state of an instance according to the events read so far. Times are in microseconds."""
 
     submit_us: int | None = None
     schedule_us: int | None = None
@@ -105,7 +105,10 @@ def _check_head(names: list[str], where: str) -> None:
 
 
 def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
-    """Process an event. Return 1 if it is the first event of its instance, else 0."""
+    """Process the event `cells` and update its instance in `collections`.
+
+    Returns 1 if it is the first event of the instance, otherwise 0. `where` is the position for messages.
+    """
     name, index = cells["collection_id"], cells["instance_index"]
     if not name or not index:
         raise BadInput(f"{where}: no collection_id or no instance_index")

@@ -1,6 +1,7 @@
 """Job history files of YARN's MapReduce (`.jhist`, Avro as JSON), with one event per line.
 
-The first lines are `Avro-Json` and the schema. A file contains one job. Concatenated files are read as well.
+The first two lines are `Avro-Json` and the schema. A file contains one job, or several if files were
+concatenated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _KINDS = {"MAP": "map", "REDUCE": "reduce"}  # Other tasks (setup, cleanup) belo
 
 @dataclass(slots=True)
 class _Task:
-    """The state of a task after the events read so far. Times are in ms."""
+    """The state of a task according to the events read so far. Times are in milliseconds."""
 
     kind: str
     locations: str = ""
@@ -36,7 +37,7 @@ class _Task:
 
 @dataclass(slots=True)
 class _History:
-    """The state of a job after the events read so far."""
+    """The state of a job according to the events read so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, _Task] = field(default_factory=dict)
@@ -86,9 +87,9 @@ def _events(path: Path) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value in an Avro union, which later versions write as {type: value}.
+    """Return the value inside an Avro union, which newer versions write as {type: value}.
 
-    Other values are unchanged.
+    Any other value is returned unchanged.
     """
     if isinstance(value, dict) and len(value) == 1:
         ((key, inner),) = value.items()

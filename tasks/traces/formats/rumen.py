@@ -1,6 +1,5 @@
-"""Rumen's JSON traces of Hadoop: a sequence of job objects, plain or gzipped.
-
-Topology files are read as well.
+"""Rumen's JSON traces of Hadoop: a sequence of job objects, plain or gzipped. Rumen's topology files can
+be read as well.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _DEPTH_MAX = 50
 def read_rumen(path: Path) -> Trace:
     """Return the jobs of a trace file in order of submission, or the hosts of a topology file.
 
-    The costs of a task are those of its successful attempt; failed attempts are only counted. Raises BadInput
-    for an object that is neither a job nor a topology.
+    The cost of a task is that of its successful attempt. Failed attempts are counted, but have no cost.
+    Raises BadInput for an object that is neither a job nor a topology.
     """
     notes, jobs = Notes(), []
     for number, raw in objects(path):
@@ -109,12 +108,15 @@ def _reduce(raw: Mapping[str, Any], mapped: int, where: str, notes: Notes) -> Tr
 
 
 def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
-    """Return the time in ms at which the last map's successful attempt ended; 0 if no map succeeded."""
+    """Return the latest time in ms at which a successful attempt of a map ended, or 0 if no map succeeded.
+
+    `where` is the position in the trace for messages.
+    """
     return max((_amount(_attempts(task, where)[0], "finishTime") or 0 for task in maps), default=0)
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return the seconds of a reduce's shuffle after the attempt had begun and all maps had ended.
+    """Return the seconds of a reduce's shuffle after the attempt had started and all maps had ended.
 
     `mapped` is the end of the last map in ms. The result is None if a time is missing.
     """
@@ -123,16 +125,21 @@ def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt of a task (or {}), and the number of unsuccessful attempts."""
+    """Return the first successful attempt of a task, or {} without one, and the number of other attempts that
+    failed.
+
+    `where` is the position in the trace for messages.
+    """
     good = [attempt for attempt in _list(raw, "attempts", where) if attempt.get("result") == "SUCCESS"]
     return (good[0] if good else {}), len(_list(raw, "attempts", where)) - len(good)
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes as output.
+    """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes to its output
+    file.
 
     Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
-    in Hadoop 2, local files of maps without reduces, whose output is in the distributed file system.
+    in Hadoop 2, local files of maps without reduces, although the output of such maps is in HDFS.
     """
     if shuffled:
         return _first(task, "outputBytes", attempt, ("fileBytesWritten", "mapOutputBytes"))
@@ -188,7 +195,7 @@ def _list(raw: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any
 
 
 def _amount(raw: Mapping[str, Any], key: str) -> int | None:
-    """Return a field as an integer of at least 0; None if it is missing or negative.
+    """Return the field `key` as an integer of at least 0, or None if it is missing or negative.
 
     Rumen writes -1 for unknown values.
     """

@@ -1,7 +1,7 @@
 """Files of YARN's scheduler load simulator (SLS): jobs, nodes, and SYNTH specifications of workloads.
 
-A file is a sequence of JSON objects: jobs with their containers, racks with their nodes, or one specification
-from which jobs are drawn (`tasks.traces.sls_synth`).
+A file is a sequence of JSON objects: either jobs with their containers, or racks with their nodes, or one
+specification from which jobs are drawn at random (`tasks.traces.sls_synth`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _LACKS = "no bytes, CPU times or outcomes in an SLS trace; a container's lifetim
 def read_sls(path: Path) -> Trace:
     """Return the jobs of a file in order of submission, or the nodes of a node file.
 
-    From a SYNTH specification, the jobs are drawn. Raises BadInput for an object of another kind or with
-    wrong fields.
+    If the file is a SYNTH specification, the jobs are drawn at random. Raises BadInput for any other object
+    or for wrong fields.
     """
     notes: Counter[str] = Counter()
     jobs: list[TraceJob] = []
@@ -73,7 +73,10 @@ def _nodes(fields: Fields, notes: Counter[str]) -> list[Host]:
 
 
 def _jobs(fields: Fields, number: int, notes: Counter[str]) -> list[TraceJob]:
-    """Return the jobs of a job object: `job.count` copies of one job."""
+    """Return the jobs that a job object describes: `job.count` copies of one job.
+
+    `number` is the object's number in the file. Data that is lost or assumed is counted in `notes`.
+    """
     maps: list[TraceTask] = []
     reduces: list[TraceTask] = []
     for container in fields.objects("job.tasks"):
@@ -131,7 +134,9 @@ def _duration_s(container: Fields) -> float:
 
 
 def _host(container: Fields) -> tuple[Host, ...]:
-    """Return the host that a container requests, given as /rack/name or as a name; () without a request."""
+    """Return the host that a container requests, given as /rack/name or as a name, or () if it requests
+    none.
+    """
     if "container.host" not in container:
         return ()
     rack, _, name = container.text("container.host", "").strip("/").rpartition("/")

@@ -1,4 +1,5 @@
-"""Slurm's accounting data, printed by `sacct --parsable2` (or `--parsable`): a header and one line per job.
+"""Slurm's accounting data, as printed by `sacct --parsable2` (or `--parsable`): a header and one line per
+job.
 
 The columns JobID, Submit, and Elapsed (or Start and End) are required. AllocCPUS, Timelimit, User, Partition
 and State are used if present. Job steps (such as 123.batch) are skipped. Times are read as UTC.

@@ -1,6 +1,6 @@
 """Spark's event logs: one JSON object per line, each with a field `Event`. Each Spark job becomes a job.
 
-Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces. So
+Tasks of stages without predecessors in their job become maps, and tasks of later stages become reduces, so
 all stages after the first are merged into one. Stages that Spark skipped have no tasks.
 """
 
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class _LoggedJob:
-    """The state of a Spark job after the events read so far."""
+    """The state of a Spark job according to the events read so far."""
 
     number: int
     submit_s: float
@@ -35,7 +35,7 @@ class _LoggedJob:
 
 
 class _Log:
-    """The state of a Spark event log after the events read so far."""
+    """The state of all jobs of a Spark event log according to the events read so far."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, _LoggedJob] = {}
@@ -45,7 +45,7 @@ class _Log:
         self.lost = 0  # Number of ended tasks whose job is unknown.
 
     def take(self, event: Fields) -> None:
-        """Process an event. Events other than application, job and task events are ignored."""
+        """Process an event. Only application, job and task events have an effect."""
         kind = event.text("Event", "").rpartition(".")[2]
         if kind == "SparkListenerApplicationStart":
             self.application = event.text("App Name", "spark")
@@ -150,7 +150,11 @@ def _counted(job: _LoggedJob, place: Place) -> TraceTask:
 
 
 def _task(info: Fields, metrics: Fields) -> TraceTask:
-    """Return a task with its duration, CPU time, and the bytes that it read and wrote (files and shuffle)."""
+    """Return a task with its duration, its CPU time, and the bytes that it read and wrote in files and
+    shuffles.
+
+    `info` and `metrics` are the fields "Task Info" and "Task Metrics" of a task event.
+    """
     launched, finished = info.number("Launch Time", 0.0), info.number("Finish Time", 0.0)
     duration_s = (finished - launched) / 1000 if finished > launched else None
     shuffled, fetched = _inner(metrics, "Shuffle Write Metrics"), _inner(metrics, "Shuffle Read Metrics")

@@ -1,9 +1,9 @@
 """The Standard Workload Format of the Parallel Workloads Archive: one job per line, with 18 numbers.
 
 Unknown values are -1. A parallel job on n processors becomes n maps with the job's run time. The policy
-`easy` and the admission `gang` start the maps together, as a parallel machine does; other policies start them
-separately. The size of the machine comes from the file's header or, without a header, is the largest number
-of processors in use at the same time.
+`easy` and the admission `gang` start these maps together, as a parallel machine does. Other policies start
+them separately. The size of the machine is read from the file's header or, without a header, is the largest
+number of processors in use at the same time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_swf(path: Path) -> Trace:
 
 
 def _take_header(line: str, header: dict[str, int]) -> None:
-    """Store the size of the machine from a comment such as `; MaxNodes: 240` in `header`.
+    """Store the size of the machine in `header` if the comment `line` contains it, such as `; MaxNodes: 240`.
 
     Other comments are ignored.
     """

@@ -1,2 +1,3 @@
-"""The compiled version of the contention model `cluster.virtual.fluid`, for runs in which all attempts
-succeed."""
+"""The contention model `cluster.virtual.fluid`, compiled by numba, for simulations in which all attempts
+succeed.
+"""

@@ -1,4 +1,4 @@
-"""Boards: for each node and job, the map outputs that were announced to the node's reduces (compiled).
+"""Boards: records of the map outputs of a job that have been announced to a node (compiled).
 
 Mirrors `cluster.virtual.boards`. The differences: the boards of a node are a linked list, and a board counts
 the announced outputs instead of listing them.
@@ -12,9 +12,9 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return the index of the board for the job on the node; -1 if there is none.
+    """Return the index of the job's board on the node in `State.boards`, or -1 if the job has none.
 
-    The search removes boards of ended jobs from the node's list.
+    The search also removes boards of ended jobs from the node's list.
     """
     before, board = -1, state.nodes[node].board
     while board >= 0:
@@ -35,7 +35,7 @@ def board_of(state: State, node: int, job: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """Return the index of the board for the job on the node, creating the board if needed.
+    """Return the index of the job's board on the node in `State.boards`. Creates the board if it is missing.
 
     Mirrors `SharedNode.board`.
     """

@@ -1,7 +1,7 @@
-"""Start, events and reports of attempts that contend for resources (compiled).
+"""The start, the events and the end of attempts that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.fluid`. The differences: every attempt succeeds, and a function returns False
-when the loop must pause to ask the NameNode for a block or to enlarge arrays.
+Mirrors `cluster.virtual.fluid.fluid`. The differences: every attempt succeeds, and some functions return
+False when the loop must pause to request a block from the NameNode or to enlarge arrays.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 @compiled
 def _page(state: State, task: int, node: int, sign: int) -> None:
-    """Add (`sign` 1) or remove (-1) an attempt's declared memory, and recompute the node's disk rate.
+    """Add an attempt's declared memory to its node's total, or subtract it, and recompute the disk rate.
 
-    Paging slows the disk if more memory is declared than the node has. Mirrors `World.enter`, `leave` and
-    `_page`.
+    `sign` is 1 to add and -1 to subtract. If the attempts of a node declare more memory than the node has,
+    paging slows its disk. Mirrors `World.enter`, `leave` and `_page`.
     """
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
@@ -78,7 +78,7 @@ def _page(state: State, task: int, node: int, sign: int) -> None:
 )
 @compiled
 def launch(state: State, task: int, node: int, now_s: float) -> None:
-    """Start an attempt on the node: create its record and schedule its first line of code.
+    """Create the record of a new attempt on the node, and schedule the start of its code.
 
     Mirrors `FluidEmulation.launch` and `RunningAttempt.__init__`.
     """
@@ -114,7 +114,7 @@ def launch(state: State, task: int, node: int, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time of the next event of any attempt; infinity if there is none.
+    """Return the time of the next event of any attempt, or infinity if there is none.
 
     Mirrors `FluidEmulation.next_s`.
     """
@@ -127,7 +127,7 @@ def next_s(state: State) -> float:
 
 @compiled
 def has_room(state: State) -> bool:
-    """Return whether the arrays of flows and events have room for the largest possible next step."""
+    """Return whether the arrays of flows and events have space for the entries that one event may add."""
     num, width = state.num, state.way.shape[1]
     return (
         num.free_items >= state.num.room
@@ -139,9 +139,10 @@ def has_room(state: State) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.advance")
 @compiled
 def advance(state: State, now_s: float) -> bool:
-    """Process all events of attempts until `now_s`. Mirrors `Sharing.advance`.
+    """Process the events of all attempts up to the time `now_s`. Mirrors `Sharing.advance`.
 
-    Returns False if the loop must pause first, for a block or for larger arrays.
+    Returns False if the loop must pause before all events are processed: an attempt needs a block for its
+    output, or arrays must be enlarged.
     """
     sec = state.sec
     while True:
@@ -161,7 +162,7 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Process the due timer or the ended flow `item` of an attempt. Mirrors `RunningAttempt.fire`."""
+    """Process the expired timer or finished flow `item` of an attempt. Mirrors `RunningAttempt.fire`."""
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -190,7 +191,10 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Remove an ended attempt from its node, and list its task as ended. Mirrors `RunningAttempt._tell`."""
+    """Remove an ended attempt from its node, and add its task to the list `State.told` of ended tasks.
+
+    Mirrors `RunningAttempt._tell`.
+    """
     entry = state.work[work]
     due_items.drop_item(state, entry.timer)
     where = state.nodes[entry.node]
@@ -213,9 +217,9 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
+    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats of their nodes.
 
-    Mirrors `Beats.take`. Returns False if the loop must pause first.
+    Returns False if the loop must pause first, as in `advance`. Mirrors `Beats.take`.
     """
     if not advance(state, now_s):
         return False
@@ -237,9 +241,10 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Record that the first `until` map outputs of the job were announced to the node.
+    """Record that the first `until` map outputs of the job have been announced to the node.
 
-    Mirrors the first half of `FluidEmulation.map_outputs`.
+    `all_done` is 1 if the job has no further map outputs. Mirrors the first half of
+    `FluidEmulation.map_outputs`.
     """
     board = state.boards[own_board(state, node, job)]
     board.heard = until
@@ -249,9 +254,10 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Deliver map outputs `since` to `until` of the job to the node's running attempt number `place`.
+    """Pass the announcement of a job's map outputs to one running attempt on the node.
 
-    Does nothing unless the attempt is a reduce of the job. Mirrors the second half of
+    `since` and `until` (exclusive) are the range of outputs, and `place` the attempt's position on the node.
+    Nothing happens unless the attempt is a reduce of the job. Mirrors the second half of
     `FluidEmulation.map_outputs`.
     """
     work = state.runs[node, place]
@@ -263,7 +269,7 @@ def hear_at(state: State, node: int, place: int, job: int, since: int, until: in
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.usage")
 @compiled
 def usage(state: State, node: int, now_s: float) -> tuple[float, float, float, int]:
-    """Return the shares (0 to 1) of the node's CPU, disk and network in use, and its memory in use in bytes.
+    """Return the used shares (0 to 1) of the node's CPU, disk and network, and its used memory in bytes.
 
     Shares are means since the previous call. Mirrors `SharedNode.usage`.
     """

@@ -1,7 +1,7 @@
-"""The agenda: a heap of the timers and flow ends of attempts that contend for resources (compiled).
+"""The agenda: a heap of the times at which timers of contending attempts expire and flows end (compiled).
 
-Mirrors `cluster.virtual.agenda`. The difference: an item (timer or flow) is a number, and its record is
-reused.
+Mirrors `cluster.virtual.agenda`. The difference: an item (a timer or a flow) is identified by the number of
+its record, and records are reused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def new_item(state: State, work: int, role: int) -> int:
-    """Return the number of a free record for a timer or flow, initialized for the attempt `work`."""
+    """Return the number of an unused record, initialized as a timer or flow of the attempt `work`.
+
+    `role` is the purpose of the timer or flow, such as `START` or `FETCH`.
+    """
     state.num.free_items -= 1
     item = state.item_free[state.num.free_items]
     flow = state.flows[item]
@@ -32,9 +35,9 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """Remove an item from the agenda. Mirrors `Agenda.cancel`.
+    """Remove a timer or flow from the agenda. Mirrors `Agenda.cancel`.
 
-    The difference: the item's record is reused after its last entry has left the heap.
+    The difference: the record can be used again after the heap has no entry for it.
     """
     flow = state.flows[item]
     flow.due = inf
@@ -52,7 +55,7 @@ def _free(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.at")
 @compiled
 def at(state: State, item: int, due_s: float) -> None:
-    """Schedule an item at `due_s`, in place of an earlier time. Mirrors `Agenda.at`."""
+    """Set the time at which a timer expires or a flow ends to `due_s`. Mirrors `Agenda.at`."""
     flow, num = state.flows[item], state.num
     flow.due = due_s
     if due_s < flow.queued:
@@ -76,7 +79,10 @@ def _take_first(state: State) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.next_s")
 @compiled
 def next_s(state: State) -> float:
-    """Return the time of the next item in seconds; infinity if there is none. Mirrors `Agenda.next_s`."""
+    """Return the time in seconds at which the next timer expires or flow ends, or infinity if there is none.
+
+    Mirrors `Agenda.next_s`.
+    """
     while state.num.agenda > 0:
         at_s = state.agenda_s[0]
         flow = state.flows[state.agenda_code[0] & ITEM_MASK]
@@ -95,9 +101,9 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Remove and return the next item, and advance the model's time to the time of the item.
+    """Remove the next timer or flow from the agenda, advance the current time to its time, and return it.
 
-    Mirrors `Agenda.pop`.
+    Must follow a call of `next_s`. Mirrors `Agenda.pop`.
     """
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)

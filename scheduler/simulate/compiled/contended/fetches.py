@@ -1,4 +1,4 @@
-"""The shuffle of reduces that contend for resources (compiled).
+"""The shuffle phase of reduces that contend for resources (compiled).
 
 Mirrors `cluster.virtual.fluid.reduce_phases`. The differences: no fetch fails, and all reduces get equal
 parts of a map's output.
@@ -20,7 +20,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Start fetching the map outputs that were announced before the reduce started.
+    """Start to fetch the map outputs that were announced before the reduce `work` started.
 
     Mirrors `ReduceRun.start`.
     """
@@ -32,9 +32,9 @@ def start_reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """Queue the newly announced map outputs `since` to `until` for fetching, by source node.
+    """Add the job's map outputs from `since` to `until` (exclusive) to the outputs that a reduce must fetch.
 
-    Mirrors `ReduceRun.hear`.
+    Starts fetches if fewer than `PARALLEL_COPIES` are running. Mirrors `ReduceRun.hear`.
     """
     entry = state.work[work]
     if not entry.started or entry.phase != SHUFFLING or entry.ended:
@@ -60,9 +60,9 @@ def hear(state: State, work: int, since: int, until: int) -> None:
 @twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """Return the size in bytes of one reduce's part of a map's output.
+    """Return the size in bytes of the part number `part` of a map's output, which one reduce fetches.
 
-    Mirrors `plan_arithmetic.equal_shares`.
+    `output` is the number of the map task. Mirrors `plan_arithmetic.equal_shares`.
     """
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
@@ -72,7 +72,7 @@ def _share(state: State, output: int, part: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """Start fetches until the limit of parallel copies is reached or nothing is pending.
+    """Start fetches of pending map outputs until the reduce has `PARALLEL_COPIES` fetches at the same time.
 
     Mirrors `ReduceRun._fetch`.
     """
@@ -86,9 +86,10 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Start one fetch of all pending outputs on the source node at index `place`.
+    """Start one fetch of all pending outputs from one node, number `place` in the reduce's list of nodes.
 
-    Mirrors `ReduceRun._fetch_from`. The difference: `intake`, a limit of some frameworks, is missing.
+    Mirrors `ReduceRun._fetch_from`. The difference: the option `intake`, a rate limit of some frameworks, is
+    not supported.
     """
     entry = state.work[work]
     basket = entry.basket
@@ -124,9 +125,9 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
 @compiled
 def _handle(state: State, work: int, cpu_s: float) -> None:
-    """Add CPU seconds that a reduce needs for fetched data; start a CPU flow if none runs.
+    """Charge a reduce `cpu_s` CPU seconds for processing fetched data.
 
-    Mirrors `ReduceRun._handle`.
+    Starts a CPU flow for the charged seconds unless one is running. Mirrors `ReduceRun._handle`.
     """
     entry = state.work[work]
     entry.owed += cpu_s
@@ -139,7 +140,7 @@ def _handle(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle_owed")
 @compiled
 def _handle_owed(state: State, work: int) -> None:
-    """Start a CPU flow for all CPU seconds added since the last such flow began.
+    """Start a CPU flow for the CPU seconds that were charged since the previous such flow started.
 
     Mirrors `ReduceRun._handle_owed`.
     """
@@ -153,9 +154,9 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Process the end of a CPU flow for fetched data, and start another if CPU seconds were added meanwhile.
+    """Process the end of a reduce's CPU flow for fetched data.
 
-    Mirrors `ReduceRun.over` for such a flow.
+    Starts another such flow if CPU seconds were charged meanwhile. Mirrors `ReduceRun.over` for this flow.
     """
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
@@ -167,7 +168,7 @@ def handled(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.fire")
 @compiled
 def fetched(state: State, item: int) -> None:
-    """Process the end of a fetch: keep the data and start further fetches.
+    """Process the end of the fetch `item`: store the fetched data and start further fetches.
 
     Mirrors `ReduceRun.fire` for a fetch.
     """
@@ -184,7 +185,10 @@ def fetched(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """Keep fetched data in the reduce's memory, and write the excess to disk. Mirrors `ReduceRun._keep`."""
+    """Store fetched data in a reduce's buffer, and start to write the part that does not fit to disk.
+
+    `count` is the number of fetched map outputs, and `total` their size in bytes. Mirrors `ReduceRun._keep`.
+    """
     entry = state.work[work]
     task = state.tasks[entry.task]
     entry.fetched += count
@@ -206,7 +210,10 @@ def _keep(state: State, work: int, count: int, total: float) -> None:
 
 @compiled
 def copied(state: State, item: int) -> None:
-    """Process the end of a write of fetched data to disk. Mirrors `ReduceRun.over` for such a flow."""
+    """Process the end of the flow `item`, which wrote fetched data to the disk of a reduce's node.
+
+    Mirrors `ReduceRun.over` for this flow.
+    """
     work = state.flows[item].work
     stop(state, item)
     drop_item(state, item)

@@ -1,5 +1,4 @@
-"""The arrays for attempts that contend for resources: initial sizes and contents, and enlargement when
-they are full."""
+"""Creation and enlargement of the arrays for attempts that contend for resources."""
 
 from __future__ import annotations
 
@@ -27,7 +26,10 @@ PENDING_MAX = 1 << 30
 
 
 def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
-    """Return the reason why the compiled loop cannot run the attempts with contention; None if it can."""
+    """Return the reason why the compiled loop cannot simulate contention with these costs, or None if it can.
+
+    `costs` contains the costs of all tasks.
+    """
     if any(cost.duration_s is not None for cost in costs):
         return "durations are known of tasks that contend"
     if any(cost.partitions is not None for cost in costs):
@@ -41,13 +43,13 @@ def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
 
 
 def _sources(simulation: Simulation) -> int:
-    """Return the largest number of nodes from which one reduce may fetch, plus one."""
+    """Return the largest number of nodes from which one reduce may fetch map outputs, plus one."""
     most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
     return min(most, len(simulation.nodes)) + 1
 
 
 def no_fluid() -> Arrays:
-    """Return minimal arrays for a simulation without contention, which does not use them."""
+    """Return arrays of minimal size for a simulation without contention, which never uses them."""
     small = np.zeros(1, np.int64)
     few = small.reshape(1, 1)
     two = ("way", "work_flows", "pending_node", "pending_count", "pending_bytes")
@@ -77,7 +79,7 @@ def _of_kind(name: str, values: Values) -> Values:
 
 
 def fluid(simulation: Simulation, tasks: int) -> Arrays:
-    """Return the arrays for a simulation with contention, before any attempt runs."""
+    """Return the arrays for a simulation with contention and `tasks` tasks, before any attempt runs."""
     nodes = simulation.nodes
     reduces = max(1, sum(node.spec.reduce_slots for node in nodes))
     slots = sum(node.spec.map_slots + node.spec.reduce_slots for node in nodes) + 1
@@ -125,9 +127,9 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 def _longest_way(simulation: Simulation, replication: int) -> int:
     """Return the largest number of resources that one flow uses.
 
-    The flow is a read from another rack's node or a replication pipeline over racks. A pipeline uses each
-    node's disk and NIC (only the inward direction at the last node), an uplink per hop, and a downlink and a
-    shared disk per node.
+    This is a read from a node in another rack, or a replication pipeline through several racks. A pipeline
+    uses the disk and the NIC of each node (at the last node, the NIC in one direction only), an uplink for
+    each transfer, and a downlink and a shared disk for each node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -178,8 +180,10 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
 
 
 def begin(simulation: Simulation, state: State) -> None:
-    """Set the numbers that contention needs: settings of links and blocks, fill levels, and memory sizes
-    of jobs."""
+    """Set the fields of `state` that only contention uses.
+
+    These are settings of links and blocks, the numbers of unused records, and memory sizes of jobs.
+    """
     num, setup = state.num, simulation.setup
     num.is_fluid = 1
     links = setup.cluster.links
@@ -198,9 +202,10 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return the ring buffers for heartbeat replies that announce map outputs.
+    """Return the ring buffers for heartbeat replies that announce map outputs, and for the announcements.
 
-    The buffer of announcements holds `widest` entries more than the buffer of replies.
+    `reduces` is the number of reduces of all jobs. The buffer of announcements has `widest` entries more than
+    the buffer of replies.
     """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
@@ -210,7 +215,7 @@ def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """Return the state with all arrays that may be full enlarged to twice their length."""
+    """Return a copy of the state in which the arrays that may be full have twice the length."""
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: _longer(getattr(state, name))
@@ -236,7 +241,10 @@ def _longer(array: Values) -> Values:
 
 
 def _longer_ring(ring: Values, first: int, end: int) -> Values:
-    """Return the ring buffer with twice the length. Entry number n moves to index n modulo the new length."""
+    """Return a ring buffer of twice the length with the entries `first` to `end` (exclusive) of `ring`.
+
+    Entry number n moves to index n modulo the new length.
+    """
     longer = np.zeros(2 * len(ring), ring.dtype).view(np.recarray)
     for number in range(int(first), int(end)):
         longer[number % len(longer)] = ring[number % len(ring)]

@@ -1,5 +1,6 @@
-"""Records of attempts that contend for resources: nodes, resources, flows through resources, and running
-attempts."""
+"""The records for attempts that contend for resources: nodes, resources, flows through resources, and running
+attempts.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node whose attempts share the node's resources. Mirrors `shared_nodes.SharedNode`."""
+    """A node with the counters and settings that contention needs. Mirrors `shared_nodes.SharedNode`."""
 
     seen: f8  # Time of the last `usage`; the next four are the amounts moved by then.
     cpu_seen: f8
@@ -25,10 +26,10 @@ class HostEntry(Record):
 
 
 class ResourceEntry(Record):
-    """A shared resource: CPU, disk, link or switch. Mirrors `max_min.Resource`.
+    """A resource that flows share: a CPU, disk, network link or switch. Mirrors `max_min.Resource`.
 
-    Resources are numbered: four per node (CPU, disk, outward and inward NIC), then the racks' uplinks, their
-    downlinks, the core switch, and the disks that several nodes share.
+    The table has four resources for each node (CPU, disk, outward and inward NIC), then the uplinks of the
+    racks, their downlinks, the core switch, and the disks that several nodes share.
     """
 
     capacity: f8
@@ -48,8 +49,10 @@ class ResourceEntry(Record):
 
 
 class FlowEntry(Record):
-    """A flow through resources (mirrors `max_min.Flow`), or a timer that uses none (mirrors
-    `agenda.Item`)."""
+    """A flow through resources, which mirrors `max_min.Flow`, or a timer, which mirrors `agenda.Item`.
+
+    A timer uses no resources.
+    """
 
     due: f8
     queued: f8
@@ -69,7 +72,9 @@ class FlowEntry(Record):
 
 
 class WorkEntry(Record):
-    """A running attempt. Mirrors `running.RunningAttempt`."""
+    """The state of a running attempt: its phase, its flows, and its fetched data. Mirrors
+    `RunningAttempt`.
+    """
 
     task: i4
     node: i4

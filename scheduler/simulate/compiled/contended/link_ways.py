@@ -1,4 +1,4 @@
-"""The resources that a flow uses: disks, NICs and links on its path (compiled).
+"""The path of a flow: the disks, NICs and network links that the flow uses (compiled).
 
 Mirrors `cluster.virtual.fluid.shared_nodes`.
 """
@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def pass_through(state: State, item: int, number: int) -> None:
-    """Add a resource to the path of the flow unless the path contains it already."""
+    """Append the resource `number` to the path of the flow `item`, unless the path contains it already."""
     flow = state.flows[item]
     for place in range(flow.ways):
         if state.way[item, place] == number:
@@ -24,9 +24,10 @@ def pass_through(state: State, item: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
-    """Add the node's disk to the flow's path, and the disk that the node shares with other nodes, if any.
+    """Append the node's disk to the path of the flow `item`.
 
-    Mirrors `SharedNode.drive`.
+    If the node shares a disk with other nodes, the shared disk is appended as well. Mirrors
+    `SharedNode.drive`.
     """
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:
@@ -38,7 +39,10 @@ def pass_drive(state: State, item: int, node: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_to")
 @compiled
 def go_over(state: State, item: int, node: int, other: int) -> None:
-    """Add the links from one node to another to the flow's path. Mirrors `SharedNode.way_to`."""
+    """Append the network links from `node` to `other` to the path of the flow `item`.
+
+    Mirrors `SharedNode.way_to`.
+    """
     pass_through(state, item, 4 * node + OUT)
     rack = state.nodes[node].rack
     if state.num.has_uplinks and rack != state.nodes[other].rack:
@@ -49,9 +53,10 @@ def go_over(state: State, item: int, node: int, other: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.way_in")
 @compiled
 def go_in(state: State, item: int, node: int, other: int) -> None:
-    """Add the links behind the sender's uplink to the path: core switch, downlink and NIC of node `other`.
+    """Append the last links from `node` to `other` to the path of the flow `item`.
 
-    Mirrors `SharedNode.way_in`. The core switch and the downlink are used only between racks.
+    These are the core switch and the downlink, if the two nodes are in different racks, and the NIC of
+    `other`. Mirrors `SharedNode.way_in`.
     """
     rack, links = state.nodes[other].rack, 4 * len(state.nodes) + state.num.racks
     if rack != state.nodes[node].rack:
@@ -64,7 +69,7 @@ def go_in(state: State, item: int, node: int, other: int) -> None:
 
 @compiled
 def narrowest(state: State, item: int) -> float:
-    """Return the smallest declared capacity of the resources on the flow's path."""
+    """Return the smallest declared capacity (bytes/s) of the resources on the path of the flow `item`."""
     least = state.resources[state.way[item, 0]].declared
     for place in range(1, state.flows[item].ways):
         least = min(least, state.resources[state.way[item, place]].declared)

@@ -1,8 +1,8 @@
 """Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` function by function.
 
-The difference: the flows of a resource are a linked list in the order of their start. A link of the list is
-the number `flow * width + place`, where `place` is the position of the resource on the flow's path and
-`width` the longest path.
+The difference: each resource has a linked list of its flows, in the order in which they started. The list
+entry of a flow is the number `flow * width + place`, where `place` is the position of the resource on the
+flow's path and `width` is the maximum length of a path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ def _touch(state: State, number: int) -> None:
 
 @compiled
 def _enter(state: State, item: int, place: int, number: int) -> None:
-    """Append the flow to the resource's list of flows."""
+    """Append the flow `item` to the list of flows of the resource `number`.
+
+    `place` is the position of the resource on the flow's path.
+    """
     resource, link = state.resources[number], item * state.way.shape[1] + place
     state.before[link], state.after[link] = resource.tail, -1
     if resource.tail >= 0:
@@ -56,9 +59,9 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Return the resource's capacity per second, reduced by seeks if several flows use it.
+    """Return the capacity of the resource `number` in units per second.
 
-    Mirrors `Resource.given`.
+    If several flows use a disk, seeks reduce its capacity. Mirrors `Resource.given`.
     """
     resource = state.resources[number]
     if resource.seek == 0.0 or resource.count == 0:
@@ -69,7 +72,11 @@ def _given(state: State, number: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.resize")
 @compiled
 def resize(state: State, number: int, capacity: float) -> None:
-    """Change the capacity of a resource, and mark its flows for new rates. Mirrors `Sharing.resize`."""
+    """Set the capacity of the resource `number`, and mark it so that `settle` recomputes the rates of its
+    flows.
+
+    Mirrors `Sharing.resize`.
+    """
     resource = state.resources[number]
     resource.capacity = capacity
     resource.over = 1 if resource.demand > _given(state, number) * _ROUNDING else 0
@@ -79,9 +86,10 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Start a flow with a given size, rate limit and path. Mirrors `Sharing.start`.
+    """Start the flow `item`, whose size, rate limit and path are set. Mirrors `Sharing.start`.
 
-    A flow that overloads no resource gets its limit as rate; otherwise rates are recomputed by `settle`.
+    If all resources on the path have enough capacity, the rate is the flow's limit. Otherwise `settle` must
+    recompute the rates.
     """
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
@@ -105,7 +113,10 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Stop a flow, remove it from its resources, and count the amount it moved. Mirrors `Sharing.stop`."""
+    """Stop the flow `item` and remove it from its resources.
+
+    Adds the amount that the flow has moved to the totals of the resources. Mirrors `Sharing.stop`.
+    """
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
     flow.left = left if left > 0.0 else 0.0
@@ -127,7 +138,7 @@ def stop(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Flow.left_at")
 @compiled
 def left_at(state: State, item: int, now_s: float) -> float:
-    """Return the amount that a flow has left to move at `now_s`. Mirrors `Flow.left_at`."""
+    """Return the amount that the flow `item` still has to move at `now_s`. Mirrors `Flow.left_at`."""
     flow = state.flows[item]
     return max(0.0, flow.left - flow.rate * (now_s - flow.at))
 
@@ -135,7 +146,7 @@ def left_at(state: State, item: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.moved_until")
 @compiled
 def moved_until(state: State, number: int, now_s: float) -> float:
-    """Return the total amount that flows have moved through a resource by `now_s`.
+    """Return the total amount that flows have moved through the resource `number` by `now_s`.
 
     Mirrors `Resource.moved_until`.
     """
@@ -153,7 +164,10 @@ def moved_until(state: State, number: int, now_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.settle")
 @compiled
 def settle(state: State) -> None:
-    """Recompute the rates of all flows affected by changes since the last call. Mirrors `Sharing.settle`."""
+    """Recompute the rates of all flows that may be affected by changes since the last call.
+
+    Mirrors `Sharing.settle`.
+    """
     count = state.num.touched
     state.num.touched = 0
     state.num.stamp += 1
@@ -199,8 +213,9 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Collect the flows and resources connected with a resource, and return their two counts.
+    """Collect the flows whose rates depend on the resource `number`, and the resources that they use.
 
+    Stores both lists in `state` and returns their lengths. `instant` identifies the current call of `settle`.
     Mirrors `Sharing._collect`.
     """
     state.num.stamp += 1
@@ -245,10 +260,9 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Subtract from a resource's free capacity the rates of its flows outside of the collection, which stay
-    fixed.
+    """Reduce the free capacity of the resource `number` by the rates of its flows that were not collected.
 
-    Returns the number of these flows.
+    Flows that were not collected keep their rates. Returns the number of these flows.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
@@ -278,7 +292,7 @@ def _set(state: State, item: int, rate: float) -> None:
 
 @compiled
 def _sort(state: State, count: int) -> None:
-    """Sort the collected flows by their rate limits, keeping the order of equal ones."""
+    """Sort the `count` collected flows by rate limit. Flows with equal limits keep their order."""
     order, other, flows = state.in_order, state.spare, state.flows
     for low in range(0, count, _FEW):
         for place in range(low, min(low + _FEW, count)):
@@ -312,7 +326,10 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Compute max-min fair rates for flows that share a single resource. Mirrors `max_min._fill_one`."""
+    """Compute max-min fair rates for `count` collected flows that share only the resource `number`.
+
+    Mirrors `max_min._fill_one`.
+    """
     free, waiting = state.resources[number].free, count
     for place in range(count):
         flow = state.flows[state.in_order[place]]
@@ -334,7 +351,10 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Compute max-min fair rates by progressive filling. Mirrors `max_min.fill`."""
+    """Compute max-min fair rates for `count` collected flows over `links` resources by progressive filling.
+
+    Mirrors `max_min.fill`.
+    """
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
     for place in range(count):

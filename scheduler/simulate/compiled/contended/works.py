@@ -1,8 +1,8 @@
 """The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: an attempt
-that needs a block from the NameNode makes the loop pause. Python code then chooses the target nodes, and
-`write` continues.
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: when an
+attempt needs a block for its output, the compiled loop pauses. Python code then requests the target nodes
+from the NameNode, and `write` continues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """Return the rate limit of a flow of the current phase. Mirrors `RunningAttempt.cap`."""
+    """Return the rate limit (bytes/s) of the flow `item`, part of a stream of `stream_bytes` bytes.
+
+    The limit makes the stream last at least as long as its phase. Mirrors `RunningAttempt.cap`.
+    """
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
 
@@ -47,7 +50,7 @@ def _cap(state: State, item: int, stream_bytes: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
-    """Start a flow of the attempt's current phase. Mirrors `RunningAttempt.flow`."""
+    """Start the flow `item` with size `total` and rate limit `cap`. Mirrors `RunningAttempt.flow`."""
     flow = state.flows[item]
     flow.total = total
     flow.cap = cap
@@ -63,7 +66,7 @@ def _begin(state: State, item: int, total: float, cap: float) -> None:
 )
 @compiled
 def end_flow(state: State, item: int) -> None:
-    """Remove a finished flow from its phase. Mirrors `RunningAttempt.drop` with `credit`."""
+    """Remove the finished flow `item` from its attempt. Mirrors `RunningAttempt.drop` with `credit`."""
     flow = state.flows[item]
     stop(state, item)
     work = flow.work
@@ -88,7 +91,7 @@ def _core_seconds(state: State, cpu_s: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute")
 @compiled
 def _compute(state: State, work: int, cpu_s: float) -> None:
-    """Start the CPU flow of a phase that needs `cpu_s` core-seconds. Mirrors `RunningAttempt.compute`."""
+    """Start the current phase's CPU flow of `cpu_s` core-seconds. Mirrors `RunningAttempt.compute`."""
     if cpu_s > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -98,7 +101,10 @@ def _compute(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.compute_at")
 @compiled
 def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
-    """Start a CPU flow of `cpu_s` core-seconds, limited to `rate`. Mirrors `RunningAttempt.compute_at`."""
+    """Start a CPU flow of `cpu_s` core-seconds on at most `rate` cores.
+
+    Mirrors `RunningAttempt.compute_at`.
+    """
     item = new_item(state, work, COMPUTE)
     pass_through(state, item, 4 * state.work[work].node + CPU)
     _begin(state, item, cpu_s, rate)
@@ -107,7 +113,7 @@ def compute_at(state: State, work: int, cpu_s: float, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.use_disk")
 @compiled
 def _use_disk(state: State, work: int, total: float) -> None:
-    """Start a flow of `total` bytes on the node's own disk. Mirrors `RunningAttempt.use_disk`."""
+    """Start a flow of `total` bytes on the disk of the attempt's node. Mirrors `RunningAttempt.use_disk`."""
     if total > 0:
         entry = state.work[work]
         entry.streams += 1
@@ -120,10 +126,7 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Return the disk seconds for writing the output file; 0 without one.
-
-    Mirrors `RunningAttempt.write_seconds`.
-    """
+    """Return the disk seconds of the attempt's output file, or 0. Mirrors `RunningAttempt.write_seconds`."""
     entry = state.work[work]
     if not writes_file(state, entry.task):
         return 0.0
@@ -133,7 +136,7 @@ def _write_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.send_seconds")
 @compiled
 def _send_seconds(state: State, work: int) -> float:
-    """Return the network seconds for sending replicas of the output.
+    """Return the seconds for sending the attempt's output file to nodes with replicas, or 0 without replicas.
 
     Mirrors `RunningAttempt.send_seconds`.
     """
@@ -146,7 +149,7 @@ def _send_seconds(state: State, work: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_output")
 @compiled
 def _write_output(state: State, work: int) -> None:
-    """Start writing the output file, with a request for a block. Mirrors `RunningAttempt.write_output`."""
+    """Start to write the attempt's output file, if it has one. Mirrors `RunningAttempt.write_output`."""
     entry = state.work[work]
     if writes_file(state, entry.task):
         entry.left = state.costs[state.tasks[entry.task].cost].output
@@ -159,7 +162,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """Request target nodes for the next block of the output, and make the loop pause for the answer."""
+    """Request target nodes for the next block of the attempt's output. The compiled loop then pauses."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
@@ -171,7 +174,7 @@ def ask_for_block(state: State, work: int) -> None:
 )
 @compiled
 def write(state: State) -> None:
-    """Start the flow of the requested block to the nodes in `targets`. Mirrors `RunningAttempt._write`."""
+    """Start to write the requested block to the nodes in `State.targets`. Mirrors `RunningAttempt._write`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
@@ -195,7 +198,10 @@ def write(state: State) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun.start")
 @compiled
 def start_map(state: State, work: int) -> None:
-    """Start the flows of the map phase: CPU, disk, and reading. Mirrors `MapRun.start`."""
+    """Start the first phase of a map, which reads and computes. Mirrors `MapRun.start`.
+
+    A map without a sort phase also writes its output in this phase.
+    """
     entry = state.work[work]
     task, node = state.tasks[entry.task], state.nodes[entry.node]
     cost = state.costs[task.cost]
@@ -233,7 +239,7 @@ def start_map(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._spill")
 @compiled
 def _spill(state: State, task: int) -> float:
-    """Return the number of bytes that a map spills and reads back. Mirrors `MapRun._spill`."""
+    """Return the number of bytes that a map writes to spill files and reads back. Mirrors `MapRun._spill`."""
     run = state.tasks[task]
     cost = state.costs[run.cost]
     run.spill_bytes = max(cost.spill, cost.output) if state.jobs[run.job].reduces > 0 else 0
@@ -244,7 +250,7 @@ def _spill(state: State, task: int) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.map_phases:MapRun._sort")
 @compiled
 def _sort(state: State, work: int) -> None:
-    """Start the sort phase of a map, with spills and output. Mirrors `MapRun._sort`."""
+    """Start the sort phase of a map, which also writes spills and output. Mirrors `MapRun._sort`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     entry.phase = SORTING
@@ -262,7 +268,7 @@ def _sort(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._merge")
 @compiled
 def _merge(state: State, work: int) -> None:
-    """Start the merge phase of a reduce, after the shuffle. Mirrors `ReduceRun._merge`."""
+    """Start the merge phase of a reduce, which follows the shuffle. Mirrors `ReduceRun._merge`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].shuffle_end = state.sec.agenda_s
@@ -279,7 +285,7 @@ def _merge(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._reduce")
 @compiled
 def _reduce(state: State, work: int) -> None:
-    """Start the last phase: the reduce function and the output. Mirrors `ReduceRun._reduce`."""
+    """Start the last phase of a reduce, which writes the output. Mirrors `ReduceRun._reduce`."""
     entry = state.work[work]
     cost = state.costs[state.tasks[entry.task].cost]
     state.tasks[entry.task].sort_end = state.sec.agenda_s
@@ -296,7 +302,7 @@ def _reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._look")
 @compiled
 def _all_fetched(state: State, work: int) -> bool:
-    """Return whether a reduce has fetched all map outputs. Mirrors the check in `ReduceRun._look`."""
+    """Return whether a reduce has fetched the outputs of all maps. Mirrors a check in `ReduceRun._look`."""
     entry = state.work[work]
     board = board_of(state, entry.node, state.tasks[entry.task].job)
     if board < 0 or entry.fetching:
@@ -310,8 +316,7 @@ def _all_fetched(state: State, work: int) -> bool:
 )
 @compiled
 def phases(state: State, work: int) -> None:
-    """Start the next phase of an attempt when the current one has no open stream; end it after the last
-    phase."""
+    """Start the next phase of an attempt if the current one is over, or end the attempt after the last."""
     entry = state.work[work]
     while entry.streams == 0 and not entry.ended:
         if entry.phase == MAPPING and state.costs[state.tasks[entry.task].cost].sort_cpu != 0.0:
@@ -329,7 +334,10 @@ def phases(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.stream_over")
 @compiled
 def stream_over(state: State, work: int) -> None:
-    """End a stream of the phase, and the phase if none is left. Mirrors `RunningAttempt.stream_over`."""
+    """Count one stream of the current phase (computing, disk use, a read or a write) as ended.
+
+    If no other stream is running, the next phase starts. Mirrors `RunningAttempt.stream_over`.
+    """
     state.work[work].streams -= 1
     phases(state, work)
 
@@ -337,7 +345,7 @@ def stream_over(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.succeed")
 @compiled
 def _succeed(state: State, work: int) -> None:
-    """End the attempt successfully and schedule the report of its end. Mirrors `RunningAttempt.succeed`."""
+    """End an attempt successfully, and schedule the report of its end. Mirrors `RunningAttempt.succeed`."""
     entry, now_s = state.work[work], state.sec.agenda_s
     if writes_file(state, entry.task):
         note_file(state, now_s, entry.task, WRITTEN)
@@ -350,7 +358,7 @@ def _succeed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.done")
 @compiled
 def _done(state: State, work: int, now_s: float) -> float:
-    """Return the completed share (0 to 1) of the current phase. Mirrors `RunningAttempt.done`."""
+    """Return the completed share (0 to 1) of an attempt's current phase. Mirrors `RunningAttempt.done`."""
     entry = state.work[work]
     share, moved = 1.0, entry.phase_moved
     for place in range(entry.flows):
@@ -370,7 +378,7 @@ def _done(state: State, work: int, now_s: float) -> float:
 )
 @compiled
 def memory_bytes(state: State, work: int, now_s: float) -> int:
-    """Return the attempt's memory in use, in bytes. Mirrors `RunningAttempt.memory_bytes`."""
+    """Return an attempt's used memory in bytes at `now_s`. Mirrors `RunningAttempt.memory_bytes`."""
     entry = state.work[work]
     if entry.ended or not entry.started:
         return 0
