@@ -215,11 +215,10 @@ class Attempts:
         self._limits.rebalance()
         self._spares.kill_strays()
         for running in list(self._running.values()):
-            if running.begun_s is not None and running.spare is not None:
-                self._limits.look_at_memory(running.spare.place)
-            if running.spare is not None and (
-                over := running.over_limit(self._limits.losses(running.spare.place))
-            ):
+            if running.spare is None:
+                continue
+            self._limits.look_at_memory(running.spare.place)
+            if over := running.over_limit(self._limits.losses(running.spare.place)):
                 running.fail_reason = over
                 self._end(running)
         if self._running:
