@@ -152,11 +152,7 @@ Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister
 
 @value
 class Reply:
-    """The JobTracker's answer to the heartbeat with number `sequence`.
-
-    The node sends its next heartbeat after `next_s` seconds.
-    """
+    """The JobTracker's answer to the heartbeat with number `sequence`: the actions that the node must take."""
 
     sequence: int
     actions: tuple[Action, ...] = ()
-    next_s: float = 0.5

@@ -44,7 +44,6 @@ class Core:
     def __init__(self, config: CoreConfig, policy: Policy, sink: Sink, *, seed: int = 0) -> None:
         self.config = config
         self._decide = policy.decide
-        self._heartbeat_s = config.heartbeat_s
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
@@ -202,7 +201,7 @@ class Core:
         node = ledger.nodes.get(beat.node)
         sequence = beat.sequence
         if node is None or not node.alive or node.incarnation != beat.incarnation:
-            return Reply(sequence, (Reregister(),), self._heartbeat_s)
+            return Reply(sequence, (Reregister(),))
         if sequence <= node.sequence and node.reply is not None:
             node.heard_s = now_s
             return node.reply
@@ -234,7 +233,7 @@ class Core:
             self._offer_copies(self._speculation, node, actions)
         if node.feeds:
             _feed(node, actions)
-        reply = node.reply = Reply(sequence, tuple(actions), self._heartbeat_s)
+        reply = node.reply = Reply(sequence, tuple(actions))
         return reply
 
     def _take_statuses(self, node: Node, beat: Heartbeat) -> None:
