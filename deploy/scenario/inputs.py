@@ -23,9 +23,7 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Return the block-store path of the input file that is generated for the synthetic job with the id
-    `job`.
-    """
+    """Return the block-store path of the input file that is generated for the synthetic job `job`."""
     return f"/in/{job}.filler"
 
 

@@ -147,8 +147,7 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Return the synthetic job with the costs of its tasks, as declared in `given`, its entry in the
-    scenario.
+    """Return the synthetic job with the costs of its tasks, as declared in its scenario entry `given`.
 
     If its maps read data but the job has no input, a generated file with one block per map becomes its input.
     """

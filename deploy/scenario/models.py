@@ -193,10 +193,7 @@ def _input_form(value: object) -> str:
 
 
 class Phase(Section):
-    """`map` or `reduce` of a job: the costs and demands of one task.
-
-    `memory` and `vcores` apply to all jobs, and the other keys to synthetic jobs only.
-    """
+    """`map` or `reduce` of a job. Only `memory` and `vcores` apply to jobs that are not synthetic."""
 
     cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
     read: Annotated[Size | None, says("what a task reads")] = None

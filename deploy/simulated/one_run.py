@@ -1,4 +1,4 @@
-"""One simulated run: its rows are passed to the history, and its record and display are updated.
+"""One simulated run: its rows are passed to the run's history, and its record and display are updated.
 
 The simulation itself may run in another process.
 """
@@ -29,7 +29,7 @@ BATCH_ROWS = 2_000
 
 
 class RowTarget(Protocol):
-    """A receiver of table rows: the history, or the process that writes the history."""
+    """A receiver of table rows: the history, or a connection to the process that writes the history."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Append rows to the table with this name."""
@@ -58,7 +58,7 @@ class SentRows:
         )
 
     def show(self, now_s: float, ends: int) -> None:
-        """Send the virtual time and the number of ended attempts, at most a few times per second."""
+        """Send the virtual time `now_s` and the number of ended attempts, at most a few times per second."""
         if time.monotonic() - self._last_s > SHOW_S:
             self._last_s = time.monotonic()
             self._send(("show", now_s, ends))
@@ -66,7 +66,7 @@ class SentRows:
 
 @dataclass(slots=True)
 class HowItEnded:
-    """The end of a simulation: fields of `RunRecord`, and the number of ended attempts (`ends`)."""
+    """How a simulation ended: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
 
     state: str = "interrupted"
     note: str = ""
@@ -77,7 +77,7 @@ class HowItEnded:
 
 
 class HistoryRows:
-    """A sink that passes the rows of a simulation to the history in batches."""
+    """A sink that collects the rows of a simulation and passes them to the history in batches."""
 
     def __init__(self, history: RowTarget) -> None:
         self._history = history
@@ -118,7 +118,7 @@ class HistoryRows:
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Append the rows of a data frame to a table at once, after the table's queued rows."""
+        """Append all rows of a data frame to a table, after the rows that are queued for the table."""
         self._history.append(table, self._waiting[table])
         self._waiting[table].clear()
         self._history.append_frame(table, data)
@@ -132,9 +132,10 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One run of a policy in one repeat: its record, history and display, in the process that writes them.
+    """One run of a policy in one repeat: its record, history and display.
 
-    `place` has the folder of the results, the record of all runs, and the display of all runs.
+    The object is in the process that writes the results; the simulation may run in another process. `place`
+    is the folder of the results, the record of all runs, and the display of all runs.
     """
 
     choice: PolicyChoice
@@ -148,7 +149,7 @@ class OneRun:
 
     @property
     def is_of_file(self) -> bool:
-        """Return whether the policy is from a user's file, which must not run in this process."""
+        """Return whether the policy is from a user's file, so that it must run in a separate process."""
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
     def new_history(self) -> History:
@@ -156,9 +157,9 @@ class OneRun:
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
 
     def begin(self) -> None:
-        """Begin the record and the display.
+        """Begin the record and the display of the run.
 
-        When a run is begun again, delete its earlier rows and start over.
+        If the run was begun before, delete its earlier rows and start over.
         """
         folder, record, progress = self.place
         self.ended = HowItEnded()
@@ -191,7 +192,7 @@ class OneRun:
         self._shown.show(now_s, ends)
 
     def end(self, end: WorkEnd) -> None:
-        """Record how the process that simulated the run ended, and close the run."""
+        """Record how the process of the simulation ended, and close the run."""
         if end.kind == STOPPED:
             self.ended.state, self.ended.note = "interrupted", end.value
         elif end.kind != RESULT:
@@ -199,7 +200,7 @@ class OneRun:
         self.close()
 
     def close(self) -> None:
-        """Write the remaining rows and the record of the run."""
+        """Write the remaining rows and the record of the run, and end its display."""
         folder, record, _ = self.place
         assert self._record is not None
         ended, kept = self.ended, self._record
