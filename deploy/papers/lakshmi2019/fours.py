@@ -1,4 +1,4 @@
-"""Figure 6: four jobs of 3 GB, two in each queue, under Capacity and under CSLA."""
+"""Figure 6: combinations of four jobs of 3 GB, two in each of two queues, under Capacity and under CSLA."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all combinations of four jobs one after the other, with the queues of the paper and in one queue.
+    """Run all combinations of four jobs, one combination after the other, and measure CSLA's gains.
 
-    A live run uses the queues of the paper only.
+    The jobs are in two queues as in the paper. A simulation also runs them in a single queue.
     """
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, other host disks, and other orders of the jobs."""
+"""Beyond Figure 4: CSLA's gain with other queues, other disks of the host, and other orders of the jobs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gains of pairs with different tags and with equal tags, for each setting."""
+    """Draw the gains of pairs of jobs with different tags and of pairs with equal tags, for each setting."""
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):
