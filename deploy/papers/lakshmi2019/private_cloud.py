@@ -1,4 +1,4 @@
-"""The paper's private cloud: four virtual machines on one host, its five jobs, and two equal queues."""
+"""The paper's private cloud and jobs: four virtual machines on one host, five applications, and queues."""
 
 from __future__ import annotations
 
@@ -110,9 +110,10 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario in which groups of jobs run under Capacity and CSLA with the paper's two queues.
 
-    Each heartbeat starts at most one container without local input. With a `user_limit_factor` of 1, Hadoop's
-    default, a user never holds more than the queue's half of the cluster. With `host_disk`, CSLA considers a
-    node as busy as the disk of its host. `finer` divides the size of blocks.
+    Each heartbeat starts at most one off-switch container, whose input is outside the node's rack. With a
+    `user_limit_factor` of 1, Hadoop's default, a user never holds more than the queue's half of the cluster.
+    With `host_disk`, CSLA considers a node as busy as the disk of its host. `finer` divides the size of
+    blocks.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}

@@ -67,7 +67,10 @@ def run_pairs(bench: Bench, way: Way) -> Played:
 
 
 def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
-    """Run the pairs and return their makespans in s, by policy and pair, one number per repeat."""
+    """Run the pairs of jobs and return their makespans in s, by policy and pair.
+
+    Each pair has one number per repeat.
+    """
     spans = makespans(run_pairs(bench, way), len(way.pairs))
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
@@ -132,10 +135,9 @@ def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return three values: the mean gain of pairs with different tags, that of pairs with equal tags, and the
-    difference.
+    """Return the mean gain of pairs with different tags, that of pairs with equal tags, and the difference.
 
-    Each value has one number per repeat.
+    Each of the three has one number per repeat.
     """
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])

@@ -126,12 +126,11 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench, *, live: bool | None = None) -> Played:
-    """Run a sample job of each benchmark under FGCS, which measures the CPU demands of the tasks (section
-    2.3).
+    """Run a sample job of each benchmark under FGCS, which measures the CPU demands of their tasks.
 
-    `live` selects the cluster as in `scenario`; the default is that of the bench's machines. Samples must run
-    on the hardware of the later jobs: FGCS converts demands to other hardware, and here CPU times do not
-    change with core_speed.
+    Section 2.3 describes the samples. `live` selects the cluster as in `scenario`; the default is that of the
+    bench's machines. Samples must run on the hardware of the later jobs: FGCS converts demands to other
+    hardware, and here CPU times do not change with core_speed.
     """
     on_live_nodes = bench.live if live is None else live
     return bench.play(

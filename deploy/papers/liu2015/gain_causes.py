@@ -69,8 +69,8 @@ def _gains(
 ) -> dict[str, dict[str, float]]:
     """Return by how many percent FGCS reduces the times of the test's CPU-bound jobs in one repeat.
 
-    The keys are the name of the policy compared with and the name of the job. `spread` is the spread of task
-    lengths in percent, and `profiles` are the CPU demands that FGCS uses.
+    The first key stands for the policy compared with, and the second is the name of the job. `spread` is the
+    spread of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
     """
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)

@@ -23,7 +23,7 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the tests (two of them if live), and measure job times and map times under both policies."""
+    """Run the tests and measure job times and map times under FGCS and YARN. Live runs use two tests only."""
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
@@ -58,8 +58,7 @@ def map_times(played: Played, name: str) -> list[list[float]]:
 
 
 def map_changes(played: Played, name: str) -> list[float]:
-    """Return by how many percent a job's mean map time is longer under the second policy than under the
-    first.
+    """Return by how many percent a job's mean map time is longer under the second policy than the first.
 
     The result has one number per repeat.
     """
@@ -90,8 +89,7 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of the job with the smallest mean gain, and those of the job with the largest mean
-    gain.
+    """Return the gains of two jobs: the one with the smallest mean gain, and the one with the largest.
 
     Each has one number per repeat. The least or largest gain of each single repeat would be noise.
     """

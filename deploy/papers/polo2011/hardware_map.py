@@ -1,4 +1,4 @@
-"""Beyond Figure 3: the nodes on which RAS gains, by disk (from seeking to NVMe), cores and paging."""
+"""Beyond Figure 3: RAS's gain over Fair on nodes with other disks, other cores and other paging costs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure RAS against the best number of slots for Fair on each kind of node, by repeat.
+    """Measure how much longer Fair, with its best number of slots, takes than RAS on each kind of node.
 
-    RAS's profiles are scaled to the node.
+    RAS's profiles are converted to the hardware of the node. Each value has one number per repeat.
     """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
@@ -49,7 +49,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw RAS's gain by disk, with one line for each kind of node."""
+    """Draw RAS's gain over Fair for each disk, with one line for each kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

@@ -22,10 +22,11 @@ Say = Callable[[str], object]
 
 
 def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path | None, say: Say) -> Path:
-    """Simulate the draws into the folder `out` (`runs/posterior-<time>` by default) and return this folder.
+    """Simulate `draws` randomly drawn clusters for a paper, and return the folder with the results.
 
-    Raises BadInput if the folder already has results or the paper declares no prior, and RunFailed if a draw
-    fails.
+    `draws` is by default the number in paper.yaml, and `jobs` draws run in parallel. The folder is `out`, by
+    default `runs/posterior-<time>`. `say` prints a line of progress. Raises BadInput if the folder already
+    has results or the paper declares no prior, and RunFailed if a draw fails.
     """
     count = draws or sampling.posterior_of(paper).draws
     started = datetime.now(UTC)
