@@ -1,4 +1,4 @@
-"""Terminal output of the command `reproduce`: the list of experiments, and a table for each experiment."""
+"""The terminal output of the command `reproduce`: the list of experiments, and a table for each result."""
 
 from __future__ import annotations
 
@@ -83,8 +83,9 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return a text with the numbers of claims that hold, do not hold and are open, one line per kind of
-    claim.
+    """Return a text with the numbers of claims that hold, do not hold and are open.
+
+    It has one line per kind of claim.
     """
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
@@ -96,7 +97,7 @@ def tally(results: Iterable[ExperimentResult], machines: str) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of a claim as text, with a mark if the claim is checked without running a task."""
+    """Return the kind of the row's claim as text. A mark shows that the claim is checked without any task."""
     if not row.wanted:
         return ""
     return f"{row.kind}, runs no task" if row.no_task else str(row.kind)

@@ -22,7 +22,7 @@ FASTER = (2, 5)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU load of one node with a task on each core; simulations also use faster disks."""
+    """Measure the CPU load of one node with a TeraGen task on each core. Simulations also try other disks."""
     played = _play(bench, 1)
     loads, beside = _loads(played), _cpu_beside(played)
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}

@@ -27,7 +27,7 @@ Found = Mapping[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Experiments 1 and 2 with shorter reduces of sort, with the printed sizes, and on an old disk."""
+    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk."""
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
         short_ends, short = _both(bench, name, sort_reduce=factor)

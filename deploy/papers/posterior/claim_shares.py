@@ -71,7 +71,7 @@ def fitting(draws: Draws) -> Draws:
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return the number of draws that ended because they missed a printed value, by key of the value."""
+    """Return the number of draws that ended because a value missed the printed one, by key of the value."""
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 

@@ -26,7 +26,7 @@ Row = Sequence[str]
 
 
 def summary(paper: str, draws: Draws) -> str:
-    """Return a sentence with the number of matching clusters; a second one warns if they are too few."""
+    """Return a sentence with the number of clusters that match the paper, and a warning if it is small."""
     fits = fitting(draws)
     found = share(len(fits), len(draws))
     told = f"{found} of the drawn clusters fit what the paper prints." if draws else "No cluster was drawn."
