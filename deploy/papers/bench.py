@@ -118,10 +118,10 @@ class Bench:
     ) -> Played:
         """Run a scenario in the subfolder `name` of the bench's folder, and return the finished run.
 
-        `scenario` has the form of a scenario file or is resolved. A seed in the scenario replaces the bench's
-        seed, and `repeats` replaces its number of repeats. With `slowdowns`, each job is also simulated
-        alone. A scenario with the same name is run only once, so that experiments share runs. Raises
-        RunFailed if `schedbed run` would.
+        `scenario` is a ResolvedScenario or has the form of a scenario file. A seed in the scenario replaces
+        the bench's seed, and `repeats` replaces its number of repeats. With `slowdowns`, each job is also
+        simulated alone. A scenario with the same name is run only once, so that experiments share runs.
+        Raises RunFailed if `schedbed run` would.
         """
         folder = self.folder / name
         self.used.append(folder)

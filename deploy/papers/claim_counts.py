@@ -36,7 +36,7 @@ def without_task(rows: Rows) -> Mapping[Kind, int]:
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return remarks on a claim: choices made when results were known, and the reason for equal repeats."""
+    """Return remarks on a claim: what was chosen after seeing results, and the reason for equal repeats."""
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),

@@ -26,8 +26,8 @@ Measure = Callable[[Played], Sequence[float]]
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
     """Run the scenario `plan` live, simulate it, and compare the signs of the main result.
 
-    `value` computes the result of a run, and `name` is the folder of the runs. Both have the bench's seed and
-    number of repeats.
+    `value` computes the result of a run, and `name` is the folder of the runs. Live runs and simulations have
+    the same seed and number of repeats.
     """
     live = list(value(bench.play(name, plan)))
     beside = simulating(bench)

@@ -69,7 +69,7 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 def _overview(experiments: Sequence[Content]) -> str:
     """Return an HTML table with the numbers of claims that hold, do not hold and are open in each experiment.
 
-    Outcomes and other kinds of claims have separate columns.
+    Claims of the kind `outcome` have their own columns.
     """
     rows: list[str] = []
     for each in experiments:

@@ -77,7 +77,7 @@ def reproduce(
     The folder is `out`, by default `runs/reproduce-<time>`. `repeats` replaces the experiments' default
     numbers of repeats. `jobs` is the number of simulations that run in parallel: those of several papers or,
     for one paper, the runs of a scenario. With `full`, experiments have the size in the paper. `say` prints a
-    text.
+    line.
 
     A claim that does not hold is no error. Raises RunFailed, after all experiments have been tried, if an
     experiment itself failed, and BadInput if the folder already has results. After Ctrl-C the finished

@@ -83,7 +83,7 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return a text with the numbers of claims that hold, do not hold and are open.
+    """Return a string with the numbers of claims that hold, do not hold and are open.
 
     It has one line per kind of claim.
     """
@@ -125,7 +125,7 @@ def ours(row: Row) -> str:
 
 
 def claim(row: Row) -> str:
-    """Return the verdict on the row's claim with the criterion, or an empty text if there is no criterion."""
+    """Return the verdict on the row's claim with the criterion, or an empty string if there is no criterion."""
     return f"{row.verdict} ({row.wanted})" if row.wanted else ""
 
 

@@ -102,7 +102,7 @@ def judge_kept(
 
 
 def wanted(said: Value) -> str:
-    """Return the criterion of a value as text, or an empty text if it has none."""
+    """Return the criterion of a value as text, or an empty string if it has none."""
     asked = said.holds
     if asked is None:
         return ""

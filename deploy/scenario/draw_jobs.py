@@ -135,8 +135,8 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
     """Return the mean time in s between submissions that keeps the share `load` of the slots busy.
 
-    `slots` are the cluster's numbers of map slots and reduce slots; the kind that these jobs keep busier is
-    decisive. `io_rate` is a disk rate in bytes per second.
+    The share is that of the map slots or of the reduce slots, whichever these jobs keep busier. `slots` are
+    the numbers of both, and `io_rate` is a disk rate in bytes per second.
     """
     seconds = [0.0, 0.0]
     for job in jobs:

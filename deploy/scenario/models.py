@@ -111,9 +111,7 @@ def _racks_form(value: object) -> str:
 
 
 class ClusterModel(Section):
-    """`cluster`: the nodes n1 to nN.
-
-    They are assigned in turn to racks r1 to rK unless groups name their racks.
+    """`cluster`: the nodes n1 to nN, in racks r1 to rK in turn unless groups of nodes name their racks.
 
     With `racks: by-host`, the nodes on the same host of the Ray cluster form a rack. With `topology`, each
     host listed in a Rumen topology file or an SLS node file becomes a node, in the rack listed for the host.

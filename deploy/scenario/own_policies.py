@@ -21,8 +21,8 @@ PLAIN = (bool, int, float, str, type(None))
 def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
     """Return a `PolicyChoice` for each class and each object in the list, by its index in the list.
 
-    Texts and mappings in the list are skipped. A choice is named after its class; a second choice of a class
-    with the same name is called `Name-2`. Raises BadInput for a value that is not a policy.
+    Strings and mappings in the list are skipped. A choice is named after its class; a second choice of a
+    class with the same name is called `Name-2`. Raises BadInput for a value that is not a policy.
     """
     taken = {policy.strip() for policy in given if isinstance(policy, str)}
     found: dict[int, PolicyChoice] = {}
@@ -42,7 +42,7 @@ def live_spec(policy: Any) -> str | dict[str, Any]:
     """Return a SPEC, a policy in text form, from which another process can create the same policy.
 
     The SPEC of a class is the path of its file with the name of the class. An object must be a dataclass with
-    plain values (numbers, texts, booleans or None), which become parameters. Raises BadInput, with the
+    plain values (numbers, strings, booleans or None), which become parameters. Raises BadInput, with the
     reason, if there is no such SPEC.
     """
     made = _class_of(policy)
@@ -72,7 +72,7 @@ def _class_of(policy: Any) -> type:
 def _maker(policy: Any) -> Callable[[], Policy]:
     """Return a function that creates a new policy object: an instance of a class, or a copy of an object.
 
-    Raises BadInput if `policy` is not a policy, or if it is a class that needs arguments.
+    Raises BadInput if the value is no class or object of a policy, or if the class needs arguments.
     """
     if not callable(getattr(policy, "decide", None)):
         raise BadInput(
@@ -105,7 +105,7 @@ def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
 def _parameters(policy: Any) -> dict[str, Any] | None:
     """Return the constructor arguments of a dataclass object, as a dictionary from name to value.
 
-    Return None if the object is no dataclass, or if a value is not a number, a text, a boolean or None.
+    Return None if the object is no dataclass, or if a value is not a number, a string, a boolean or None.
     """
     if not is_dataclass(policy):
         return None

@@ -1,7 +1,4 @@
-"""The resolved form of a scenario, as stored in run.json.
-
-Units are parsed, times are scaled, jobs are planned.
-"""
+"""The resolved form of a scenario, as stored in run.json: with parsed units, scaled times, planned jobs."""
 
 from __future__ import annotations
 
@@ -120,10 +117,7 @@ class ResolvedScenario:
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, as stored in run.json.
-
-        Lists of equal values are shortened.
-        """
+        """Return the scenario as plain JSON values, as stored in run.json. Long lists are shortened."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
         # run.json has these keys only if the cluster limits the links, or a node sets a value.
         for link in ("downlink_bps", "core_switch_bps"):

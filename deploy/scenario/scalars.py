@@ -17,7 +17,7 @@ AUTO = ("auto", "adaptive")
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
     """Return the JSON Schema of a quantity: a text with a unit, or a plain number in the unit `unit`.
 
-    `examples` are valid texts, such as `30s`.
+    `examples` are valid strings, such as `30s`.
     """
     return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
 

@@ -29,10 +29,7 @@ _PLAIN = {
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that converts only the core scalars of YAML 1.2.
-
-    `off`, `no`, `10:30` and dates stay texts.
-    """
+    """A YAML loader with the core scalars of YAML 1.2: `off`, `no`, `10:30` and dates stay strings."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 

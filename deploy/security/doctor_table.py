@@ -91,7 +91,7 @@ class TriedListener:
         return f"{token}; not on loopback, {'TLS' if self.own.way == TLS else 'in clear'}"
 
     def row(self) -> tuple[str, ...]:
-        """Return the texts of the listener's row in the printed table."""
+        """Return the cells of the listener's row in the printed table."""
         listener = self.listener
         where = Path(listener.address).name if listener.is_unix else listener.where
         process = f"{listener.process} ({listener.pid})" if listener.pid else listener.process

@@ -54,9 +54,9 @@ def grpc_status(listener: Listener, method: str) -> int | None:
 
 
 def ray_refuses(listener: Listener) -> str:
-    """Return `REFUSES` or `OPEN`: whether a Ray server refuses calls without a token.
+    """Return whether a Ray server refuses calls without a token: `REFUSES` or `OPEN`.
 
-    Return `UNKNOWN` if the answers do not tell. Raises OSError if the connection fails.
+    Return `UNKNOWN` if the answers are unclear. Raises OSError if the connection fails.
     """
     answers = set[int | None]()
     for method in RAY_METHODS:
@@ -69,7 +69,7 @@ def ray_refuses(listener: Listener) -> str:
 
 
 def http_refuses(listener: Listener) -> str:
-    """Return `REFUSES` or `OPEN`: whether an HTTP server refuses a request with a wrong token.
+    """Return whether an HTTP server refuses a request with a wrong token: `REFUSES` or `OPEN`.
 
     The statuses 401 and 403 are refusals. Return `UNKNOWN` if the answer is not HTTP. Raises OSError if the
     connection fails.
@@ -81,10 +81,10 @@ def http_refuses(listener: Listener) -> str:
 
 
 def frames_refuse(listener: Listener) -> str:
-    """Return `REFUSES` or `OPEN`: whether a server of length-prefixed frames refuses a wrong token.
+    """Return whether a server of length-prefixed frames refuses a wrong token: `REFUSES` or `OPEN`.
 
-    A server refuses by closing the connection without an answer. Return `UNKNOWN` if it does neither. Raises
-    OSError if the connection fails.
+    A server refuses by closing the connection without an answer. Return `UNKNOWN` if it neither answers nor
+    closes the connection. Raises OSError if the connection fails.
     """
     heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
     if heard:
@@ -93,11 +93,11 @@ def frames_refuse(listener: Listener) -> str:
 
 
 def tls_refuses(listener: Listener) -> str:
-    """Return `REFUSES` or `OPEN`: whether a TLS server refuses a wrong token.
+    """Return whether a TLS server refuses a wrong token: `REFUSES` or `OPEN`.
 
     The token is sent in an HTTP request and then in a length-prefixed frame. The certificate is not checked,
     since a client without a token does not know the run's certificate authority. Return `UNKNOWN` if the
-    answer does not tell. Raises OSError if the connection fails.
+    answer is unclear. Raises OSError if the connection fails.
     """
     heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if heard:
@@ -139,11 +139,10 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
 
 
 def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send the bytes `said` over TLS.
+    """Send the bytes `said` over TLS. Return the answer's bytes, and whether the peer closed the connection.
 
-    Return the bytes of the answer, and whether the peer closed the connection.
-
-    If the peer does not speak TLS, return no bytes and False.
+    Reading ends when the answer matches the pattern `enough`, or after a timeout. If the peer does not speak
+    TLS, return no bytes and False.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

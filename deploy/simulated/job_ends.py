@@ -1,4 +1,4 @@
-"""A sink that keeps only the end times of jobs, for simulations whose other rows are not needed."""
+"""A receiver of a simulation's rows that keeps only the end times of jobs and ignores all other rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One simulated run: its rows are passed to the run's history, and its record and display are updated.
+"""One simulated run: its rows are passed to the writer of its tables, and its display is updated.
 
-The simulation itself may run in another process.
+The writer is called the history. The simulation itself may run in another process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH_ROWS = 2_000
 
 
 class RowTarget(Protocol):
-    """A receiver of table rows: the history, or a connection to the process that writes the history."""
+    """A receiver of table rows: the history, which writes a run's tables, or a connection to its process."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Append rows to the table with this name."""
@@ -77,7 +77,10 @@ class HowItEnded:
 
 
 class HistoryRows:
-    """A sink that collects the rows of a simulation and passes them to the history in batches."""
+    """A receiver of a simulation's rows that passes them in batches to the history.
+
+    The history writes the run's tables.
+    """
 
     def __init__(self, history: RowTarget) -> None:
         self._history = history
@@ -92,29 +95,29 @@ class HistoryRows:
             rows.clear()
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: queue the row for the history."""
+        """Implement `Sink.decision`: queue the row for the decisions table."""
         self._take("decisions", row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: queue the row for the history."""
+        """Implement `Sink.attempt`: queue the row for the attempts table."""
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink.job`: queue the row for the history, and record a job that did not succeed."""
+        """Implement `Sink.job`: queue the row for the jobs table, and record a job that did not succeed."""
         if row.state != "succeeded":
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: queue the row for the history."""
+        """Implement `Rows.heartbeat`: queue the row for the heartbeats table."""
         self._take("heartbeats", row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.block`: queue the row for the history."""
+        """Implement `Rows.block`: queue the row for the blocks table."""
         self._take("blocks", row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.fault`: queue the row for the history."""
+        """Implement `Rows.fault`: queue the row for the faults table."""
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
@@ -124,7 +127,7 @@ class HistoryRows:
         self._history.append_frame(table, data)
 
     def flush(self) -> None:
-        """Append all queued rows to the history."""
+        """Pass all queued rows to the history."""
         for table, rows in self._waiting.items():
             self._history.append(table, rows)
             rows.clear()
@@ -153,7 +156,7 @@ class OneRun:
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
     def new_history(self) -> History:
-        """Return a new history for the tables of this run."""
+        """Return a new history, which writes the tables of this run."""
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
 
     def begin(self) -> None:

@@ -127,7 +127,7 @@ def launch_s(run: RunTables) -> float:
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return latencies with which each launch in a simulation takes as long as a random launch in `runs`.
+    """Return simulation latencies in which a launch takes as long as a random launch recorded in `runs`.
 
     With equal launch times, two maps that start together on a node would first both read and then both
     compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no attempt
@@ -182,7 +182,7 @@ def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shared(total: int, weights: list[int]) -> tuple[int, ...]:
-    """Return `total` divided into whole numbers in proportion to the weights. Their sum is `total`."""
+    """Return `total` divided into whole numbers in proportion to the weights."""
     all_, done, edge = sum(weights), 0, 0
     parts: list[int] = []
     for weight in weights:

@@ -137,9 +137,7 @@ class ScenarioCosts:
         self._reduces: dict[str, TaskCost] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.map_cost`: return the declared cost of a map, or its cost by the job's cost
-        law.
-        """
+        """Implement `CostModel.map_cost` with the map's declared cost, or with its job's cost law."""
         if job.map_costs:
             cost, spills = job.map_costs[index], job.reduces > 0
             seen = self._seen.get((id(cost), 0, spills))
@@ -153,9 +151,7 @@ class ScenarioCosts:
         return found
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.reduce_cost`: return the declared cost of a reduce, or its cost by the job's
-        cost law.
-        """
+        """Implement `CostModel.reduce_cost` with the reduce's declared cost, or with its job's cost law."""
         if job.reduce_costs:
             cost, fetched = job.reduce_costs[index], self._fetched(job)
             seen = self._seen.get((id(cost), job.maps, fetched))

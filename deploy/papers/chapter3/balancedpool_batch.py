@@ -79,7 +79,7 @@ def stages(job: Job) -> PlannedStages:
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a makespan in s that the batch cannot go below under any order of its jobs."""
+    """Return a lower bound of the makespan of the batch in s, which holds for every order of its jobs."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -89,7 +89,7 @@ def least_s(batch: list[PlannedStages]) -> float:
 
 
 def makespan_s(played: Played, policy: str) -> float:
-    """Return the makespan of the batch under the policy in s, for a run with one repeat."""
+    """Return the makespan in s of the batch under the policy. The run has one repeat."""
     return float(played.of(policy).jobs["finish"].max()) - BATCH_S
 
 

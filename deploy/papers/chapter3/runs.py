@@ -45,7 +45,7 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the key `cluster` of a scenario with `count` equal nodes. `more` are further keys.
+    """Return the value of a scenario's key `cluster`: `count` equal nodes. `more` are further keys.
 
     Each node has one core per slot and a network rate of 100 Mbit/s. Heartbeats are sent every second.
     """

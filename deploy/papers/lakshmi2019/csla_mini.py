@@ -36,7 +36,7 @@ LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper: the tags that CSLA gives to jobs that ran alone.
 
-    Each value is a pair of key and number. `drawn` are the parameters of the drawn host.
+    Each item is a pair of key and number. `drawn` are the parameters of the drawn host.
     """
     tags = _tags(bench, drawn)
     for app in TAGGED:

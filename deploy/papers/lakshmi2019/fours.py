@@ -58,7 +58,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's gain for each combination of jobs: one bar for two queues, one for a single queue."""
+    """Draw by how many percent CSLA shortens the makespan of each combination of four jobs.
+
+    There is one bar for two queues and one for a single queue.
+    """
     ax = figure.subplots()
     found: dict[str, dict[tuple[str, ...], list[float]]] = measured.series["gains"]
     ax.axhline(said["best"].number, color=PAPER, linestyle="--", label="paper: up to 23%")

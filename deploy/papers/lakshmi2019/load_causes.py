@@ -79,7 +79,10 @@ def _pairs(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's mean gain for pairs of jobs with different tags, with one bar per changed setup."""
+    """Draw by how many percent CSLA shortens the makespan of pairs of jobs with different tags.
+
+    There is one bar per changed setup.
+    """
     ax = figure.subplots()
     keys = [key for key in measured.values if key.startswith(("fine", "cpu_first"))]
     found = [measured.samples(key) for key in keys]

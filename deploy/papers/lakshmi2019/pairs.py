@@ -62,7 +62,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's gain for each pair of jobs, with one bar per size."""
+    """Draw by how many percent CSLA shortens the makespan of each pair of jobs, with one bar per size."""
     ax = figure.subplots()
     found: dict[int, Gains] = measured.series["gains"]
     pairs = list(next(iter(found.values())))

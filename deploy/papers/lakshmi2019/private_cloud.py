@@ -32,7 +32,7 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return the key `cluster` of a scenario: four nodes with slow cores, as with Hadoop's Java.
+    """Return the value of a scenario's key `cluster`: four nodes with slow cores, as with Hadoop's Java.
 
     A map of WordCount takes 20 s for its block. With `disk_mbps`, the nodes are virtual machines that share
     one disk of this rate in MB/s. Otherwise, each node has a disk of 100 MB/s.

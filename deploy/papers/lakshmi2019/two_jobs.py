@@ -1,6 +1,7 @@
 """Pairs of jobs under Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
 
-A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither.
+A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. A gain is a reduction of the
+makespan against Capacity.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], lis
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return a text with the CPU share, the I/O rate in MB/s and the tag of each application's maps."""
+    """Return a string with the CPU share, the I/O rate in MB/s and the tag of each application's maps."""
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

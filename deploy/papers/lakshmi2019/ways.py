@@ -71,7 +71,10 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gains of pairs of jobs with different tags and of pairs with equal tags, for each setting."""
+    """Draw by how many percent CSLA shortens the makespan of pairs of jobs, for each setting.
+
+    Pairs with different tags and pairs with equal tags have separate bars.
+    """
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):

@@ -1,6 +1,6 @@
-"""FGCS's gains on randomly drawn nodes where, as in the paper, a test's jobs take about equally long.
+"""FGCS's gains on randomly drawn nodes on which the jobs of a test take about equally long under YARN.
 
-These times are those under YARN's policy.
+The paper says the same about its nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper: Pi's mean map time in s, and ratios of job times.
 
     All are under YARN's policy. A ratio is the longest job time of a test divided by the shortest. For each
-    kind of mix, the largest ratio of its tests is compared. Each value is a pair of key and number.
+    kind of mix, the largest ratio of its tests is compared. Each item is a pair of key and number.
     """
     (mix,) = (each for each in MIXES if each.name == MAP_TEST)
     jobs = jobs_of(mix, live=False)

@@ -66,9 +66,9 @@ def _play(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PA
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Return by how many percent Fair takes longer than RAS on a disk with slower seeks.
+    """Compare the makespans under Fair and RAS on a disk with slower seeks; RAS runs without and with goals.
 
-    RAS runs both without and with completion goals. Each value has one number per repeat.
+    Return by how many percent Fair takes longer than RAS in each comparison, one number per repeat.
     """
     node = NodeHardware(seek=OLD_SEEK)
     played = bench.play("old", on_hardware(QUARTER, node, TRIED))

@@ -19,10 +19,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the utility of the figure's job for each number of map slots and of reduce slots.
-
-    The series `surface` has a row per number of map slots.
-    """
+    """Compute the utility of the figure's job for each number of map slots and number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],

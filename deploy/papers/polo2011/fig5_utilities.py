@@ -1,4 +1,4 @@
-"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded with its decisions."""
+"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values that must match the paper: Fair's makespans, and the jobs' times alone, in s.
+    """Yield the values that must match the paper, as pairs of key and number.
 
-    Fair's makespans with fewer and with more slots than the usual four are in percent above the usual one.
-    Each value is a pair of key and number.
+    They are Fair's makespan with four slots and the jobs' times alone, in s. Fair's makespans with fewer and
+    with more slots are in percent above the makespan with four.
     """
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s

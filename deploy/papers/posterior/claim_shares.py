@@ -41,7 +41,10 @@ class FitShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimShare:
-    """A claim, our values for it on the clusters that match the paper, and the share on which it holds."""
+    """A claim, our values for it on the clusters that match the paper, and the share on which it holds.
+
+    The share is that of the matching clusters.
+    """
 
     key: str
     said: Value

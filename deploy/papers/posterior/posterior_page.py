@@ -26,7 +26,7 @@ Row = Sequence[str]
 
 
 def summary(paper: str, draws: Draws) -> str:
-    """Return a sentence with the number of clusters that match the paper, and a warning if it is small."""
+    """Return a sentence with the number of clusters that match the paper, and a warning for few clusters."""
     fits = fitting(draws)
     found = share(len(fits), len(draws))
     told = f"{found} of the drawn clusters fit what the paper prints." if draws else "No cluster was drawn."
@@ -36,7 +36,7 @@ def summary(paper: str, draws: Draws) -> str:
 
 
 def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
-    """Return the rows of the table of claims, as texts.
+    """Return the rows of the table of claims, as strings.
 
     The columns are the claim, the paper's value, the criterion, our median, and the share of matching
     clusters on which the claim holds.
@@ -54,7 +54,7 @@ def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
 
 
 def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
-    """Return the rows of the table of printed values that a drawn cluster must match, as texts.
+    """Return the rows of the table of printed values that a drawn cluster must match, as strings.
 
     The columns are the value's name, its place in the paper, the paper's number, the tolerance, the reason
     for the tolerance, and the number of draws that ended because they missed the value.
@@ -74,7 +74,7 @@ def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
 
 
 def prior_rows(posterior: Posterior) -> list[Row]:
-    """Return the rows of the table of unknown parameters, as texts.
+    """Return the rows of the table of unknown parameters, as strings.
 
     The columns are the parameter's name, its range, and the reason for the range.
     """

@@ -51,7 +51,7 @@ def measure(bench: Bench) -> Measured:
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
     """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
 
-    `reduce_start` and `bound` are settings of ARIA.
+    `reduce_start` says when reduces start, and `bound` which bound of its model ARIA uses.
     """
     late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)

@@ -1,4 +1,4 @@
-"""Simulation of jobs that arrive by load (section 7.2): a job is submitted when enough slots are free."""
+"""Simulation of jobs that are submitted as the load permits (section 7.2): when enough slots are free."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def scenario(
 ) -> ResolvedScenario:
     """Return a scenario with the testbed's slots and the given jobs under ARIA, which knows their profiles.
 
-    Tasks take the times in `maps_s` and `reduces_s` of their job. Jobs have no submit times yet, since `play`
-    determines them. `reduce_start` and `bound` are settings of ARIA.
+    The durations of tasks are given in the jobs. Submit times are set later by `play`. `reduce_start` says
+    when reduces start, and `bound` which bound of its model ARIA uses.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
@@ -89,7 +89,7 @@ def scenario(
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
     """Return a scenario from `under_aria` with all jobs added. They are submitted at the same time.
 
-    Tasks take the times in `maps_s` and `reduces_s` of their job.
+    The durations of tasks are given in the jobs.
     """
     (model,) = bare.jobs
     planned = [
@@ -114,7 +114,8 @@ def under_aria(
     """Return a scenario under ARIA, which knows the profiles of the given jobs.
 
     The scenario itself has a single job, from which `planned_job` makes the others. `cluster` and `scale` are
-    keys of the scenario. `reduce_start` and `bound` are settings of ARIA.
+    keys of the scenario. `reduce_start` says when reduces start, and `bound` which bound of its model ARIA
+    uses.
     """
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
@@ -150,11 +151,11 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def play(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Simulate the jobs in order.
+    """Simulate the jobs in order, each of which is submitted as soon as the load permits.
 
-    A job waits until its load and the current load are together within `threshold`.
-
-    Nothing is written, so hundreds of runs take minutes. `reduce_start` and `bound` are settings of ARIA.
+    A job waits while its load and the current load together exceed `threshold`. Nothing is written, so
+    hundreds of runs take minutes. `reduce_start` says when reduces start, and `bound` which bound of its
+    model ARIA uses.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
@@ -177,7 +178,7 @@ class _ByLoad(Simulation):
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit waiting jobs as long as the load allows it. `Simulation` submits jobs by time instead."""
+        """Submit waiting jobs as long as the load permits it. The base class submits jobs by time instead."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -190,7 +191,7 @@ class _ByLoad(Simulation):
 
 
 class RowsKept:
-    """A sink that keeps the times of jobs and attempts, from which an `Outcome` is computed."""
+    """A receiver of a simulation's rows that keeps the times of jobs and attempts, for an `Outcome`."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[float, float, float]] = []

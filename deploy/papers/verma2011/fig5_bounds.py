@@ -1,4 +1,4 @@
-"""Figure 5: the slots that each bound of ARIA's model allocates for a deadline, and the job's completion."""
+"""Figure 5: the slots that each bound of ARIA's model allocates for a deadline, and the completion times."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ APART_S = 600  # gap between submissions, in which each job runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the paper's table of slots, measure the job's profile, and run the job with the slots for it.
+    """Compute Figure 5's table of slots, and run the job with the slots computed from its own profile.
 
-    Slots are computed for each deadline and each bound of ARIA's model.
+    Slots are computed for each deadline and each bound of ARIA's model. The profile is measured first.
     """
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {

@@ -1,4 +1,7 @@
-"""Figure 7: the running maps and reduces over time while jobs of the workload W2 arrive by load."""
+"""Figure 7: the running maps and reduces over time while jobs of the workload W2 arrive.
+
+A job arrives when the cluster's load with this job is below a threshold.
+"""
 
 from __future__ import annotations
 

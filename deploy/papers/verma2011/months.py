@@ -52,7 +52,10 @@ def play(bench: Bench) -> dict[str, list[Month]]:
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs of Table 1 with fetches that only disks and NICs limit, in at most three repeats."""
+    """Run the four jobs of Table 1 with no limit on the fetch rate of a reduce, except by disks and NICs.
+
+    There are at most three repeats.
+    """
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 

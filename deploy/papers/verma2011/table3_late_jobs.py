@@ -1,4 +1,4 @@
-"""Table 3: the late jobs and the load in simulations where jobs arrive by load.
+"""Table 3: the late jobs and the load in simulations of the workloads W1 and W2.
 
 A job arrives when the cluster's load with this job is below a threshold.
 """

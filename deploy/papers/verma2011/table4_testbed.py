@@ -1,4 +1,4 @@
-"""Table 4: late jobs and load of the workload W1 on the testbed, where jobs arrive by load.
+"""Table 4: the late jobs and the load in live runs of the workload W1.
 
 A job arrives when the cluster's load with this job is below a threshold.
 """
@@ -57,10 +57,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return a scenario of the jobs under ARIA, with tasks that use only CPU and with submit times by load.
+    """Return a scenario of the jobs under ARIA, with tasks that use only CPU.
 
     A job is submitted when its least slots would be free if each earlier job held its least slots until its
-    deadline. A live scenario has one of eight tasks, and all times are multiplied by the scale.
+    deadline. The sum of loads stays below `threshold`. A live scenario has one of eight tasks, and all times
+    are multiplied by the scale.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:

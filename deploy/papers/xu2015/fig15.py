@@ -83,9 +83,9 @@ def measure(bench: Bench) -> Measured:
 
 
 def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the mean distance of map slots from Table 6 (`delay`) or 7 (`quarter`) with other parameters.
+    """Return the mean distance of map slots from Table 6 (`delay`) or 7 (`quarter`), one number per repeat.
 
-    `setting` has the parameters. The result has one number per repeat.
+    `setting` has values of the parameters that the thesis does not print.
     """
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
@@ -95,7 +95,7 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return the other values to which the thesis's unknown parameters were fitted, in addition to Table 6.
+    """Return the other values to which the parameters of the simulation were fitted, in addition to Table 6.
 
     They are the slots in use at the start of the runs, and the number of epochs, one number per repeat.
     """

@@ -32,7 +32,7 @@ Own = dict[str, Any]
 
 
 def is_own(app: str) -> bool:
-    """Return whether the name `app` means an application of the user's own.
+    """Return whether the name `app` means a user's own application.
 
     Such a name is `streaming` or the name of a class in a file (`path/to/app.py:NAME`).
     """
@@ -40,7 +40,7 @@ def is_own(app: str) -> bool:
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return a job's application and, for an application of the user's own, its derived parameters.
+    """Return a job's application and, for a user's own application, the parameters derived from its files.
 
     Return None after an error, which is added to the complaints of `inputs` for the job's key path `path`.
     """
@@ -189,7 +189,10 @@ def _files_of(word: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
-    """Return the files in the job's key `files`, as a dictionary from the name for an attempt to the path."""
+    """Return the files in the job's key `files`, as a dictionary from file name to path.
+
+    An attempt finds each file under this name in its working folder.
+    """
     found: dict[str, Path] = {}
     for index, name in enumerate(given.files):
         real = folder / Path(name).expanduser()
