@@ -21,7 +21,7 @@ Counts = Mapping[Kind, Sequence[int]]
 def counted(rows: Rows) -> Counts:
     """Return, for each kind of claim, the numbers of claims that hold, do not hold and are open.
 
-    Kinds without claims are left out. Outcomes come first.
+    Kinds without claims are left out. The kind `outcome` comes first.
     """
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {

@@ -75,7 +75,7 @@ class Value(PaperPart):
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the least and the largest value of ours with which the claim holds.
+        """Return the least and the largest number that our value may be so that the claim holds.
 
         Raises ValueError if the value has no criterion, or the criterion `equal`.
         """

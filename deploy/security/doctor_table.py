@@ -100,7 +100,10 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return the file modes of a unix socket and of the closest parent folder closed to other users."""
+    """Return the file modes of a unix socket and of the closest parent folder that keeps other users out.
+
+    The result is a text for the table.
+    """
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""

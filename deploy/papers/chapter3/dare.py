@@ -1,4 +1,7 @@
-"""DARE, which keeps blocks read from other nodes as replicas, under FIFO and under delay scheduling."""
+"""The replication scheme DARE, under FIFO and under delay scheduling.
+
+DARE keeps blocks that a map read from another node as replicas.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Scarlett, which adds replicas of popular files, compared with three replicas of every file."""
+"""The replication scheme Scarlett, compared with three replicas of every file.
+
+Scarlett adds replicas of popular files.
+"""
 
 from __future__ import annotations
 

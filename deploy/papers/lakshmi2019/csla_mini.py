@@ -85,7 +85,7 @@ def _scenario(
     """Return a scenario of groups of jobs that run one after the other on the drawn host.
 
     The gaps between submissions are so large that groups do not overlap even on the slowest possible host.
-    `factor` is the share of the cluster that a user may hold, as a multiple of the queue's half.
+    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster.
     """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]
@@ -103,9 +103,9 @@ def _scenario(
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn, slower: float) -> dict[str, Any]:
-    """Return the job with its submission delayed by the factor `slower`.
+    """Return the job with its submit time multiplied by `slower`.
 
-    If it is RandomTextWriter, its maps use the CPU time in `drawn`.
+    If the job is RandomTextWriter, its maps use the CPU time in `drawn`.
     """
     made = {**job, "submit": f"{slower * float(job['submit'].removesuffix('s'))}s"}
     if job["name"] == "rtw":

@@ -34,7 +34,7 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all combinations of four jobs, one combination after the other, and measure CSLA's gains.
+    """Run all combinations of four jobs, one after the other, and measure how CSLA changes their makespans.
 
     The jobs are in two queues as in the paper. A simulation also runs them in a single queue.
     """

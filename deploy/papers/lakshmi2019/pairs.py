@@ -35,9 +35,9 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of jobs of each size, one pair after the other in one queue, and measure CSLA's gains.
+    """Run all pairs of jobs of each size, one after the other, and measure how CSLA changes their makespans.
 
-    A live run has only four pairs of one size.
+    All jobs are in one queue. A live run has only four pairs of one size.
     """
     pairs = LIVE_PAIRS if bench.live else PAIRS
     alone = run_alone(bench)

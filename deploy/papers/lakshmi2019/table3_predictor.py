@@ -62,9 +62,9 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario in which the applications `apps` run twice, together with stress tasks.
 
-    `stress` lists the kinds of stress (`cpu`, `io`), which have additional slots. With `turns_s`, the stress
-    alternates between work and pauses of this length. `heartbeat_s` is the time between two samples of a
-    node's load.
+    `stress` lists the kinds of stress tasks (`cpu`, `io`); nodes have an additional slot for each kind. With
+    `turns_s`, stress tasks run for this number of seconds and pause for the same time. `heartbeat_s` is the
+    time between two samples of a node's load.
     """
     machines = cluster(live=live)
     if heartbeat_s is not None:

@@ -39,8 +39,8 @@ SAMPLE_GB = 0.25  # one map per node
 class Way:
     """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
-    `factor` is the most that a user may hold, as a multiple of the queue's half of the cluster. `host_disk`
-    is a parameter of the policy CSLA. `finer` is a factor on the number of maps of each job.
+    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster. `host_disk` is a
+    parameter of the policy CSLA. `finer` is a factor on the number of maps of each job.
     """
 
     name: str  # name of the run's folder

@@ -28,9 +28,10 @@ REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure how much longer Fair, with its best number of slots, takes than RAS on each kind of node.
+    """Measure by how many percent Fair takes longer than RAS on each kind of node, one number per repeat.
 
-    RAS's profiles are converted to the hardware of the node. Each value has one number per repeat.
+    Fair has the number of slots that is best on the node. RAS's profiles are converted to the node's
+    hardware.
     """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)

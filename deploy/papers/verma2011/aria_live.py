@@ -35,7 +35,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(profile: JobProfile) -> Mapping[str, Any]:
-    """Return the live scenario of Figure 5 with the average bound only. `profile` is the job's profile."""
+    """Return the live scenario of Figure 5, with slots computed by the average bound of ARIA's model.
+
+    `profile` is the job's profile, from which the slots are computed.
+    """
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)
 

@@ -21,9 +21,9 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the errors with which the September profile predicts the completion times of three other jobs.
+    """Measure the errors with which the profile of one job predicts the completion times of three others.
 
-    The profile is that of the same repeat.
+    The job ran in September with 256 slots, and its profile is used for the other jobs of the same repeat.
     """
     jobs = play(bench)
     found: dict[str, list[float]] = {}

@@ -28,8 +28,8 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 def measure(bench: Bench) -> Measured:
     """Measure the inputs of the thesis's model, and compute how much time splitting maps saves.
 
-    The inputs are mean durations in each repeat: of whole maps with local input (N) and with remote input (M)
-    under delay scheduling, and of the wait of second parts under P=0.25 (D).
+    The inputs are means of each repeat: the duration of unsplit maps with local input (N) and with remote
+    input (M) under delay scheduling, and the wait of a split map's second part under P=0.25 (D).
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}

@@ -21,7 +21,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(seed: int) -> Mapping[str, Any]:
-    """Return the live scenario of Figure 12 with random jobs from the seed.
+    """Return the live scenario of Figure 12 with ten random jobs drawn from the seed.
 
     The time to start an attempt is part of the CPU time of the task.
     """

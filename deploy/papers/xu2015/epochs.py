@@ -38,7 +38,7 @@ def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
 def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
     """Return each user's fair share ratios (equations 40 and 41) in the first 20 epochs.
 
-    `held` has the user's running maps by epoch. The array of a user begins with the epoch of the user's first
+    `held` has each user's running maps by epoch. A user's ratios begin with the epoch of the user's first
     job.
     """
     submits = run.jobs.groupby("user")["submit"].min()

@@ -57,9 +57,10 @@ def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def whole_and_rests(run: RunTables) -> tuple[float, float]:
-    """Return the percentage of map tasks that are local and not split, and of second parts that are local.
+    """Return two percentages: of map tasks that are local and unsplit, and of local second parts.
 
-    The second number is 100 if no map was split.
+    The first is a share of all map tasks, and the second a share of the second parts of split maps. The
+    second is 100 if no map was split.
     """
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"].sort_values("offset")

@@ -37,9 +37,9 @@ BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure each user's map slots by epoch in the runs of Figure 12, and how far they are from the tables.
+    """Measure each user's map slots by epoch in the runs of Figure 12, and the distance from a fair share.
 
-    The distance from a fair share is also measured.
+    The distance from the thesis's tables is also measured.
     """
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}

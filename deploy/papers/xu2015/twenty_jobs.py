@@ -151,7 +151,7 @@ def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the resolved scenario with the whole input of each job on one node, a different one in turn."""
+    """Return the resolved scenario with each job's whole input on one node. Jobs use the nodes in turn."""
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
