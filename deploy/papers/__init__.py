@@ -1,1 +1,4 @@
-"""The papers' experiments: each paper is a folder with its values (paper.yaml) and its experiments."""
+"""The experiments that reproduce papers. Each paper has a folder with its experiments and printed values.
+
+The file `paper.yaml` in the folder contains the values.
+"""

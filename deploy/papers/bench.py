@@ -1,4 +1,4 @@
-"""The interface with which an experiment runs scenarios, as `schedbed run` does, and reads tables."""
+"""The interface through which an experiment runs scenarios and reads the tables of the runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A finished run: its folder, its record and its tables."""
+    """A finished run of a scenario: its folder, its record and its tables."""
 
     folder: Path
     run: RunFile
@@ -33,27 +33,34 @@ class Played:
 
     @property
     def policies(self) -> list[str]:
-        """Return the names of the policies as they appear in every table, in the order of the scenario."""
+        """Return the names of the policies that were run, in the order of the scenario."""
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
-        """Return the tables of one policy in one repeat."""
+        """Return the tables of the run of `policy` in the repeat with this number."""
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
-        """Return the tables of a policy in each repeat.
+        """Return the tables of a policy's runs, one item per repeat.
 
-        All tables are in memory at once, so use small runs.
+        All tables are in memory at the same time, so the runs must be small.
         """
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """Return the values that the policy reported at the end of the run."""
+        """Return the values that the policy itself reported at the end of its run.
+
+        The dictionary is empty if there is no record of this run.
+        """
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
     def figures(self, policy: str, *path: str) -> list[float]:
-        """Return one number per repeat from summary.json, such as `figures("fair", "makespan_s")`."""
+        """Return a value of the policy from summary.json, one number per repeat.
+
+        `path` are the keys that lead to the value, as in `figures("fair", "makespan_s")`. Missing values are
+        NaN.
+        """
         found: Any = load(self.folder)["policies"][policy]
         for key in path:
             found = found[key]
@@ -61,11 +68,12 @@ class Played:
 
 
 class Bench:
-    """The runner of an experiment's scenarios: `play` keeps a run's tables, `times` only job times.
+    """The runner of an experiment's scenarios. `play` keeps a run's tables, and `times` only the jobs' times.
 
-    `folder` keeps the runs of the paper. `seed` determines all random choices. `played` has the runs of this
-    command so far, by folder. `full` requests the paper's own size, whatever time it takes. `jobs` is the
-    number of simulations at a time.
+    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `played` has
+    the runs that this command has made so far, by folder, so that experiments share them. With `full`,
+    experiments use the paper's own size, which may take hours. `jobs` is the number of simulations that run
+    in parallel.
     """
 
     def __init__(
@@ -89,12 +97,15 @@ class Bench:
 
     @property
     def live(self) -> bool:
-        """Return whether runs are live. Live runs take wall-clock time, so their workloads must be small."""
+        """Return whether scenarios run live, on nodes of real processes. Otherwise they are simulated.
+
+        Workloads of live runs must be small, since they take wall-clock time.
+        """
         return self.machines != "sim"
 
     @property
     def ran(self) -> bool:
-        """Return whether the experiment has run any task."""
+        """Return whether the experiment has run or simulated any scenario."""
         return bool(self.used) or self.simulations > 0
 
     def play(
@@ -105,12 +116,12 @@ class Bench:
         repeats: int | None = None,
         slowdowns: bool = False,
     ) -> Played:
-        """Run a scenario, given as in a file or resolved, in the subfolder `name` of the bench's folder.
+        """Run a scenario in the subfolder `name` of the bench's folder, and return the finished run.
 
-        A `seed` in the scenario overrides the seed of the bench; `repeats` overrides its number of repeats.
-        `slowdowns` are measured on request only, since each job is then also simulated alone. A name that was
-        run before is not run again, so that experiments share runs. Raises RunFailed under the same
-        conditions as `schedbed run`.
+        `scenario` is a ResolvedScenario or has the form of a scenario file. A seed in the scenario replaces
+        the bench's seed, and `repeats` replaces its number of repeats. With `slowdowns`, each job is also
+        simulated alone. A scenario with the same name is run only once, so that experiments share runs.
+        Raises RunFailed if `schedbed run` would.
         """
         folder = self.folder / name
         self.used.append(folder)
@@ -121,9 +132,9 @@ class Bench:
         return self._played[folder]
 
     def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
-        """Simulate a scenario with one policy once, without tables, and return its jobs' times.
+        """Simulate a scenario with one policy once, and return the times of its jobs. No tables are written.
 
-        A name that was simulated before is not simulated again.
+        A scenario with the same name is simulated only once.
         """
         if name not in self._times:
             self.simulations += 1
@@ -155,5 +166,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return the relative reduction from `first` to `mine` for each repeat: 0.2 means 20% less."""
+    """Return the reduction from `first` to `mine` in each repeat, as a share of `first`: 0.2 is 20% less."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

@@ -1,4 +1,4 @@
-"""The catalogue of papers and experiments, and the selection of experiments by name."""
+"""The catalogue of all papers and experiments, and the selection of experiments by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPERS = ("polo2011", "xu2015", "liu2015", "lakshmi2019", "verma2011", "chapter3
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """An experiment together with the content of its paper's `paper.yaml`."""
+    """An experiment, the name of its paper, and the content of the paper's `paper.yaml`."""
 
     paper: str
     said: Paper
@@ -26,17 +26,17 @@ class CatalogueEntry:
 
     @property
     def label(self) -> str:
-        """Return the label of the experiment, PAPER/EXPERIMENT."""
+        """Return the name of the experiment in the form PAPER/EXPERIMENT."""
         return f"{self.paper}/{self.experiment.name}"
 
     @property
     def about(self) -> About:
-        """Return the description of the experiment in the paper.yaml."""
+        """Return the part of the paper's `paper.yaml` that describes the experiment."""
         return self.said.experiments[self.experiment.name]
 
 
 def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
-    """Return the experiments of all papers by label, in the order of each paper's list."""
+    """Return the experiments of the given papers, as a dictionary from label (PAPER/EXPERIMENT) to entry."""
     found: dict[str, CatalogueEntry] = {}
     for paper in papers:
         said = paper_file.load(paper)
@@ -49,10 +49,10 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
 def chosen(
     known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
 ) -> list[CatalogueEntry]:
-    """Return the experiments that `target` selects and that can run on these machines.
+    """Return the experiments that `target` selects and that can run on the machines `machines`.
 
-    `target` is PAPER, PAPER/EXPERIMENT, or None for all. Raises BadInput for an unknown name, and if no
-    selected experiment can run on these machines.
+    `target` is PAPER, PAPER/EXPERIMENT, or None for all. With `quick`, only experiments that are marked as
+    quick are returned. Raises BadInput for an unknown name, or if no experiment is left.
     """
     if target is None:
         mine = list(known.values())

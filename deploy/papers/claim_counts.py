@@ -1,4 +1,4 @@
-"""Counts of claims by kind and verdict, and letters for remarks on claims. Rows are those of results.json."""
+"""Numbers of claims by kind and verdict, and letters for remarks on claims. Rows are from results.json."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return the numbers of claims that hold, do not hold and are open, by kind of claim.
+    """Return, for each kind of claim, the numbers of claims that hold, do not hold and are open.
 
-    Kinds without claims are left out; outcomes come first.
+    Kinds without claims are left out. The kind `outcome` comes first.
     """
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
@@ -36,7 +36,7 @@ def without_task(rows: Rows) -> Mapping[Kind, int]:
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return the remarks on a claim: choices made when results were known, and why repeats are equal."""
+    """Return remarks on a claim: what was chosen after seeing results, and the reason for equal repeats."""
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
@@ -45,11 +45,14 @@ def remarks(row: Mapping[str, Any]) -> list[str]:
 
 
 def agree(interval: Sequence[float] | None) -> bool:
-    """Return whether an interval has zero width, so that every repeat gave the same value."""
+    """Return whether a confidence interval has zero width, so that all repeats gave the same value."""
     return interval is not None and isclose(*interval, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def marks(rows: Rows) -> dict[str, str]:
-    """Return the letter of each remark text, assigned in the order of the rows."""
+    """Return a letter for each different remark on the rows' claims, in the order of the rows.
+
+    The letters refer to footnotes below a table.
+    """
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
     return dict(zip(texts, ascii_lowercase, strict=False))

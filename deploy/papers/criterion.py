@@ -1,4 +1,4 @@
-"""The criterion that our value must satisfy for a claim to hold, as given in a `paper.yaml`."""
+"""The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """Base model of the parts of a `paper.yaml`; unknown keys and infinite numbers are errors."""
+    """The base class of the models of a `paper.yaml`. Unknown keys and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Criterion(PaperPart):
-    """The condition that our value must satisfy for a claim to hold.
+    """The condition that our value must satisfy so that a claim holds.
 
-    `equal` stands alone and requires the paper's value itself, for values without randomness. Otherwise all
-    given bounds must hold: `at_least`, `at_most`, and `within`, a share of the paper's value.
+    `equal` requires the value that the paper prints. It is for values without randomness and cannot be
+    combined. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`, the allowed
+    deviation as a share of the paper's value.
     """
 
     at_least: Number | None = None
@@ -36,9 +37,9 @@ class Criterion(PaperPart):
         return self
 
     def bounds(self, paper: Number | None) -> tuple[float, float]:
-        """Return the range in which our value must be.
+        """Return the least and the largest value that satisfy the criterion. `paper` is the paper's value.
 
-        Raises ValueError for `equal`, or `within` of no number.
+        Raises ValueError for `equal`, or for `within` if the paper has no number.
         """
         if self.equal:
             raise ValueError("equal: has no range")

@@ -1,4 +1,4 @@
-"""The interface of an experiment: a function that measures with a bench, and a function that draws."""
+"""The interface of an experiment: a function that measures values, and a function that draws a figure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SIM_REPEATS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The results of an experiment.
+    """The values that an experiment measured.
 
-    `values` has, by the keys of paper.yaml, an Exact value or one number per repeat. `series` is further data
-    for the figure, `notes` are texts that a reader of the results must know.
+    `values` has, for a key in paper.yaml, an Exact value or one number per repeat. `series` is additional
+    data for the figure. `notes` are sentences that a reader of the results must know.
     """
 
     values: Mapping[str, Exact | Sequence[float]]
@@ -33,9 +33,9 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """Return the value of each repeat, or a single number for an Exact value.
+        """Return the value with the key `key` of each repeat, or a single number if the value is Exact.
 
-        Raises ValueError if an Exact value has several numbers.
+        Raises ValueError if an Exact value consists of several numbers.
         """
         found = self.values[key]
         if not isinstance(found, Exact):
@@ -49,11 +49,11 @@ class Measured:
 class Experiment:
     """One experiment of a paper.
 
-    `takes_s`: the kinds of machines that the experiment can run on (`sim` and `process`, which includes
-    containers), with the approximate seconds of all its repeats. `quick`: included in `reproduce --quick`.
-    `repeats`: the default number on live machines, 1 if nothing is random; in simulations at least
-    `sim_repeats`. `full_repeats`: the number of repeats in the paper, if they take hours; `reproduce --full`
-    runs that number, each in the paper's own size.
+    `takes_s` has the approximate duration of all repeats in s, for each kind of machines on which the
+    experiment can run (`sim`, and `process` for live runs). `quick` experiments are part of `reproduce
+    --quick`. `repeats` is the default number of live repeats, or 1 if nothing is random; simulations have at
+    least `sim_repeats`. `full_repeats` is the paper's number of repeats, used by `reproduce --full`, if they
+    take hours.
     """
 
     name: str  # the key in paper.yaml
@@ -67,11 +67,14 @@ class Experiment:
     size: tuple[float, float] = (6.4, 3.2)  # size of the figure in inches
 
     def runs_on(self, machines: str) -> bool:
-        """Return whether the experiment can run on these machines."""
+        """Return whether the experiment can run on machines of this kind (`sim`, `process` or `docker`)."""
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default number of repeats, which is larger in simulations because they are cheap."""
+        """Return the default number of repeats on these machines.
+
+        Simulations are cheap and have more repeats.
+        """
         return (
             self.repeats
             if kind(machines) != "sim" or self.repeats == 1
@@ -80,5 +83,5 @@ class Experiment:
 
 
 def kind(machines: str) -> str:
-    """Return the kind of the machines: `sim`, or `process` for all live machines."""
+    """Return `sim` for simulated machines, and `process` for all kinds of live machines."""
     return "sim" if machines == "sim" else "process"

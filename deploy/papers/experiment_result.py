@@ -18,7 +18,8 @@ DONE, BROKEN = "done", "broken"
 class ExperimentResult:
     """The result of one experiment.
 
-    `note`: the error if the experiment failed. `figure`: its path in the folder.
+    `note` is the error message if the experiment failed. `figure` is the path of the figure in the output
+    folder.
     """
 
     entry: CatalogueEntry
@@ -53,7 +54,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedExperiment:
-    """One experiment of a `reproduce` command: its position, its settings and its output folder."""
+    """One experiment that a `reproduce` command will run: its position, settings and output folder."""
 
     number: int
     entry: CatalogueEntry
@@ -66,5 +67,5 @@ class PlannedExperiment:
 
     @property
     def takes_s(self) -> float:
-        """Return the approximate run time in seconds with the default repeats."""
+        """Return the approximate run time of the experiment in s with the default number of repeats."""
         return self.entry.experiment.takes_s.get(kind(self.machines), 0.0)

@@ -1,4 +1,4 @@
-"""Figures of experiments: the writer of SVG files, and drawings that several experiments share."""
+"""Figures of experiments: a function that writes SVG files, and charts that several experiments share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ PAPER, OURS = "#999999", OKABE[0]
 
 
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
-    """Write the figure of an experiment to `path` as SVG."""
+    """Draw the figure of an experiment and write it to `path` as an SVG file.
+
+    `said` are the paper's values and `measured` ours.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -45,9 +48,9 @@ Errors = Sequence[tuple[float, float] | None]
 def grouped_bars(
     ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
 ) -> None:
-    """Draw groups of bars. An item of `bars` has a legend, a color, and one value (or None) per group.
+    """Draw groups of bars. An item of `bars` is a legend, a color, and a value (or None) for each group.
 
-    `errors`, if given, are the 95% intervals of the bars, by bar and group.
+    `errors` are the 95% intervals of the bars: for each item of `bars`, an interval (or None) for each group.
     """
     width = 0.8 / len(bars)
     for place, (label, shade, heights) in enumerate(bars):
@@ -66,12 +69,12 @@ def grouped_bars(
 
 
 def legend(ax: Axes) -> None:
-    """Place a legend above the axes, where it covers no data."""
+    """Add a legend above the axes, where it covers no data."""
     ax.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(-0.02, 0.99), borderpad=0)
 
 
 def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw each value that has a criterion next to the number printed in the paper."""
+    """Draw a chart with a bar for each value that has a criterion, next to the paper's value."""
     keys = [key for key, value in said.items() if value.holds and key in measured.values]
     printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
     samples = [measured.samples(key) for key in keys]

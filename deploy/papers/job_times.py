@@ -1,4 +1,4 @@
-"""Simulations that keep only the jobs' times, which takes half the work of a run with tables."""
+"""Simulations that record only the times of jobs. They take half the time of a run with tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTime:
-    """The submission, the end and the deadline (if any) of a job, in seconds since the run's start."""
+    """The submission, the end and the deadline (or None) of a job, in seconds since the run's start."""
 
     name: str
     submit_s: float
@@ -29,7 +29,7 @@ class JobTime:
 
 
 def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]:
-    """Simulate the first repeat of a scenario under one of its policies; return the times of its jobs."""
+    """Simulate a scenario under one of its policies once, and return the times of its jobs."""
     ends = JobEnds()
     setup = setup_of(resolved, policy, 0, costs_of(resolved), Latencies())
     Simulation(replace(setup, heartbeat_rows=False, skip_rows=False), ends).run()
@@ -45,5 +45,5 @@ def job_times(resolved: ResolvedScenario, policy: PolicyChoice) -> list[JobTime]
 
 
 def makespan_s(jobs: Sequence[JobTime]) -> float:
-    """Return the makespan of the jobs in s, from the first submission to the last end."""
+    """Return the time in s from the first submission to the last end of these jobs."""
     return max(job.finish_s for job in jobs) - min(job.submit_s for job in jobs)

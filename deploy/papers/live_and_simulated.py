@@ -1,4 +1,4 @@
-"""Comparison of a paper's main result in live runs and in simulations of the same scenario."""
+"""Comparison of a paper's main result in live runs with the result of simulations of the same scenario."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ Measure = Callable[[Played], Sequence[float]]
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
-    """Run the scenario live and simulated, with equal repeats and seed; compare the results' signs."""
+    """Run the scenario `plan` live, simulate it, and compare the signs of the main result.
+
+    `value` computes the result of a run, and `name` is the folder of the runs. Live runs and simulations have
+    the same seed and number of repeats.
+    """
     live = list(value(bench.play(name, plan)))
     beside = simulating(bench)
     simulated = list(value(beside.play(name, plan)))
@@ -40,12 +44,15 @@ def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) ->
 
 
 def simulating(bench: Bench) -> Bench:
-    """Return a bench that simulates the scenarios of `bench`, with its repeats and seed."""
+    """Return a bench that simulates what `bench` runs live, with the same seed and number of repeats."""
     return Bench(bench.folder / SIMULATED, machines="sim", repeats=bench.repeats, seed=bench.seed)
 
 
 def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Experiment:
-    """Return the experiment for a paper's main result, which is included in `reproduce --quick`."""
+    """Return an experiment that measures a paper's main result live and is part of `reproduce --quick`.
+
+    `takes_s` is the approximate duration in s.
+    """
     return Experiment(
         name="live",
         measure=measure,
@@ -58,7 +65,7 @@ def live_experiment(measure: Callable[[Bench], Measured], takes_s: float) -> Exp
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the live and the simulated value as bars with intervals."""
+    """Draw the main result in live runs and in simulations as two bars with 95% intervals."""
     ax = figure.subplots()
     for place, (key, shade) in enumerate((("live", OKABE[1]), (SIMULATED, OURS))):
         found = measured.samples(key)

@@ -24,7 +24,7 @@ Content = Mapping[str, Any]
 
 
 def text(content: Content, folder: Path) -> str:
-    """Return the HTML of the page, with the figures in `folder` embedded."""
+    """Return the HTML of the page for the content of results.json. Figures in `folder` are embedded."""
     experiments = content["experiments"]
     sections = [
         _paper(content["papers"][name], list(mine), folder)
@@ -56,7 +56,7 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return the HTML table with the numbers of claims by kind and verdict."""
+    """Return an HTML table with the numbers of claims that hold, do not hold and are open, for each kind."""
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -67,7 +67,10 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return the HTML table of experiments with their numbers of outcomes and of other claims, by verdict."""
+    """Return an HTML table with the numbers of claims that hold, do not hold and are open in each experiment.
+
+    Claims of the kind `outcome` have their own columns.
+    """
     rows: list[str] = []
     for each in experiments:
         counts = dict(counted(each["rows"]))

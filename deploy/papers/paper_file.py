@@ -1,4 +1,4 @@
-"""The content of a `paper.yaml`: the values of a paper with their sources, and the criteria of its claims."""
+"""The content of a `paper.yaml`: the values that a paper prints, with their places and criteria."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Value(PaperPart):
-    """A value that a paper prints or shows.
+    """A value that a paper prints or shows in a figure.
 
-    It is a claim if it has a criterion (`holds`), else it is only compared. `read_off`: read off a figure.
-    `chosen`: parameters, slots, seeds, thresholds or workloads that were chosen when results were known.
-    `no_task`: computed without running a task. `constant`: why all repeats of an outcome agree.
+    The value is a claim if it has a criterion (`holds`). Otherwise it is only shown next to ours. `read_off`
+    values were read off a figure. `chosen` lists what was chosen when results were known, such as parameters
+    or seeds. With `no_task`, our value is computed without running a task. `constant` says why all repeats
+    are equal.
     """
 
     what: Text
@@ -74,9 +75,9 @@ class Value(PaperPart):
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the range in which our value must be.
+        """Return the least and the largest number that our value may be so that the claim holds.
 
-        Raises ValueError for `equal`, and without a criterion.
+        Raises ValueError if the value has no criterion, or the criterion `equal`.
         """
         asked = self.holds
         if asked is None or asked.equal:
@@ -85,7 +86,7 @@ class Value(PaperPart):
 
 
 class About(PaperPart):
-    """One experiment of a paper. `setup` describes the setup of the paper and how our setup differs."""
+    """The description of one experiment of a paper. `setup` says how our setup differs from the paper's."""
 
     title: str
     where: str
@@ -104,9 +105,9 @@ class Paper(PaperPart):
 
 
 def parse(text: str, file: str) -> Paper:
-    """Return the content of the text of a paper.yaml.
+    """Return the content of a paper.yaml whose text is `text`. `file` is its name in error messages.
 
-    Raises ValueError with file, key and reason of each fault.
+    Raises ValueError with the file, the key and the reason of each error.
     """
     try:
         return Paper.model_validate(yaml.safe_load(text))
@@ -117,6 +118,6 @@ def parse(text: str, file: str) -> Paper:
 
 @cache
 def load(paper: str) -> Paper:
-    """Return the content of a paper's `paper.yaml`. Raises ValueError if the file is malformed."""
+    """Read the `paper.yaml` of a paper and return its content. Raises ValueError if the file is malformed."""
     text = resources.files("schedbed.deploy.papers").joinpath(paper, "paper.yaml").read_text(encoding="utf-8")
     return parse(text, f"{paper}/paper.yaml")

@@ -31,7 +31,7 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
-    """The content of results.json: the results of one `reproduce` command and the conditions of the run."""
+    """The content of results.json: the results of one `reproduce` command, and the conditions of its runs."""
 
     machines: str
     seed: int
@@ -41,7 +41,10 @@ class Reproduction:
     results: list[ExperimentResult] = field(default_factory=list)
 
     def save(self, folder: Path) -> None:
-        """Write results.json and index.html. A call after each experiment keeps the finished experiments."""
+        """Write results.json and index.html to the folder.
+
+        This is done after each experiment, so that an interruption keeps the finished ones.
+        """
         content = {
             "machines": self.machines,
             "seed": self.seed,
@@ -69,10 +72,12 @@ def reproduce(
     full: bool = False,
     jobs: int = 1,
 ) -> Path:
-    """Run the experiments into the folder `out` (`runs/reproduce-<time>` by default) and return this folder.
+    """Run the chosen experiments, and return the folder with the results.
 
-    `jobs` is the number of simulations at a time, of several papers or, for one paper, of the runs in a
-    scenario.
+    The folder is `out`, by default `runs/reproduce-<time>`. `repeats` replaces the experiments' default
+    numbers of repeats. `jobs` is the number of simulations that run in parallel: those of several papers or,
+    for one paper, the runs of a scenario. With `full`, experiments have the size in the paper. `say` prints a
+    line.
 
     A claim that does not hold is no error. Raises RunFailed, after all experiments have been tried, if an
     experiment itself failed, and BadInput if the folder already has results. After Ctrl-C the finished
@@ -115,7 +120,10 @@ def reproduce(
 def _play(
     planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
 ) -> None:
-    """Run the experiments and save the results after each of them."""
+    """Run the experiments, save all results after each of them, and print them with `say`.
+
+    `jobs` is the number of simulations that run in parallel, and `made` collects the results.
+    """
     results: dict[int, ExperimentResult] = {}
 
     def begin(job: PlannedExperiment) -> None:
@@ -148,9 +156,10 @@ def _play_papers(
     jobs: int,
     done: Callable[[PlannedExperiment, ExperimentResult], None],
 ) -> None:
-    """Run the papers in parallel, the longest first; the experiments of a paper run one after the other.
+    """Run the papers in parallel, the longest first. The experiments of a paper run one after the other.
 
-    Raises RunFailed if a process dies.
+    At most `jobs` papers run at a time. `done` is called with each result. Raises RunFailed if a process
+    dies.
     """
 
     def work(mine: Sequence[PlannedExperiment]) -> SideWork:
@@ -176,7 +185,7 @@ def _play_papers(
 
 
 def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
-    """Run the experiments of one paper and send each result, without its entry, to the parent process."""
+    """Run the experiments of one paper, and send each result to the parent process as JSON values."""
     played: dict[Path, Played] = {}
     for job in mine:
         found = run(job, played)
@@ -186,7 +195,7 @@ def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
 
 
 def _row(said: dict[str, Any]) -> Row:
-    """Return the row stored in a JSON value, with lists converted back to tuples."""
+    """Return the row that is stored as the JSON value `said`. Lists become tuples again."""
     for key in ("mean", "ci95", "repeats"):
         if isinstance(said[key], list):
             said[key] = tuple(said[key])

@@ -1,4 +1,4 @@
-"""Execution of one experiment, and the verdicts on its values."""
+"""Execution of one experiment, and the comparison of its values with the paper's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
-    """Run one experiment and return its result. An error in the experiment becomes a failed result.
+    """Run one experiment, judge its values, draw its figure, and return the result.
 
-    `played` has the runs of the same paper so far, by folder.
+    An error in the experiment is stored in the result. `played` has the finished runs of the same paper, by
+    folder; new runs are added.
     """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder
@@ -63,7 +64,7 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
 
 
 def _doubts(bench: Bench) -> Iterator[str]:
-    """Yield a note for each run whose host could not provide what the scenario declares (untrusted)."""
+    """Yield a note for each run whose host could not provide the rates that the scenario declares."""
     for folder in dict.fromkeys(bench.used):
         fidelity = load(folder)["fidelity"]
         if not fidelity["trusted"]:

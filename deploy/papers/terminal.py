@@ -1,4 +1,4 @@
-"""Terminal output of the command `reproduce`: the list of experiments, and a table for each experiment."""
+"""The terminal output of the command `reproduce`: the list of experiments, and a table for each result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADS = ("", "kind", "paper", "ours [95%]", "claim")
 
 
 def list_all(known: Mapping[str, CatalogueEntry]) -> None:
-    """Print a table of the papers and their experiments, with approximate run times."""
+    """Print a table of all papers and experiments, with their approximate run times."""
     table = Table(header_style="bold", box=SIMPLE_HEAD)
     for head, wraps in (("experiment", False), ("in the paper", True), ("sim", False), ("live", False)):
         table.add_column(head, no_wrap=not wraps)
@@ -51,13 +51,16 @@ def list_all(known: Mapping[str, CatalogueEntry]) -> None:
 
 
 def heading(entry: CatalogueEntry, machines: str, number: int, of: int) -> str:
-    """Return the line printed before an experiment starts: position, title and approximate run time."""
+    """Return the line that is printed before an experiment starts: position, title and approximate run time.
+
+    The experiment has the position `number` of `of`.
+    """
     takes = _time(entry.experiment.takes_s[kind(machines)])
     return f"[{number}/{of}] {entry.label}: {entry.about.title} ({entry.about.where}), about {takes}"
 
 
 def result(done: ExperimentResult) -> str:
-    """Return an experiment's table of values, with its notes, as plain text."""
+    """Return the text that is printed after an experiment: the table of its values, and its notes."""
     if done.note:
         return f"  broken after {done.took_s:.0f} s: {done.note}\n"
     letters = marks(row.to_json() for row in done.rows)
@@ -80,7 +83,10 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return text with the numbers of claims that hold, do not hold and are open, one line per kind."""
+    """Return a string with the numbers of claims that hold, do not hold and are open.
+
+    It has one line per kind of claim.
+    """
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
     lines = [f"Claims, {where}:"]
@@ -91,37 +97,40 @@ def tally(results: Iterable[ExperimentResult], machines: str) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of a claim as text, with a mark if the claim is checked without running a task."""
+    """Return the kind of the row's claim as text. A mark shows that the claim is checked without any task."""
     if not row.wanted:
         return ""
     return f"{row.kind}, runs no task" if row.no_task else str(row.kind)
 
 
 def marked(row: Row, letters: Mapping[str, str]) -> str:
-    """Return the letters of the remarks on a row's claim, such as ` [a]`."""
+    """Return the letters of the remarks on the row's claim, such as ` [a]`.
+
+    `letters` is a dictionary from remark to letter.
+    """
     return "".join(f" [{letters[text]}]" for text in remarks(row.to_json()))
 
 
 def paper(row: Row) -> str:
-    """Return the paper's value as text, with ~ before a value that was read off a figure."""
+    """Return the paper's value as text. A value that was read off a figure has the prefix ~."""
     if row.paper is None:
         return "-"
     return f"{'~' if row.read_off else ''}{with_unit(row.paper, row.unit)}"
 
 
 def ours(row: Row) -> str:
-    """Return the mean of our values with its 95% interval, as text."""
+    """Return our value as text: the mean over repeats, with its 95% interval."""
     text = "-" if row.mean is None else number(row.mean)
     return text if row.ci95 is None else f"{text} [{number(row.ci95[0])}, {number(row.ci95[1])}]"
 
 
 def claim(row: Row) -> str:
-    """Return the verdict on a row's claim with the criterion, as text; empty without a criterion."""
+    """Return the verdict on the row's claim with the criterion, or an empty string if there is no criterion."""
     return f"{row.verdict} ({row.wanted})" if row.wanted else ""
 
 
 def number(value: Shown | tuple[float, ...]) -> str:
-    """Return a number as text with about three digits; several numbers are put in parentheses."""
+    """Return a number as text with about three digits. Several numbers are put in parentheses."""
     if value is None or isinstance(value, str):
         return value or "-"
     if isinstance(value, Sequence):
@@ -130,7 +139,7 @@ def number(value: Shown | tuple[float, ...]) -> str:
 
 
 def with_unit(value: Shown, unit: str) -> str:
-    """Return a value of a paper as text with its unit. A text without digits gets no unit."""
+    """Return a value of the paper as text with its unit. The unit is left out if the value has no digits."""
     if isinstance(value, str) and not any(map(str.isdigit, value)):
         return value
     return f"{number(value)} {unit}".strip()

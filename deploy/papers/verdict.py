@@ -1,4 +1,4 @@
-"""Verdicts on claims: whether our value, or the interval of its mean, satisfies the paper's criterion."""
+"""Verdicts on claims: whether our value, or the interval of its mean, satisfies the claim's criterion."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ours = float | Sequence[float] | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A value without randomness, such as that of a model, which needs no repeats.
+    """A value without randomness, such as the result of a formula, which needs no repeats.
 
-    Tuples are compared as a whole.
+    A tuple of numbers is compared as a whole.
     """
 
     value: float | tuple[float, ...]
@@ -28,7 +28,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One value of a paper with our value and the verdict, as printed and as stored in results.json."""
+    """One value of a paper, our value and the verdict, as printed in tables and stored in results.json."""
 
     key: str
     what: str
@@ -52,12 +52,12 @@ class Row:
 
 
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
-    """Return the row of a value.
+    """Compare our value with the value `said` of a paper, and return the row with the verdict.
 
-    `ours` is Exact, or one number per repeat (paired where policies are compared). A claim holds if the whole
-    95% interval of the mean (Student's t) satisfies the criterion, does not hold if the whole interval
-    violates it, and is open otherwise. Raises ValueError for an outcome that is Exact, since an outcome
-    without randomness could not have been different.
+    `ours` is Exact, or has one number per repeat; `where` is the value's place in the paper. A claim holds if
+    the whole 95% interval of the mean (Student's t) satisfies the criterion, and does not hold if the whole
+    interval violates it. Otherwise it is open. Raises ValueError for an outcome that is Exact, since an
+    outcome without randomness could not have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
@@ -78,7 +78,10 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value whose mean and interval are known, judged by its current criterion."""
+    """Return the row of a value that was measured before, with a verdict by its current criterion.
+
+    `mean` and `ci95` are the mean and its 95% interval. With `exact`, the value has no randomness.
+    """
     return Row(
         key=key,
         what=said.what,
@@ -99,7 +102,7 @@ def judge_kept(
 
 
 def wanted(said: Value) -> str:
-    """Return the criterion of a value as text; empty without a criterion."""
+    """Return the criterion of a value as text, or an empty string if it has none."""
     asked = said.holds
     if asked is None:
         return ""

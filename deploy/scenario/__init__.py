@@ -1,1 +1,1 @@
-"""Loading, checking and resolving of scenario files."""
+"""Functions and models that load scenario files, check the values and compute the data that a run needs."""

@@ -1,4 +1,4 @@
-"""Validation of a scenario document, with all errors in one exception, one line each."""
+"""Validation of a scenario document. All errors are reported in one exception, one error per line."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(slots=True)
 class Complaints:
-    """A collection of the errors in a document; `raise_if_any` reports them in the order of the file."""
+    """A collection of the errors found in a scenario document.
+
+    `raise_if_any` raises one exception with all of them, in the order of the file.
+    """
 
     document: Document
     _found: list[tuple[KeyPath, str]] = field(default_factory=list)
 
     def add(self, path: KeyPath, message: str) -> None:
-        """Add an error message for a key path such as ("workload", "jobs", 0, "maps")."""
+        """Add an error message for the value at a key path such as ("workload", "jobs", 0, "maps").
+
+        A message that was added before for the same path is ignored.
+        """
         if (path, message) not in self._found:
             self._found.append((path, message))
 
@@ -51,7 +57,7 @@ def check(document: Document) -> Scenario:
 def check_as(model: type[Model], document: Document, key: str) -> Model:
     """Return the document as an instance of `model`. Raises BadInput with one line per error.
 
-    `key` is a key that the document should have; the error for a document that is no mapping names it.
+    If the document is not a mapping at all, the error message gives `key` as an example of an expected key.
     """
     if not isinstance(document.value, Mapping):
         raise BadInput(
@@ -69,14 +75,20 @@ def check_as(model: type[Model], document: Document, key: str) -> Model:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the hint `did you mean 'cpu'?` if a known name is similar, else a list of all known names."""
+    """Return a hint for an unknown name: `did you mean 'cpu'?` if a known name is similar.
+
+    If no known name is similar, the hint lists all known names.
+    """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}"
 
 
 def _path_of(value: Any, loc: tuple[Any, ...]) -> KeyPath:
-    """Return the key path in the file for an error location of pydantic, which also names union branches."""
+    """Convert the location of a pydantic error in the document `value` to a path of keys and list indexes.
+
+    Parts of the location that name a branch of a union type are left out.
+    """
     path: list[str | int] = []
     for place, key in enumerate(loc):
         inside = isinstance(value, Mapping) and key in value

@@ -1,4 +1,4 @@
-"""Resolution of the keys `cluster` and `blocks` to a specification of nodes and block settings."""
+"""Conversion of a scenario's keys `cluster` and `blocks` to the specification of the cluster."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given wit
 
 
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
-    """Return the cluster: the nodes n1 to nN with their racks, and the scaled settings of blocks.
+    """Return the specification of the cluster: the nodes n1 to nN with their racks, and the block settings.
 
-    Errors are added to `complaints`. Raises BadInput at once if the topology file cannot be used.
+    Block sizes and times are multiplied by the scenario's `scale`. A relative path of a topology file starts
+    from the folder `base`. Errors are added to `complaints`, but BadInput is raised at once if the topology
+    file cannot be used.
     """
     hosts = topology_hosts(scenario.cluster, base, complaints)
     complaints.raise_if_any()
@@ -57,7 +59,7 @@ def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> C
 
 
 def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
-    """Yield a warning for each rate of a disk or NIC that is so low that its unit is probably missing."""
+    """Yield a warning for each disk or network rate that is so low that its unit was probably forgotten."""
     for key, rates in (
         ("disk", {node.disk_bps for node in cluster.nodes}),
         ("network", {node.network_bps for node in cluster.nodes}),
@@ -67,9 +69,10 @@ def tiny_rates(cluster: ClusterSpec) -> Iterator[str]:
 
 
 def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) -> tuple[Host, ...]:
-    """Return the hosts in the file `cluster.topology`, in the order of the nodes n1 to nN.
+    """Return the hosts listed in the file `cluster.topology`, in the order of the nodes n1 to nN.
 
-    The result is empty without a topology, and after an error, which is added to `complaints`.
+    A relative path starts from the folder `base`. The tuple is empty if the scenario has no topology file, or
+    after an error, which is added to `complaints`.
     """
     if cluster.topology is None:
         return ()
@@ -93,7 +96,11 @@ def topology_hosts(cluster: ClusterModel, base: Path, complaints: Complaints) ->
 
 
 def _nodes(scenario: Scenario, racks: Sequence[str]) -> Iterator[NodeSpec]:
-    """Yield one node for each of the topology's `racks`; without a topology, the nodes of `cluster.nodes`."""
+    """Yield the specifications of all nodes, named n1 to nN.
+
+    `racks` lists the rack of each node in the topology file. If it is empty, the nodes are those of the
+    scenario's key `cluster.nodes`.
+    """
     cluster, number = scenario.cluster, 0
     groups = [NodeGroup(count=cluster.nodes)] if isinstance(cluster.nodes, int) else cluster.nodes
     if racks:
@@ -151,7 +158,10 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
 
 
 def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
-    """Return the settings of a replication scheme that works in epochs (Scarlett or CDRM), else None."""
+    """Return the settings of a scheme that changes the number of replicas periodically (Scarlett or CDRM).
+
+    The period is multiplied by `scale`. Return None if `blocks.dynamic` selects another scheme or none.
+    """
     match blocks.dynamic:
         case "scarlett" | ScarlettChoice():
             given = Scarlett() if isinstance(blocks.dynamic, str) else blocks.dynamic.scarlett

@@ -1,8 +1,8 @@
-"""Planning of `workload: {generate: ...}`: jobs are drawn from the scenario's seed, then `scale` is applied.
+"""Planning of the jobs of `workload: {generate: ...}`, which are drawn at random from the scenario's seed.
 
-Drawn sizes are before `scale`. The work of a task is computed from its bytes as for traces with total sizes
-only (`tasks.workloads.from_trace`), with the keys block, cpu_rate, reduce_bytes and limit_bytes of
-`workload`.
+Sizes are drawn first and multiplied by `scale` afterwards. The work of a task is computed from its bytes, as
+for a trace that has only the total sizes of jobs (`tasks.workloads.from_trace`). The keys block, cpu_rate,
+reduce_bytes and limit_bytes of `workload` set the factors of this computation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 
 
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
-    """Return the drawn jobs in order of submission, and texts about the assumptions made."""
+    """Return the randomly drawn jobs in order of submission, and sentences about the assumptions made.
+
+    Both are empty after an error, which is added to the complaints of `inputs`.
+    """
     workload = inputs.scenario.workload
     assert workload is not None
     seed = inputs.scenario.seed if asked.seed is None else asked.seed
@@ -57,9 +60,9 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """Return the drawn jobs with total sizes, and the number of the file that each job reads.
+    """Draw the jobs as a trace with total sizes, and return the number of the input file that each job reads.
 
-    Submit times that depend on the cluster's load are not set yet; see `_timed`.
+    Submit times that depend on the cluster's load are placeholders, which `_timed` replaces later.
     """
     trace = drawn_trace(
         Drawn(
@@ -84,7 +87,7 @@ def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
 
 
 def _gap_s(asked: Generated) -> float:
-    """Return the mean gap between submissions in s, or 1 s if `_timed` computes the submit times later."""
+    """Return the mean time in s between submissions, or 1 s if `_timed` will replace the submit times."""
     poisson = None if asked.arrivals is None else asked.arrivals.poisson
     return 1.0 if poisson is None else poisson
 
@@ -101,7 +104,10 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 def _timed(
     jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
-    """Return the jobs with deadlines and with submit times by load, as far as the scenario asks for them."""
+    """Return the jobs with the deadlines and the load-dependent submit times that the scenario asks for.
+
+    The jobs are returned unchanged if the scenario asks for neither.
+    """
     nodes = inputs.cluster.nodes
     slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
     io_rate = min(node.disk_bps for node in nodes)
@@ -127,7 +133,11 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean gap in s between jobs that keeps the share `load` of the scarcer kind of slots busy."""
+    """Return the mean time in s between submissions that keeps the share `load` of the slots busy.
+
+    The share is that of the map slots or of the reduce slots, whichever these jobs keep busier. `slots` are
+    the numbers of both, and `io_rate` is a disk rate in bytes per second.
+    """
     seconds = [0.0, 0.0]
     for job in jobs:
         for kind, lasts_s in enumerate(task_seconds(job, io_rate)):
@@ -136,7 +146,11 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 
 
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the share of all slots that the job needs at least to complete in `time_s` (verma2011 7.2)."""
+    """Return the least share of the cluster's slots with which the job completes in `time_s` seconds.
+
+    The share is computed with ARIA's model, as in section 7.2 of the paper verma2011. `slots` are the
+    cluster's numbers of map slots and reduce slots, and `io_rate` is a disk rate in bytes per second.
+    """
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)
     )

@@ -1,4 +1,4 @@
-"""Models of `workload: {generate: ...}`: the jobs to draw, with arrivals, inputs and deadlines."""
+"""Models of the key `workload.generate`: the number of drawn jobs, their arrivals, inputs and deadlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
 class Arrivals(Section):
-    """`arrivals`: exponential gaps of mean `poisson`, or a new job whenever the load is below `threshold`."""
+    """`arrivals`: the submit times of drawn jobs.
+
+    With `poisson`, the gaps between jobs are exponentially distributed with this mean. With `threshold`, the
+    next job is submitted as soon as the load is below this share of the slots.
+    """
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None
     threshold: Annotated[
@@ -29,7 +33,10 @@ class Arrivals(Section):
 
 
 class HeavyTail(Section):
-    """`input`: a bounded Pareto law. The share of jobs that read more than x falls as x^-shape."""
+    """`input`: the law of the jobs' input sizes, a bounded Pareto law between `least` and `most`.
+
+    The share of jobs that read more than x bytes falls as x^-shape.
+    """
 
     least: Annotated[Size, says("smallest input")] = 64 * 2**20
     most: Annotated[Size, says("largest input")] = 4 * 2**30
@@ -37,9 +44,10 @@ class HeavyTail(Section):
 
 
 class Popular(Section):
-    """`files`: input files that jobs share.
+    """`files`: the input files that jobs share.
 
-    The r-th most popular file is read in proportion to r^-exponent.
+    The popularity of files differs: a job reads the r-th most popular file with a probability proportional to
+    r^-exponent.
     """
 
     count: Annotated[Positive, says("number of files")]
@@ -47,14 +55,22 @@ class Popular(Section):
 
 
 class Factors(Section):
-    """`deadline`: the time that a job takes alone, times a factor uniform between `least` and `most`."""
+    """`deadline`: the law of the jobs' deadlines.
+
+    A deadline is the time that the job takes alone on the cluster, multiplied by a random factor between
+    `least` and `most` (uniformly distributed).
+    """
 
     least: Annotated[Above0, says("smallest factor of the time that the job takes alone")] = 1.0
     most: Annotated[Above0, says("largest factor")] = 3.0
 
 
 class Generated(Section):
-    """`generate`: jobs to draw: their number, arrivals, deadlines, and sizes of input, shuffle and output."""
+    """`generate`: the law from which jobs are drawn at random.
+
+    The keys set the number of jobs, the submit times, the deadlines, and the sizes of input, shuffle and
+    output.
+    """
 
     jobs: Annotated[Positive, says("number of jobs")]
     arrivals: Annotated[Arrivals | None, says("when jobs come")] = None

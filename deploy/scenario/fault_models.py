@@ -1,6 +1,7 @@
-"""Models of the faults in a scenario, at fixed times or random, and of a fault given by hand.
+"""Models of the faults in a scenario (at fixed times or random) and of a fault that a user injects by hand.
 
-The fault kinds, their keys and their parameters are generated from the table in `cluster.faults`.
+The fields for fault keys and their parameters are generated from the table of fault kinds in
+`cluster.faults`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _one_of: Any = Literal  # the values come from a table, which a type checker can
 
 
 def _keys(kinds: Iterable[FaultKind]) -> list[str]:
-    """Return the fault keys of these fault kinds, without duplicates."""
+    """Return the keys that name these fault kinds in a scenario file, such as `kill`, without duplicates."""
     return list(dict.fromkeys(next(iter(spelling)) for kind in kinds for spelling in kind.spellings))
 
 
@@ -49,7 +50,10 @@ GOES_WITH = {
 
 
 def _value_of(key: str) -> Any:
-    """Return the type of the value of a fault key: a list of nodes, the name of a master, or one target."""
+    """Return the type of the value that a fault key such as `kill` has in a scenario file.
+
+    The type is a list of node names, the name of a master process, or the text of a single target.
+    """
     kind = KEYS[key][0]
     if kind.hits_master:
         return _one_of[tuple(dict.fromkeys(s[key] for each in KEYS[key] for s in each.spellings if key in s))]
@@ -60,7 +64,7 @@ Model = TypeVar("Model", bound=Section)
 
 
 def _with_kinds(model: type[Model]) -> type[Model]:
-    """Return the model with an additional field for each fault key and each fault parameter."""
+    """Return a subclass of the model with an optional field for each fault key and each fault parameter."""
     fields: dict[str, Any] = {}
     for key, kinds in KEYS.items():
         about = "; ".join(kind.about for kind in kinds)
@@ -73,10 +77,11 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 
 @_with_kinds
 class Fault(Section):
-    """An entry of `faults` with exactly one fault key.
+    """An entry of the list `faults`: one fault at a fixed time.
 
-    Without `for` the fault lasts until the end of the run. The value of the fault key is the target: nodes
-    (or `all`, for faults of messages), an attempt, a task or `any`, a block, or a path or `any`.
+    Exactly one fault key such as `kill` is set. Its value is the target: nodes (or `all`, for faults of
+    messages), an attempt, a task, a block or a path; `any` stands for any task or path. Without `for`, the
+    fault lasts until the end of the run.
     """
 
     at: Annotated[Duration, says("when the fault begins")]
@@ -97,7 +102,7 @@ class Fault(Section):
 
     @property
     def kind(self) -> FaultKind:
-        """Return the fault kind that the entry's fault key and its key `from` select."""
+        """Return the fault kind, which is selected by the entry's fault key and, if given, its key `from`."""
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind
@@ -128,7 +133,7 @@ class Fault(Section):
 
 
 class FaultNow(Fault):
-    """A fault given by hand, which starts immediately unless `at` delays the start."""
+    """A fault that a user injects by hand during a run. It starts at once unless `at` delays the start."""
 
     at: Duration = 0.0
 
@@ -139,9 +144,10 @@ _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def parse_frequency(value: object) -> float:
-    """Return the number of events per second for a rate (`3/h`, `0.5/m`) or a mean interval (`20s`).
+    """Return a frequency in events per second.
 
-    Raises ValueError, with the expected form, for any other value.
+    The value is a rate (`3/h`, `0.5/m`) or the mean time between events (`20s`). Raises ValueError, with the
+    expected form, for any other value.
     """
     found = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
@@ -162,9 +168,10 @@ else:
 
 
 class RandomFaults(Section):
-    """`random`: `count` faults, or faults at `rate`, drawn between `from` and `until`.
+    """`random`: faults drawn at random between the times `from` and `until`.
 
-    Their mean duration is `for`. With `spare`, each block keeps at least one available replica at any time.
+    Either `count` is the number of faults or `rate` is their frequency. Their mean duration is `for`. With
+    `spare`, the faults leave at least one available replica of each block at any time.
     """
 
     rate: Annotated[
@@ -200,13 +207,13 @@ class RandomFaults(Section):
 
 
 class RandomEntry(Section):
-    """An entry of the list `faults` that describes several random faults."""
+    """An entry of the list `faults` that stands for several randomly drawn faults."""
 
     random: Annotated[RandomFaults, says("the law that faults are drawn from")]
 
 
 class FaultSources(Section):
-    """`faults: {at: [...], random: {...}}`: faults at fixed times, and random faults in addition."""
+    """`faults: {at: [...], random: {...}}`: faults at fixed times, and additional faults drawn at random."""
 
     at: Annotated[list[Fault], says("faults at their times")] = []
     random: Annotated[RandomFaults | None, says("the law that more faults are drawn from")] = None
@@ -235,7 +242,10 @@ Given = tuple[tuple[str | int, ...], Any]
 
 
 def entries(faults: Any) -> list[Given]:
-    """Return each `Fault` and `RandomFaults` in the value of `faults`, with its path below that key."""
+    """Return each `Fault` and `RandomFaults` object in the value of the key `faults`.
+
+    Each object is paired with its path of keys and list indexes below `faults`.
+    """
     if isinstance(faults, FaultSources):
         found: list[Given] = [(("at", index), fault) for index, fault in enumerate(faults.at)]
         return [*found, (("random",), faults.random)] if faults.random else found

@@ -1,4 +1,4 @@
-"""The input files that jobs of a scenario read. A file that several jobs share is created once."""
+"""The input files of a scenario's jobs. Jobs that read the same data share one file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _RECORD_BYTES = 100
 
 
 def filler_path(job: str) -> str:
-    """Return the block-store path of the input file created for one synthetic job."""
+    """Return the block-store path of the input file that is generated for the synthetic job `job`."""
     return f"/in/{job}.filler"
 
 
 @dataclass
 class JobInputs:
-    """The data needed to plan jobs, and the input files collected so far, by block-store path.
+    """The data needed to plan jobs, and the input files collected so far.
 
-    `known` has the path of each file by its content, so that jobs with the same input share a file.
+    `files` is a dictionary from block-store path to file. `known` is a dictionary from a description of a
+    file's content to the file's path, so that jobs with the same input share a file.
     """
 
     scenario: Scenario
@@ -43,17 +44,17 @@ class JobInputs:
 
     @cached_property
     def memory_share_bytes(self) -> int:
-        """Return the memory in bytes of a task that declares none: the least memory per slot of all nodes."""
+        """Return the default memory of a task in bytes, which is the least memory per slot of any node."""
         return min(
             node.memory_bytes // max(1, node.map_slots + node.reduce_slots) for node in self.cluster.nodes
         )
 
     @cached_property
     def largest(self) -> dict[str, tuple[int, float] | None]:
-        """Return the most memory (bytes) and the most cores that a node has, by kind of slot.
+        """Return the most memory in bytes and the most cores that any node has, for each kind of slot.
 
-        Only nodes with slots of the kind (`map_slots`, `reduce_slots`) count; the value is None if there is
-        no such node.
+        The dictionary's keys are `map_slots` and `reduce_slots`. Only nodes with slots of that kind are
+        compared; the value is None if there is no such node.
         """
         found: dict[str, tuple[int, float] | None] = {}
         for slots in ("map_slots", "reduce_slots"):
@@ -66,9 +67,10 @@ class JobInputs:
         return found
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
-        """Return the block-store path of a job's input, which jobs with equal inputs share.
+        """Return the block-store path of a job's input. Jobs with equal inputs share one path.
 
-        Returns None for a job without input, or after an error, which is added to the complaints.
+        Return None if the job has no input, or after an error, which is added to the complaints for the job's
+        key path `path`.
         """
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":
@@ -86,19 +88,30 @@ class JobInputs:
     def filler(
         self, job: str, blocks: tuple[int, ...], preferred: tuple[tuple[NodeId, ...], ...] | None = None
     ) -> str:
-        """Add an input file for one synthetic job, with one block per map, and return its path."""
+        """Add a generated input file for the synthetic job `job` (an id), and return its block-store path.
+
+        `blocks` are the sizes of the blocks in bytes, one block per map. `preferred` lists for each block the
+        nodes that should hold it.
+        """
         path = filler_path(job)
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks, preferred=preferred)
         return path
 
     def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
-        """Add an input file, named as in the trace, that several synthetic jobs read; return its path."""
+        """Add a generated input file that several synthetic jobs read, and return its block-store path.
+
+        `name` is the file's path in the trace, and `blocks` are the sizes of the blocks in bytes.
+        """
         path = self._free_path(name.strip("/"))
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
         return path
 
     def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
-        """Register a file of a user's own application, which attempts read from the block store."""
+        """Register a file of a user's own application, which attempts read from the block store.
+
+        The file becomes an input file of the scenario. `real` is its path on this host, and `path` is the key
+        path for error messages.
+        """
         if file.length and self._cuttable(file.length, path):
             blocks = cut(file.length, self.cluster.blocks.size_bytes)
             self.files[file.path] = InputFile(
@@ -128,9 +141,10 @@ class JobInputs:
         return self.known.get(key)
 
     def _scaled(self, size_bytes: int) -> int:
-        """Return the scaled size in bytes of a generated input, with no more blocks than at scale 1.
+        """Return the size in bytes of a generated input, multiplied by `scale`.
 
-        Bytes left over by rounding would become an extra block, whose map would start early and have no work.
+        The scaled file never has more blocks than the original one. Otherwise, a few bytes left over by
+        rounding could become an additional block, whose map would have no work.
         """
         count = -(-size_bytes // self.scenario.blocks.size)
         return min(round(size_bytes * self.scenario.scale), count * self.cluster.blocks.size_bytes)
@@ -151,9 +165,10 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """Return the path of a file, its size in bytes, and its modification time in nanoseconds.
+        """Return the absolute path, the size in bytes and the modification time in ns of an input file.
 
-        The size is None, with a complaint added, if the file is empty or cannot be read.
+        The size is None if the file is empty or cannot be read. This error is added to the complaints for the
+        key path `path`.
         """
         length, changed_ns = None, 0
         try:

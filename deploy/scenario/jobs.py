@@ -1,4 +1,4 @@
-"""Planning of the jobs in a scenario file: their ids, tasks, demands, costs and input files."""
+"""Planning of the jobs in a scenario file: ids, numbers of tasks, resource demands, costs and input files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUESTED = "requested_s"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One copy of a job in the scenario file, before the copy has an id."""
+    """One copy of a job in the scenario file, before the copy receives a job id."""
 
     given: JobModel
     name: str
@@ -32,9 +32,10 @@ class _Draft:
 def plan_jobs(
     jobs: Sequence[JobModel], inputs: JobInputs, place: KeyPath = ("workload", "jobs"), first: int = 1
 ) -> tuple[PlannedJob, ...]:
-    """Return all copies of all jobs in order of submission, with ids such as job_0001 numbered from `first`.
+    """Return the planned jobs in order of submission, with ids such as job_0001, numbered from `first`.
 
-    Errors are added to the complaints; `place` is the key path of the list of jobs in the file.
+    A job with `count: n` is planned n times. Errors are added to the complaints of `inputs`; `place` is the
+    key path of the list of jobs in the file.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
         inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
@@ -85,13 +86,20 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return the memory and vcores of one task; the default is the least memory per slot of any node."""
+    """Return the memory and the vcores that one task of a map or reduce phase declares.
+
+    A task that declares no memory receives the least memory per slot of any node.
+    """
     memory_bytes = inputs.memory_share_bytes if phase.memory is None else phase.memory
     return Demand(memory_bytes=memory_bytes, vcores=phase.vcores)
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
-    """Add a complaint for each kind of task of the job that fits on no node."""
+    """Check that some node is large enough for each kind of task of the job.
+
+    If no node has the memory, vcores or slots, an error is added to the complaints of `inputs` for the job's
+    key path `path`.
+    """
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
         kinds.append(("reduce", job.reduce_demand, "reduce_slots"))
@@ -139,9 +147,9 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Return the synthetic job with the costs of its tasks.
+    """Return the synthetic job with the costs of its tasks, as declared in its scenario entry `given`.
 
-    If the job has no input but its maps read, a filler file with one block per map becomes its input.
+    If its maps read data but the job has no input, a generated file with one block per map becomes its input.
     """
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
@@ -172,7 +180,10 @@ def _duration_s(phase: Phase, scale: float) -> float | None:
 
 
 def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ...]:
-    """Return the number of bytes that each map reads: `map.read` if given, else the whole block."""
+    """Return the number of bytes that each map of the job reads.
+
+    A map reads the declared number of bytes (`map.read`), or its whole block if none is declared.
+    """
     asked = None if given.map.read is None else round(given.map.read * inputs.scenario.scale)
     if job.input is None:
         return (asked or 0,) * job.maps
@@ -180,9 +191,9 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """Return the output of one map in bytes, times `scale`.
+    """Return the number of bytes that one map writes, multiplied by `scale`.
 
-    If `map.write` is missing, the output is computed from `reduce.read`, the bytes that one reduce fetches.
+    If `map.write` is missing, the number is computed from `reduce.read`, the bytes that one reduce fetches.
     """
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:

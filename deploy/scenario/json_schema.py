@@ -11,14 +11,14 @@ BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario: keys with types, units, bounds, defaults and descriptions."""
+    """Return the JSON Schema of a scenario file: each key's type, unit, bounds, default and description."""
     return {"$schema": DRAFT, **_plain(Scenario.model_json_schema(by_alias=True))}
 
 
 def _plain(value: Any) -> Any:
-    """Return the schema without titles that only repeat a key, and with JSON Schema's names for bounds.
+    """Return a schema made by pydantic without titles, and with JSON Schema's standard names for bounds.
 
-    pydantic uses its own names (such as `ge`) for the bounds of values that a function parses.
+    For example, pydantic's name `ge` becomes `minimum`. Nested schemas are converted as well.
     """
     if isinstance(value, list):
         return [_plain(each) for each in value]

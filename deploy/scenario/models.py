@@ -1,6 +1,6 @@
 """Models of the keys in a scenario file: one pydantic model per mapping; unknown keys are errors.
 
-Checks that need several keys, such as whether a task fits on a node, are in `deploy.scenario.resolve`.
+Checks that need several keys, such as whether a task fits on a node, are done in `deploy.scenario.resolve`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NodeDefaults(Section):
 class NodeGroup(Section):
     """An entry of the list `cluster.nodes`: `count` equal nodes.
 
-    Keys that are given replace those of `cluster.node`.
+    A key that is given here replaces the value in `cluster.node`.
     """
 
     count: Annotated[Positive, says("nodes of the group")] = 1
@@ -111,10 +111,10 @@ def _racks_form(value: object) -> str:
 
 
 class ClusterModel(Section):
-    """`cluster`: the nodes n1 to nN, assigned in turn to racks r1 to rK unless groups name their racks.
+    """`cluster`: the nodes n1 to nN, in racks r1 to rK in turn unless groups of nodes name their racks.
 
-    With `racks: by-host`, the nodes on each host of the run's Ray cluster form a rack. With `topology`, a
-    Rumen topology or an SLS node file, each host in the file becomes a node in the same rack.
+    With `racks: by-host`, the nodes on the same host of the Ray cluster form a rack. With `topology`, each
+    host listed in a Rumen topology file or an SLS node file becomes a node, in the rack listed for the host.
     """
 
     nodes: Annotated[
@@ -154,7 +154,7 @@ class ClusterModel(Section):
 
 
 class Skewed(Section):
-    """`placement: {skewed: 0.2}`: all input is on the given share of the nodes."""
+    """`placement: {skewed: 0.2}`: all input is stored on this share of the nodes."""
 
     skewed: Annotated[Factor, says("share of the nodes that hold all input")]
 
@@ -164,7 +164,7 @@ def _placement_form(value: object) -> str:
 
 
 class Blocks(Section):
-    """`blocks`: the size of blocks, and the number and placement of their replicas."""
+    """`blocks`: the size of blocks, and the number and the placement of their replicas."""
 
     size: Annotated[Size, says("size of a block")] = 64 * 2**20
     replication: Annotated[Positive, says("replicas of each block")] = 3
@@ -177,10 +177,7 @@ class Blocks(Section):
 
 
 class Generate(Section):
-    """`input: {generate: text, size: 1GiB, seed: 1}`: generated data.
-
-    The default seed is that of the scenario.
-    """
+    """`input: {generate: text, size: 1GiB, seed: 1}`: generated data. The default seed is the scenario's."""
 
     generate: Annotated[InputKind, says("kind of data")]
     size: Annotated[Size, says("size of the data")]
@@ -194,10 +191,7 @@ def _input_form(value: object) -> str:
 
 
 class Phase(Section):
-    """`map` or `reduce` of a job.
-
-    `memory` and `vcores` apply to any job, the other keys to synthetic tasks only.
-    """
+    """`map` or `reduce` of a job. Only `memory` and `vcores` apply to jobs that are not synthetic."""
 
     cpu: Annotated[Duration | None, says("CPU time of one emulated core that a task burns")] = None
     read: Annotated[Size | None, says("what a task reads")] = None
@@ -217,7 +211,7 @@ Priorities = Literal["very_high", "high", "normal", "low", "very_low"]
 
 
 class JobModel(Section):
-    """An entry of `workload.jobs`; `count` copies of the job are submitted at the same time."""
+    """An entry of `workload.jobs`. With `count`, that number of copies of the job is submitted together."""
 
     name: Annotated[Text | None, says("name of the job; the application's unless given")] = None
     app: Annotated[
@@ -267,7 +261,7 @@ class JobModel(Section):
 
 
 class Select(Section):
-    """`workload.select`: the jobs to take from a trace. Times are those in the trace, before `scale`."""
+    """`workload.select`: the jobs of a trace to run. Times are those in the trace, before `scale`."""
 
     jobs: Annotated[Positive | None, says("number of jobs to take")] = None
     from_: Annotated[Duration, Field(alias="from"), says("take jobs from this time of the trace on")] = 0.0
@@ -275,7 +269,7 @@ class Select(Section):
 
 
 class Workload(Section):
-    """`workload`: a list of jobs, a suite, a law to draw jobs from, or a trace and how to read it."""
+    """`workload`: the jobs to run, as a list, a suite's name, a law to draw jobs from, or a trace file."""
 
     jobs: Annotated[Annotated[list[JobModel], Field(min_length=1)] | None, says("list of jobs")] = None
     suite: Annotated[Text | None, says("name of a shipped suite, see schedbed suites")] = None
@@ -311,15 +305,16 @@ TRACE_KEYS = tuple(name for name in Workload.model_fields if name not in SOURCES
 
 
 class StragglersModel(Section):
-    """`simulate.stragglers`: the share `share` of all attempts takes `factor` times the planned CPU time."""
+    """`simulate.stragglers`: a random `share` of all attempts needs `factor` times the planned CPU time."""
 
     share: Annotated[float, Number, Field(ge=0, le=1), says("share of all attempts")] = 0.0
     factor: Annotated[float, Number, Field(ge=1, le=1000), says("factor on the CPU time of these")] = 5.0
 
 
 class Profiles(Section):
-    """`profiles`: the profile store of policies that name none (`default`, `none` or a path), and whether
-    profiles that the run measures are added to the store.
+    """`profiles`: the profile store that policies use by default (`default`, `none` or a path).
+
+    With `learn`, profiles that the run measures are added to this store.
     """
 
     store: Annotated[Text, says("profile store of policies that name none: default, none or a path")] = (
@@ -329,7 +324,7 @@ class Profiles(Section):
 
 
 class Simulate(Section):
-    """`simulate`: the source of task costs under `--machines sim`, and whether a node's tasks contend."""
+    """`simulate`: the source of task costs in simulated runs, and whether tasks compete for resources."""
 
     costs: Annotated[
         Literal["specification", "profile", "trace"] | None,
@@ -344,7 +339,7 @@ class Simulate(Section):
 
 
 class Scenario(Section):
-    """A whole scenario file."""
+    """The content of a scenario file."""
 
     name: Annotated[
         Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] | None,

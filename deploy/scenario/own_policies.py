@@ -1,4 +1,4 @@
-"""Policies that a Python program gives as classes or objects: their names, and functions that create them."""
+"""Policies that a Python program passes as classes or objects instead of names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
-    """Return the policy choices for the classes and objects in the list, by index.
+    """Return a `PolicyChoice` for each class and each object in the list, by its index in the list.
 
-    SPECs and mappings are skipped. A choice is named after its class; a second choice with the same class
-    name is called `Name-2`. Raises BadInput for a value that is no policy.
+    Strings and mappings in the list are skipped. A choice is named after its class; a second choice of a
+    class with the same name is called `Name-2`. Raises BadInput for a value that is not a policy.
     """
     taken = {policy.strip() for policy in given if isinstance(policy, str)}
     found: dict[int, PolicyChoice] = {}
@@ -39,10 +39,11 @@ def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
 
 
 def live_spec(policy: Any) -> str | dict[str, Any]:
-    """Return the SPEC with which another process can create the same policy.
+    """Return a SPEC, a policy in text form, from which another process can create the same policy.
 
-    A class is named by its file. An object must be a dataclass with plain values, which become the
-    parameters. Raises BadInput, with the reason, if there is no such SPEC.
+    The SPEC of a class is the path of its file with the name of the class. An object must be a dataclass with
+    plain values (numbers, strings, booleans or None), which become parameters. Raises BadInput, with the
+    reason, if there is no such SPEC.
     """
     made = _class_of(policy)
     name = made.__qualname__
@@ -69,9 +70,9 @@ def _class_of(policy: Any) -> type:
 
 
 def _maker(policy: Any) -> Callable[[], Policy]:
-    """Return a function that creates a policy, from a class without arguments or as a copy of an object.
+    """Return a function that creates a new policy object: an instance of a class, or a copy of an object.
 
-    Raises BadInput if the value is no policy or if the class needs arguments.
+    Raises BadInput if the value is no class or object of a policy, or if the class needs arguments.
     """
     if not callable(getattr(policy, "decide", None)):
         raise BadInput(
@@ -96,13 +97,16 @@ def _maker(policy: Any) -> Callable[[], Policy]:
 
 
 def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
-    """Return the policy object that a live run creates from this SPEC in another process."""
+    """Create a policy object from its SPEC and parameters, as a live run does in another process."""
     policy: Any = load_policy_file(spec, parameters, 1.0)
     return policy.own
 
 
 def _parameters(policy: Any) -> dict[str, Any] | None:
-    """Return the constructor arguments of a dataclass object by name; None unless all values are plain."""
+    """Return the constructor arguments of a dataclass object, as a dictionary from name to value.
+
+    Return None if the object is no dataclass, or if a value is not a number, a string, a boolean or None.
+    """
     if not is_dataclass(policy):
         return None
     values = {field.name: getattr(policy, field.name) for field in fields(policy) if field.init}
@@ -110,7 +114,7 @@ def _parameters(policy: Any) -> dict[str, Any] | None:
 
 
 def _spec_or_label(policy: Any) -> Any:
-    """Return the SPEC for live runs if there is one, else the full name of the class, for run.json."""
+    """Return the policy as stored in run.json: its SPEC for live runs, or else its full class name."""
     try:
         return live_spec(policy)
     except BadInput:

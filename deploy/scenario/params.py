@@ -1,4 +1,4 @@
-"""Parameters of a job's application: checked against the application's declaration, parsed and scaled."""
+"""Parameters that a job passes to its application: they are checked, parsed and scaled."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 def resolve_params(
     app: App, given: Mapping[str, Any], scale: float, path: KeyPath, complaints: Complaints
 ) -> dict[str, Any]:
-    """Return the given parameters of a job, parsed and checked against the application's declaration.
+    """Return the parameters given in a job, checked against the declaration of the application `app`.
 
-    Parameters that are declared as scaled are multiplied by `scale`, also if they have their default value.
-    Errors are added to `complaints`.
+    The values are parsed. Parameters that are declared as scaled, including their default values, are
+    multiplied by `scale`. Errors are added to `complaints` for the key path `path`.
     """
     declared = {p.name: p for p in (*app.parameters, *RUNTIME_PARAMETERS) if not p.derived}
     resolved: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Planning of faults from a scenario or given by hand: checks nodes, scales times and draws random faults."""
+"""Planning of a scenario's faults and of faults given by hand: nodes are checked and times are scaled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ ANY = "any"
 def resolve_faults(
     scenario: Scenario, cluster: ClusterSpec, complaints: Complaints
 ) -> tuple[PlannedFault, ...]:
-    """Return the scenario's fixed and random faults in order of time, with times multiplied by `scale`."""
+    """Return the faults of the scenario in order of time: those at fixed times and those drawn at random.
+
+    Times are multiplied by `scale`. Unknown node names are added to `complaints`.
+    """
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)
     for place, (below, fault) in enumerate(given):
@@ -39,8 +42,9 @@ def resolve_faults(
 def fault_now(given: Mapping[str, Any], cluster: ClusterSpec, *, now_s: float, luck: float) -> PlannedFault:
     """Return the planned form of a fault given by hand, such as {"kill": "n3", "for": "30s"}.
 
-    Its times count from `now_s` in seconds of the run's clock. They are not scaled, since a person who
-    watches the run expects 30 s to last 30 s. Raises BadInput with the error in one line.
+    The fault's times count from `now_s` (seconds of the run's clock) and are not scaled, since a person who
+    watches the run expects 30 s to last 30 s. `luck` is a random number below 1 for later choices, such as
+    that of a target. Raises BadInput with the error in one line.
     """
     document = from_values(dict(given), "fault")
     fault = check_as(FaultNow, document, "kill")

@@ -1,4 +1,7 @@
-"""The policies of a scenario, each checked by building it and named by a SPEC in every output."""
+"""The policies of a scenario.
+
+Each policy is built once as a check, and has a SPEC as its name in every output.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return the choice of a profile store, with its path if it is not the user's default store.
+    """Return which profile store the policies use, and whether the run adds profiles to it.
 
-    A complaint is added if the store neither exists nor will be created by the run.
+    A relative path starts from the folder `base`. An error is added to `complaints` if the store does not
+    exist and the run would not create it.
     """
     if given.store == "none" and given.learn:
         complaints.add(
@@ -45,11 +49,11 @@ def resolve_policies(
     base: Path | None = None,
     own: Mapping[int, PolicyChoice] | None = None,
 ) -> tuple[PolicyChoice, ...]:
-    """Return the policy choices in the given order, checked by building each policy.
+    """Return the policies to run in the given order. Each policy is built once as a check.
 
-    Duplicates and policies that cannot be built are added to the complaints. A policy's file is searched in
-    `base`, then in the working folder. `own` has, by index, the choices for policies that a program gave as
-    classes or objects.
+    Duplicates and policies that cannot be built are added to `complaints`. `store` is the default profile
+    store. A policy's file is searched in the folder `base`, then in the working folder. `own` has the choices
+    for policies that a program passed as classes or objects, by their index in `given`.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -63,7 +67,10 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Add a complaint if there is no speculation with this name and these parameters."""
+    """Check the value of the key `speculation`.
+
+    An error is added to `complaints` if the name is unknown or a parameter is invalid.
+    """
     try:
         make_speculation(given)
     except BadInput as error:
@@ -71,7 +78,10 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 
 def check_sizes(given: Any, complaints: Complaints) -> Any:
-    """Return the value of the key `sizes`, with `true` as text; add a complaint if the value is not valid."""
+    """Return the value of the key `sizes`; the boolean `true` becomes the text `true`.
+
+    An error is added to `complaints` if the value is not valid.
+    """
     try:
         make_sizes(given)
     except BadInput as error:
@@ -80,9 +90,9 @@ def check_sizes(given: Any, complaints: Complaints) -> Any:
 
 
 def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
-    """Return the choices for the values of `--policy` options.
+    """Return the policies given by the values of `--policy` options.
 
-    Raises BadInput for the first that cannot be built.
+    Raises BadInput for the first policy that cannot be built.
     """
     found = {spec_text(policy): _found(policy, None) for policy in given}
     for policy in found.values():
@@ -91,7 +101,10 @@ def policies_of(given: Sequence[Any]) -> tuple[PolicyChoice, ...]:
 
 
 def spec_text(given: Any) -> str:
-    """Return the SPEC of a policy given in YAML: `delay:node_wait=5s` for `{delay: {node_wait: 5s}}`."""
+    """Return the SPEC (the one-line text form) of a policy that is given in YAML.
+
+    For example, `{delay: {node_wait: 5s}}` has the SPEC `delay:node_wait=5s`.
+    """
     if isinstance(given, str):
         return given.strip()
     if all(key in AXES for key in given):
@@ -120,9 +133,9 @@ def _choice(
 
 
 def _try(policy: Any, store: str = "store") -> None:
-    """Build the policy once as a check, in a separate process if it is in a user's file.
+    """Build the policy once to check it. A policy from a user's file is built in a separate process.
 
-    Raises BadInput on failure.
+    `store` is the default profile store. Raises BadInput if the policy cannot be built.
     """
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
@@ -139,7 +152,11 @@ def _try(policy: Any, store: str = "store") -> None:
 
 
 def _found(policy: Any, base: Path | None) -> Any:
-    """Return the policy with its file's full path, since the JobTracker has another working folder."""
+    """Return the policy, with the full path of its file if it is from a user's file.
+
+    The file is searched in the folder `base`, then in the working folder. The JobTracker needs the full path,
+    since its working folder is another one.
+    """
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):
         return policy
@@ -152,7 +169,7 @@ def _found(policy: Any, base: Path | None) -> Any:
 
 
 def _is_there(named: Path) -> bool:
-    """Return whether the file of `path/to/file.py:ClassName` exists."""
+    """Return whether the file in the policy name `path/to/file.py:ClassName` exists."""
     try:
         return Path(str(named).rpartition(":")[0]).is_file()
     except OSError:  # The name may be too long, for example.

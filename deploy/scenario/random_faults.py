@@ -1,6 +1,6 @@
-"""Random faults drawn from a seed: times, kinds and nodes.
+"""Random drawing of faults from a seed: their times, kinds and nodes.
 
-With `spare`, a replica of each block stays available.
+With the setting `spare`, the drawn faults always leave an available replica of each block.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ FAULTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Wounded:
-    """The periods in which the replicas on nodes are unavailable because of faults."""
+    """The periods in which faults make the replicas on nodes unavailable, as a list of nodes with times."""
 
     spared: int  # the most nodes that may be affected at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
 
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
-        """Return whether a fault may hit the node in this period.
+        """Return whether a fault may hit the node between the times `begin_s` and `end_s` of the run.
 
-        The node must have no other fault in the period, and fewer than `spared` other nodes may have one.
+        The node must have no other fault in this period, and fewer than `spared` other nodes may have one.
         """
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
@@ -40,10 +40,11 @@ class _Wounded:
 def draw_faults(
     asked: RandomFaults, cluster: ClusterSpec, seed: int, scale: float, beside: Sequence[PlannedFault] = ()
 ) -> list[PlannedFault]:
-    """Draw random faults and return them in order of time; equal arguments give equal faults.
+    """Draw random faults and return them in order of time. Equal arguments give equal faults.
 
-    `beside` are the faults at fixed times, which also make replicas unavailable. A fault that would make too
-    many replicas unavailable is drawn again with another node or kind, or left out if none is possible.
+    Times are multiplied by `scale`. `beside` are the scenario's faults at fixed times, which also make
+    replicas unavailable. If a drawn fault would make too many replicas unavailable, another node or kind is
+    drawn; the fault is left out if none is possible.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
@@ -64,7 +65,11 @@ def draw_faults(
 
 
 def _times(asked: RandomFaults, seed: int, scale: float) -> Iterator[float]:
-    """Yield start times in s: a Poisson process with the given rate, or `count` uniform random times."""
+    """Yield the start times of random faults in s, multiplied by `scale`.
+
+    They form a Poisson process if the scenario has a rate. Otherwise they are `count` uniformly distributed
+    times.
+    """
     luck = chance(seed, "random fault times")
     if asked.count is not None:
         yield from sorted(luck.uniform(asked.from_, asked.until) * scale for _ in range(asked.count))
@@ -107,5 +112,8 @@ def _draw(
 
 
 def _back_s(kind: FaultKind, until_s: float | None) -> float:
-    """Return the time in s at which a node's replicas are available again; infinity if they stay lost."""
+    """Return the time in s at which a node's replicas are available again after a fault.
+
+    The fault ends at `until_s`. Return infinity if the replicas stay lost or the fault does not end.
+    """
     return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

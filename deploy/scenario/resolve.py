@@ -1,4 +1,4 @@
-"""Resolution of a scenario: loads the file, applies overrides, checks values and computes a run's data."""
+"""Resolution of a scenario: the file is loaded, overrides are applied, and the data for a run is computed."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ def resolve(
     base: Path | str | None = None,
     idle: bool = False,
 ) -> ResolvedScenario:
-    """Return the resolved scenario: `scale` applied, jobs planned, inputs cut into blocks, faults timed.
+    """Return the resolved scenario, which contains all data that a run needs.
 
-    `sets` are KEY=VALUE strings; the other overrides replace the key of the same name. Relative paths start
-    from `base`, by default the folder of the scenario file, else the working folder. With `idle` there are no
-    jobs and no faults. Raises BadInput with one line per error of the file.
+    Times and sizes are multiplied by `scale`, jobs are planned, and inputs are divided into blocks. `sets`
+    are overrides of the form KEY=VALUE; `policies`, `nodes`, `scale`, `repeats` and `seed` replace the
+    scenario's key of the same name. Relative paths start from the folder `base`. Its default is the folder of
+    the scenario file, or the working folder if there is no file. With `idle`, the scenario has no jobs and no
+    faults. Raises BadInput with one line per error in the file.
     """
     own = own_choices(policies or ())
     if policies is None and isinstance(source, ResolvedScenario):
@@ -188,10 +190,10 @@ def _suite(name: str, complaints: Complaints) -> Sequence[JobModel]:
 
 
 def _simulate(scenario: Scenario, jobs: tuple[PlannedJob, ...], complaints: Complaints) -> SimulateChoice:
-    """Return the settings of the simulator with defaults filled in.
+    """Return the simulator's settings with defaults filled in.
 
-    Jobs with traced durations run by default with these durations and without contention, other jobs with
-    contention.
+    By default, jobs with task durations from a trace run with these durations and without contention. Other
+    jobs run with contention: the tasks of a node share its CPU, disk and network.
     """
     asked = scenario.simulate
     timed = any(cost.duration_s is not None for job in jobs for cost in (*job.map_costs, *job.reduce_costs))

@@ -1,4 +1,4 @@
-"""The resolved form of a scenario, which run.json stores: units parsed, `scale` applied, jobs planned."""
+"""The resolved form of a scenario, as stored in run.json: with parsed units, scaled times, planned jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy to run: `spec` names the policy in every output, `given` is the argument of `build_policy`.
+    """A policy to run. `spec` is the name of the policy in every output.
 
-    `make` creates a policy that a program gave as a class or an object; run.json cannot store this function.
+    `given` is the argument from which `build_policy` creates the policy. `make` is a function that creates a
+    policy passed by a program as a class or an object; run.json cannot store this function.
     """
 
     spec: str
@@ -35,18 +36,19 @@ class PolicyChoice:
     make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
 
     def build(self, *, scale: float, store: str) -> Policy:
-        """Return a new policy object with times multiplied by `scale`; `store` is the default profile store.
+        """Return a new policy object with times multiplied by `scale`.
 
-        The times of a policy that a program gave as a class or an object are not scaled.
+        The times of a policy that a program passed as a class or an object are not scaled. `store` is the
+        default profile store of the policy.
         """
         return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesChoice:
-    """The profile store that policies read, and whether runs add profiles to the store (`learn`).
+    """The profile store that policies read. With `learn`, runs also add profiles to this store.
 
-    `store` is `store` for the user's default store, `none` for no store, or a path.
+    `store` is `store` (the user's default store), `none` (no store) or a path.
     """
 
     store: str = "store"
@@ -55,12 +57,13 @@ class ProfilesChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateChoice:
-    """The cost model of simulated tasks, and whether tasks contend for CPU, disk and network.
+    """The settings of the simulator, such as the source of task costs.
 
-    `costs`: with `specification`, synthetic jobs have their declared costs and applications those of the
-    shipped table; with `profile`, applications are measured on this host first; with `trace`, traced tasks
-    have their traced durations. `seek` applies to disks that declare none. `engine`: `auto` simulates large
-    runs in a compiled loop if possible, `objects` never does.
+    `costs` is `specification` (synthetic jobs have their declared costs, and applications those of the
+    shipped table), `profile` (applications are measured on this host first) or `trace` (tasks have the
+    durations in the trace). With `contention`, the tasks of a node share its CPU, disk and network. `seek`
+    applies to disks that declare no seek costs. With the `engine` `auto`, large runs are simulated in a
+    compiled loop if possible; with `objects`, never.
     """
 
     costs: str = "specification"
@@ -73,10 +76,11 @@ class SimulateChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScenario:
-    """All data that a run needs.
+    """All data that a run needs, computed from a scenario file.
 
-    `given` and `base` allow the scenario to be resolved again with other overrides. All times except those of
-    policies are scaled already; `PolicyChoice.build` scales the times of policies.
+    `given` (the file's values) and `base` (the folder of relative paths) are kept so that the scenario can be
+    resolved again with other overrides. All times are scaled, except those of policies, which
+    `PolicyChoice.build` scales.
     """
 
     name: str
@@ -109,11 +113,11 @@ class ResolvedScenario:
         raise KeyError(path)
 
     def without_learning(self) -> ResolvedScenario:
-        """Return the scenario with `profiles.learn` off, for runs that must not add to the profile store."""
+        """Return a copy of the scenario in which the run does not add profiles to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, as stored in run.json; `packed` shortens long lists."""
+        """Return the scenario as plain JSON values, as stored in run.json. Long lists are shortened."""
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
         # run.json has these keys only if the cluster limits the links, or a node sets a value.
         for link in ("downlink_bps", "core_switch_bps"):
@@ -128,7 +132,7 @@ class ResolvedScenario:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> ResolvedScenario:
-        """Return the scenario for a value that `to_json` returned.
+        """Return the scenario that `to_json` converted to the value `raw`.
 
         Raises BadInput if the value has another form.
         """
@@ -143,9 +147,9 @@ INPUT_FIELDS = tuple(each.name for each in fields(InputFile))
 
 
 def packed(values: Sequence[Any], plain: Callable[[Any], Any]) -> list[Any]:
-    """Return values as a JSON list, each converted by `plain`.
+    """Return the values as a JSON list in which n equal consecutive values become one item [n, value].
 
-    A series of n equal values becomes one item [n, value].
+    The function `plain` converts each value to plain JSON.
     """
     groups = ((len(list(group)), plain(value)) for value, group in groupby(values))
     return [[count, value] if count > 1 else value for count, value in groups]

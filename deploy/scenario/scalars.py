@@ -1,4 +1,4 @@
-"""Types of the values in a scenario file, with units parsed, and `Section`, the base of its mappings."""
+"""Types of the values in a scenario file, which parse units, and `Section`, the base of all mappings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ AUTO = ("auto", "adaptive")
 
 
 def _in_units(unit: str, *examples: str) -> WithJsonSchema:
-    """Return the JSON Schema of a value that is text with a unit, or a plain number in `unit`."""
+    """Return the JSON Schema of a quantity: a text with a unit, or a plain number in the unit `unit`.
+
+    `examples` are valid strings, such as `30s`.
+    """
     return WithJsonSchema({"type": ["string", "number"], "unit": unit, "examples": list(examples)})
 
 
@@ -66,13 +69,16 @@ Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
-    """The base model of all mappings in a scenario file; unknown keys are errors."""
+    """The base class of the models of all mappings in a scenario file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 def says(text: str, unit: str = "") -> FieldInfo:
-    """Return a pydantic field with a description for the JSON Schema; `unit` is that of plain numbers."""
+    """Return a pydantic field with the description `text` for the JSON Schema.
+
+    `unit` is the unit of values that are plain numbers.
+    """
     return Field(description=text, json_schema_extra={"unit": unit} if unit else None)
 
 

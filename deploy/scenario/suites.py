@@ -1,4 +1,4 @@
-"""`workload: {suite: NAME}`: sets of jobs shipped with schedbed as files in `deploy/suites`."""
+"""`workload: {suite: NAME}`: sets of jobs that are shipped with schedbed, as files in `deploy/suites`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Suite(Section):
 
 @cache
 def suites() -> dict[str, Suite]:
-    """Return all shipped suites by name."""
+    """Return all shipped suites as a dictionary from name to suite."""
     files = resources.files("schedbed.deploy").joinpath(FOLDER).iterdir()
     names = sorted(file.name.removesuffix(".yaml") for file in files)
     return {name: Suite.model_validate(load_text(suite_text(name), name).value) for name in names}

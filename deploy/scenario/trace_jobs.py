@@ -1,4 +1,4 @@
-"""Planning of `workload: {trace: FILE}`: traced jobs become scaled jobs on the scenario's cluster."""
+"""Planning of the jobs of `workload: {trace: FILE}`: jobs from a trace, scaled to the scenario's cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 
 
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
-    """Return the selected jobs of the trace, and texts about data that is missing, assumed or cut."""
+    """Return the selected jobs of the trace, and sentences about data that was missing, assumed or cut.
+
+    Both are empty after an error, which is added to the complaints of `inputs`.
+    """
     trace = _read(workload, inputs)
     if trace is None:
         return (), ()
@@ -53,7 +56,10 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """Return the scenario's assumptions about data that a trace lacks. Raises BadInput if a value is 0."""
+    """Return the values that the scenario assumes where a trace lacks data, such as bytes per map.
+
+    Raises BadInput if a value is 0.
+    """
     nodes = len(inputs.cluster.nodes)
     for key in ("block", "cpu_rate", "io_rate", "reduce_bytes", "limit_bytes"):
         if getattr(workload, key) == 0:
@@ -92,9 +98,9 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """Return the node that represents each traced host.
+    """Return a dictionary from each host in the trace to the node that represents the host.
 
-    With the traced topology, each host has a node for itself.
+    If the scenario uses the trace's topology file, each host has its own node.
     """
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
@@ -110,9 +116,10 @@ def plan_synthetic(
     preferred: tuple[tuple[NodeId, ...], ...] | None = None,
     shared: str | None = None,
 ) -> PlannedJob:
-    """Return a synthetic job with scaled costs, which reads the file `shared` or a new file.
+    """Return the synthetic job `made` as a planned job with the id `job` and with scaled costs.
 
-    `preferred` lists, for each map, the nodes that should hold the new file's block.
+    Its maps read the input file `shared` or, if that is None, a new file. `preferred` lists, for each map,
+    the nodes that should hold its block of the new file.
     """
     scale = inputs.scenario.scale
     maps = _scaled_all(made.maps, scale)
@@ -141,10 +148,11 @@ def plan_synthetic(
 
 
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
-    """Create a file for each input path that several jobs read; return block-store paths by trace path.
+    """Add an input file for each path in the trace that several jobs read.
 
-    A file is as long as its largest reader needs. If all jobs read the same amounts, there is one block per
-    map; otherwise the blocks have `block_bytes` (scaled), and each job divides the file into its own splits.
+    Return a dictionary from path in the trace to block-store path. A file is as long as its largest reader
+    needs. If all of its jobs read the same amounts, it has one block per map. Otherwise its blocks have
+    `block_bytes` (scaled), and each job divides the file into splits by itself.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
@@ -164,9 +172,9 @@ def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: i
 
 
 def _scaled_all(costs: Sequence[Cost], scale: float) -> tuple[Cost, ...]:
-    """Return the costs multiplied by `scale`.
+    """Return the costs of tasks multiplied by `scale`.
 
-    Tasks that share a cost object share the new one, to save memory.
+    To save memory, tasks that share one cost object also share the scaled object.
     """
     made: dict[int, Cost] = {}
     found: list[Cost] = []
@@ -191,7 +199,11 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return the nodes that should hold each map's input, from the traced hosts; None if there are none."""
+    """Return the nodes that should hold the input of each map, as a tuple of nodes per map.
+
+    The nodes represent the hosts of the maps' input in the trace, as assigned in `mapped`. Return None if the
+    trace has no such hosts.
+    """
     if not any(made.hosts):
         return None
     nodes = [node.node for node in inputs.cluster.nodes]

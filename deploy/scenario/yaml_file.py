@@ -1,7 +1,4 @@
-"""YAML parsing that keeps the line of each key, and `--set` overrides.
-
-The meaning of keys is not known here.
-"""
+"""YAML parsing that records the line of each key, and `--set` overrides. Keys are not interpreted here."""
 
 from __future__ import annotations
 
@@ -32,12 +29,15 @@ _PLAIN = {
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader with the core scalars of YAML 1.2: `off`, `no`, `10:30` and dates are text."""
+    """A YAML loader with the core scalars of YAML 1.2: `off`, `no`, `10:30` and dates stay strings."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def fetch_flow_collection_start(self, TokenClass: Any) -> None:
-        """Refuse deep nesting early, since PyYAML's time grows with the square of the depth."""
+        """Refuse a list or mapping that is nested too deeply; otherwise continue as PyYAML does.
+
+        The refusal comes early, since PyYAML's run time grows with the square of the depth.
+        """
         if self.flow_level >= _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem="nested too deeply", problem_mark=self.get_mark())
         super().fetch_flow_collection_start(TokenClass)
@@ -49,7 +49,7 @@ for _kind, _pattern in _PLAIN.items():
 
 @dataclass(slots=True)
 class Document:
-    """The values of a scenario file, with the line or the command option that each value comes from."""
+    """The values of a scenario file, and the line or the command option from which each value comes."""
 
     value: Any
     name: str
@@ -57,13 +57,19 @@ class Document:
     sets: dict[KeyPath, str] = field(default_factory=dict)  # the command option that set a value
 
     def line(self, path: KeyPath) -> int:
-        """Return the line number of the nearest key at or above the path; 0 if the file has no such key."""
+        """Return the line number of the key at `path`, or of the nearest key above it that is in the file.
+
+        Return 0 if the file has no such key.
+        """
         return next(
             (self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines), 0
         )
 
     def where(self, path: KeyPath) -> str:
-        """Return the origin of the nearest key at or above the path, as `FILE:LINE` or `--set KEY=VALUE`."""
+        """Return the origin of the value at `path`, as `FILE:LINE` or `--set KEY=VALUE`.
+
+        If the value has no recorded origin, the origin of the nearest key above it is returned.
+        """
         for end in range(len(path), -1, -1):
             if path[:end] in self.sets:
                 return self.sets[path[:end]]
@@ -72,14 +78,14 @@ class Document:
         return self.name
 
     def mark(self, path: KeyPath, option: str) -> None:
-        """Record that a command option, not the file, sets the value at this path."""
+        """Record that the command option `option`, not the file, sets the value at this path."""
         for line in [line for line in self.lines if line[: len(path)] == path]:
             del self.lines[line]
         self.sets[path] = option
 
 
 def load_file(path: Path) -> Document:
-    """Return the document of a scenario file.
+    """Read a scenario file and return its document.
 
     Raises BadInput if the file is missing, too large or not YAML.
     """
@@ -99,7 +105,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Return the document of a YAML text.
+    """Parse a YAML text and return its document. Error messages call the text `name`.
 
     Raises BadInput, with the line, for invalid YAML and for duplicate keys.
     """
@@ -115,14 +121,17 @@ def load_text(text: str, name: str) -> Document:
 
 
 def from_values(value: Mapping[str, Any], name: str = "scenario") -> Document:
-    """Return a document for values made by a program, without line numbers."""
+    """Return a document, without line numbers, for values that a program made.
+
+    Error messages call the document `name`.
+    """
     return Document(value=deepcopy(dict(value)), name=name)
 
 
 def apply_set(document: Document, setting: str) -> None:
     """Apply one `--set KEY=VALUE` override to the document. Raises BadInput if the key cannot be set.
 
-    KEY is a dotted path with list indexes, VALUE is YAML.
+    KEY is a dotted path that may contain list indexes, such as `workload.jobs[0].maps`. VALUE is YAML.
     """
     key, equals, text = setting.partition("=")
     if not equals or not key.strip():
@@ -181,9 +190,9 @@ def _no_place(value: Any, key: str | int) -> str:
 
 
 class _Builder:
-    """A converter of YAML nodes to plain values.
+    """A converter of parsed YAML nodes to plain Python values.
 
-    It records lines, and refuses duplicate keys and too many values.
+    It records the line of each key, and refuses duplicate keys and documents with too many values.
     """
 
     def __init__(self, document: Document) -> None:

@@ -1,1 +1,1 @@
-"""Access control of a run's listeners, tested by clients without a token ("strangers")."""
+"""Access control of the sockets on which a run listens, tested by clients without a token ("strangers")."""

@@ -1,4 +1,7 @@
-"""`schedbed doctor --security`: starts a small cluster and tests its listeners without a token."""
+"""`schedbed doctor --security`: tests whether the listening sockets of a run refuse strangers.
+
+A stranger is a client without a token.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,10 @@ _OURS = {"HTTP": "WebHDFS", "frames": "calls to it"}
 
 @dataclass(frozen=True, slots=True)
 class TriedListener:
-    """A listener with its answers to clients without a token.
+    """A listening socket, and its answers to clients without a token.
 
-    `own` is the answer to a process of this user, `other` the answer to a process of another user (None: not
-    tried). `modes` are the file modes of a unix socket and of the folder that protects it.
+    `own` is the answer to a process of this user, and `other` the answer to a process of another user (None
+    if not tried). `modes` are the file modes of a unix socket and of the folder that protects it.
     """
 
     listener: Listener
@@ -78,7 +81,7 @@ class TriedListener:
 
     @property
     def protection(self) -> str:
-        """Return a short text about what protects the listener: a token, file modes, TLS."""
+        """Return a short text that says what protects the listener: a token, file modes or TLS."""
         if self.listener.is_unix:
             return f"unix socket {self.modes}"
         is_rays = self.own.way == "gRPC" or self.listener.process in _RAYS
@@ -97,7 +100,10 @@ class TriedListener:
 
 
 def _modes(path: Path) -> str:
-    """Return text with the modes of a unix socket and of the closest folder that keeps other users out."""
+    """Return the file modes of a unix socket and of the closest parent folder that keeps other users out.
+
+    The result is a text for the table.
+    """
     closed = [each for each in path.parents if not each.stat().st_mode & stat.S_IXOTH]
     own = stat.S_IMODE(path.stat().st_mode)
     folder = f", folder {stat.S_IMODE(closed[0].stat().st_mode):04o}" if closed else ""
@@ -105,14 +111,15 @@ def _modes(path: Path) -> str:
 
 
 class _TriedRuns(LiveRuns):
-    """A live run whose cluster is shut down as soon as its listeners have been tested."""
+    """A live run that tests the listeners of its cluster and then shuts the cluster down."""
 
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the API, without users and without a service behind it, and test all listeners.
+        """Serve the cluster's HTTP API and test all listeners.
 
-        A client that passes the token check causes an error in the API, which shows in the answer.
+        The API has no users and no service behind it. A request that passes the token check therefore causes
+        an error, which shows in the answer.
         """
         nothing = SimpleNamespace(book=UserBook())
         with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):
@@ -120,7 +127,11 @@ class _TriedRuns(LiveRuns):
 
 
 def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
-    """Probe all listeners of this process and its children, and the agents, given by URL for each node."""
+    """Probe all listeners of this process, its child processes and the nodes' agents without a token.
+
+    `agents` is a dictionary from node name to the URL of the node's agent. A root process also probes as
+    another user.
+    """
     found = listeners_of(os.getpid(), ports_of(agents))
     ports = {listener.port for listener in found}
     for node, url in agents.items():
@@ -135,10 +146,10 @@ def try_listeners(agents: Mapping[str, str]) -> list[TriedListener]:
 
 
 def examine_security(console: Console, machines: str = "process") -> None:
-    """Print the listeners of a live cluster on this host with their answers to clients without a token.
+    """Start a live cluster on this host, test its listeners without a token, and print the answers.
 
-    The cluster is started for the test and removed afterwards. Raises RunFailed if such a client gets an
-    answer, and BadInput if the cluster cannot be started.
+    `machines` is the kind of machines that hold the nodes. The cluster is removed after the test. Raises
+    RunFailed if a client without a token gets an answer, and BadInput if the cluster cannot be started.
     """
     tried = _try_a_cluster(machines)
     columns = ("listener", "process", "what", "protected by", "without token", "another user")

@@ -1,4 +1,4 @@
-"""Listening sockets of a process and its children, as listed by the kernel in /proc."""
+"""The listening sockets of a process and its children, as listed by the kernel in /proc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNIX_LISTENS = 0x10000  # __SO_ACCEPTCON
 
 @dataclass(frozen=True, slots=True, order=True)
 class Listener:
-    """A listening socket: TCP, or a unix socket with its path as `address` and with port 0.
+    """A listening socket. A unix socket has its path as `address` and 0 as `port`.
 
     `process` and `pid` are the name and the id of the process that owns the socket.
     """
@@ -40,7 +40,7 @@ class Listener:
 
     @property
     def where(self) -> str:
-        """Return the address as text: `host:port`, or the path of a unix socket."""
+        """Return the listener's address as text: `host:port`, or the path of a unix socket."""
         if self.is_unix:
             return self.address
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
@@ -50,10 +50,10 @@ class Listener:
 
 
 def listeners_of(root: int, known: Mapping[int, str] | None = None) -> list[Listener]:
-    """Return the listeners of the process `root` and all its descendants.
+    """Return the listening sockets of the process with the id `root` and of all its descendants.
 
-    Agents hide their file descriptors from other processes. Their listeners are recognized by TCP port:
-    `known` has the names of agents by port.
+    Agents hide their file descriptors from other processes, so their sockets are recognized by the TCP port.
+    `known` is a dictionary from TCP port to the name of the agent that uses it.
     """
     listening = dict(_listening())
     found: set[Listener] = set()
@@ -75,7 +75,7 @@ def _family(root: int) -> list[psutil.Process]:
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """Return the inodes of a process's sockets. Raises OSError if its file descriptors cannot be read."""
+    """Return the inode numbers of a process's sockets. Raises OSError if its descriptors cannot be read."""
     inodes: set[str] = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -86,7 +86,10 @@ def _sockets_of(pid: int) -> set[str]:
 
 
 def _listening() -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield the inode, and the pair of address and port, of each listening socket on this host."""
+    """Yield the inode number, the address and the port of each listening socket on this host.
+
+    The port of a unix socket is 0.
+    """
     for name in ("tcp", "tcp6"):
         for fields in _rows(name):
             if fields[3] == TCP_LISTENS:
@@ -103,7 +106,10 @@ def _rows(name: str) -> Iterator[list[str]]:
 
 
 def _tcp_address(written: str) -> tuple[str, int]:
-    """Return the address and port of an entry in /proc/net/tcp, such as `0100007F:1F90` (host byte order)."""
+    """Return the address and the port in an entry of /proc/net/tcp, such as `0100007F:1F90`.
+
+    The entry has hexadecimal numbers in the host's byte order.
+    """
     words, _, port = written.partition(":")
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     address = ip_address(packed)
@@ -112,7 +118,7 @@ def _tcp_address(written: str) -> tuple[str, int]:
 
 
 def addresses_of(name: str) -> set[str]:
-    """Return the IP addresses of a host name; the name itself if it cannot be resolved."""
+    """Return the IP addresses of a host name, or the name itself if it cannot be resolved."""
     with suppress(OSError):
         return {str(found[4][0]) for found in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     return {name}

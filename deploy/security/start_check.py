@@ -1,4 +1,4 @@
-"""Checks at the start of a run: each listener has a requested address, and Ray requires a token."""
+"""Checks at the start of a run: listeners have only requested addresses, and Ray requires a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from schedbed.deploy.security.strange_calls import REFUSES, ray_refuses
 
 
 def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) -> None:
-    """Raise RunFailed for a listener that is neither on loopback nor on an address in `asked_for`."""
+    """Raise RunFailed if a listener has an address that is neither loopback nor requested by the user.
+
+    `asked_for` are the requested host names or addresses.
+    """
     addresses = {address for name in asked_for for address in addresses_of(name)}
     for listener in found:
         if not listener.is_loopback and listener.address not in addresses:
@@ -20,7 +23,7 @@ def check_listeners(found: Iterable[Listener], asked_for: Collection[str] = ()) 
 
 
 def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
-    """Return the listeners to check: all except Ray's that refuse calls without a token.
+    """Return the listeners without those that belong to Ray and refuse calls without a token.
 
     Ray chooses its addresses itself. On a cluster of several hosts its workers listen on all interfaces.
     Listeners on loopback are always returned.
@@ -29,7 +32,7 @@ def without_guarded_ray(found: Iterable[Listener]) -> list[Listener]:
 
 
 def check_ray(gcs: str) -> None:
-    """Raise RunFailed if the Ray server (GCS) at the address does not refuse calls without a token."""
+    """Raise RunFailed if the Ray server (GCS) at `gcs` does not answer or accepts calls without a token."""
     host, _, port = gcs.rpartition(":")
     listener = Listener(host.strip("[]"), int(port), "Ray's GCS", 0)
     try:
@@ -43,7 +46,10 @@ def check_ray(gcs: str) -> None:
 
 
 def ports_of(agents: Mapping[str, str]) -> dict[int, str]:
-    """Return the name of each agent by TCP port; `agents` has the agents' URLs by node."""
+    """Return the name of each agent by its TCP port.
+
+    `agents` is a dictionary from node name to the URL of the node's agent.
+    """
     return {urlsplit(url).port or 0: f"agent {node}" for node, url in agents.items()}
 
 

@@ -1,4 +1,4 @@
-"""Calls to a listener without a valid token, in each protocol that a run's listeners use."""
+"""Calls to a listening socket without a valid token, in each protocol that a run's listeners use."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ RAY_METHODS = (
 
 
 def grpc_status(listener: Listener, method: str) -> int | None:
-    """Return a Ray server's gRPC status for a call without a token; None if the server does not speak gRPC.
+    """Send a gRPC call without a token to a Ray server, and return the gRPC status code of the answer.
 
-    The call is sent as three frames of plain HTTP/2, without a gRPC library. Raises OSError if the connection
-    fails.
+    Return None if the server does not speak gRPC. The call is sent as three frames of plain HTTP/2, so no
+    gRPC library is needed. Raises OSError if the connection fails.
     """
     named = ((":method", "POST"), (":scheme", "http"), (":path", f"/ray.rpc.{method}"), (":authority", "ray"))
     fields = (*named, ("content-type", "application/grpc"), ("te", "trailers"))
@@ -54,9 +54,9 @@ def grpc_status(listener: Listener, method: str) -> int | None:
 
 
 def ray_refuses(listener: Listener) -> str:
-    """Return whether a Ray server refuses calls without a token: `REFUSES`, `OPEN` or `UNKNOWN`.
+    """Return whether a Ray server refuses calls without a token: `REFUSES` or `OPEN`.
 
-    Raises OSError if the connection fails.
+    Return `UNKNOWN` if the answers are unclear. Raises OSError if the connection fails.
     """
     answers = set[int | None]()
     for method in RAY_METHODS:
@@ -69,9 +69,10 @@ def ray_refuses(listener: Listener) -> str:
 
 
 def http_refuses(listener: Listener) -> str:
-    """Return whether an HTTP server refuses a wrong token: `REFUSES`, `OPEN` or `UNKNOWN`.
+    """Return whether an HTTP server refuses a request with a wrong token: `REFUSES` or `OPEN`.
 
-    Status 401, or 403 from Ray, is a refusal. Raises OSError if the connection fails.
+    The statuses 401 and 403 are refusals. Return `UNKNOWN` if the answer is not HTTP. Raises OSError if the
+    connection fails.
     """
     heard, _ = _heard(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if HTTP_REFUSAL.match(heard):
@@ -80,10 +81,10 @@ def http_refuses(listener: Listener) -> str:
 
 
 def frames_refuse(listener: Listener) -> str:
-    """Return whether a server of length-prefixed frames refuses a wrong token.
+    """Return whether a server of length-prefixed frames refuses a wrong token: `REFUSES` or `OPEN`.
 
-    The value is `REFUSES`, `OPEN` or `UNKNOWN`. Closing the connection without an answer is a refusal. Raises
-    OSError if the connection fails.
+    A server refuses by closing the connection without an answer. Return `UNKNOWN` if it neither answers nor
+    closes the connection. Raises OSError if the connection fails.
     """
     heard, ended = _heard(listener, FRAMED_CALL, re.compile(rb".", re.DOTALL))
     if heard:
@@ -92,10 +93,11 @@ def frames_refuse(listener: Listener) -> str:
 
 
 def tls_refuses(listener: Listener) -> str:
-    """Return whether a TLS server refuses a wrong token, sent by HTTP and then in a length-prefixed frame.
+    """Return whether a TLS server refuses a wrong token: `REFUSES` or `OPEN`.
 
-    The certificate is not checked, since a client without a token does not know the run's certificate
-    authority. Raises OSError if the connection fails.
+    The token is sent in an HTTP request and then in a length-prefixed frame. The certificate is not checked,
+    since a client without a token does not know the run's certificate authority. Return `UNKNOWN` if the
+    answer is unclear. Raises OSError if the connection fails.
     """
     heard, _ = _heard_in_tls(listener, HTTP_CALL, re.compile(rb"\r\n"))
     if heard:
@@ -105,9 +107,9 @@ def tls_refuses(listener: Listener) -> str:
 
 
 def connect(listener: Listener) -> socket.socket:
-    """Return a connection to a listener.
+    """Return an open connection to a listener.
 
-    Raises OSError if the connection fails, PermissionError if file modes forbid the use of a unix socket.
+    Raises OSError if the connection fails, and PermissionError if file modes forbid the use of a unix socket.
     """
     if listener.is_unix:
         line = socket.socket(socket.AF_UNIX)
@@ -126,9 +128,9 @@ def connect(listener: Listener) -> socket.socket:
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send bytes; return the answer received, and whether the peer closed the connection.
+    """Send the bytes `said`. Return the bytes of the answer, and whether the peer closed the connection.
 
-    Reading ends when the answer matches `enough`, or after a timeout.
+    Reading ends when the answer matches the pattern `enough`, or after a timeout.
     """
     with connect(listener) as line:
         with suppress(ConnectionError):  # The server may have answered and closed already.
@@ -137,7 +139,11 @@ def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[
 
 
 def _heard_in_tls(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send bytes over TLS; return the values of `_heard`, or no bytes and False without TLS."""
+    """Send the bytes `said` over TLS. Return the answer's bytes, and whether the peer closed the connection.
+
+    Reading ends when the answer matches the pattern `enough`, or after a timeout. If the peer does not speak
+    TLS, return no bytes and False.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with connect(listener) as line:
@@ -166,10 +172,10 @@ def _heard_on(line: socket.socket, enough: re.Pattern[bytes]) -> tuple[bytes, bo
 
 
 def _literal(name: str, value: str) -> bytes:
-    """Return a header field encoded in HPACK (HTTP/2) as a literal without indexing."""
+    """Return the header field `name: value` in HPACK, the encoding of headers in HTTP/2."""
     return b"\0" + b"".join(bytes([len(part)]) + part.encode() for part in (name, value))
 
 
 def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
-    """Return the bytes of an HTTP/2 frame with this type, these flags, this stream id and this body."""
+    """Return the bytes of an HTTP/2 frame with the given type, flags, stream id and body."""
     return struct.pack("!I", len(body))[1:] + bytes((kind, flags)) + struct.pack("!I", stream) + body

@@ -1,4 +1,4 @@
-"""A process that calls listeners without a token, as this user or, with a uid, as another user.
+"""A process that calls listening sockets without a token, as this user or as the user with the id UID.
 
 `python -m schedbed.deploy.security.stranger [UID]` reads a JSON list of listeners from standard input and
 prints a JSON list of their answers.
@@ -44,7 +44,7 @@ CALLS: Mapping[str, Callable[[Listener], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class StrangerAnswer:
-    """The answer of a listener to a client without a token; `way` is the protocol used, or ""."""
+    """A listener's answer to a client without a token. `way` is the protocol used, or empty."""
 
     way: str
     answer: str
@@ -56,9 +56,10 @@ class StrangerAnswer:
 
 
 def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[StrangerAnswer]:
-    """Return the answers of the listeners to a new process without a token.
+    """Start a process without a token that calls all listeners, and return their answers.
 
-    With `uid`, which needs root, the process runs as that user. Raises RunFailed if the process fails.
+    With `uid`, the process runs as the user with this id, which needs root. Raises RunFailed if the process
+    fails.
     """
     environment = {name: value for name, value in module_environment().items() if "RAY_" not in name}
     told = subprocess.run(
@@ -76,7 +77,10 @@ def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[Stran
 
 
 def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
-    """Return the answer of one listener to this process; `is_owner` means this user owns the listener."""
+    """Return the answer of one listener to this process, which has no token.
+
+    `is_owner` tells whether this process runs as the user that owns the listener.
+    """
     try:
         if not listener.is_unix:
             return _answer(listener)

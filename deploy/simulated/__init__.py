@@ -1,1 +1,1 @@
-"""Simulated runs, and the cost models of tasks in the simulator."""
+"""Simulated runs, and the models of what tasks cost in the simulator."""

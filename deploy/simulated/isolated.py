@@ -1,4 +1,4 @@
-"""The simulated duration of each job alone on the scenario's cluster, the basis of slowdowns."""
+"""The simulated duration of each job when it runs alone on the cluster, from which slowdowns are computed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ ALONE = PolicyChoice(spec="fifo", given="fifo")
 
 
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
-    """Return the seconds from submission to end of each job alone, without faults, under FIFO.
+    """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
 
-    Jobs whose application has unknown costs are left out. The result is empty if the jobs have too many
-    tasks.
+    The result is a dictionary from job id to duration. Faults are not injected. Jobs whose application has
+    unknown costs are left out, and the dictionary is empty if the jobs have too many tasks.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0
@@ -44,7 +44,10 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
-    """Return the properties that determine a job's duration alone; equal jobs are simulated only once."""
+    """Return the properties on which a job's duration alone depends.
+
+    Jobs with equal properties are simulated only once.
+    """
     plain = (job.app, job.priority, job.input, job.maps, job.reduces, repr(dict(job.params)))
     return (*plain, job.map_demand, job.reduce_demand, job.map_costs, job.reduce_costs)
 

@@ -1,4 +1,4 @@
-"""A sink that keeps only the end times of jobs, for simulations whose tables are not needed."""
+"""A receiver of a simulation's rows that keeps only the end times of jobs and ignores all other rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from schedbed.scheduler.core.rows import JobRow
 
 
 class JobEnds(NoSink):
-    """A sink that keeps the end time of each job that succeeded, in seconds since the run's start."""
+    """A receiver of a simulation's rows that keeps only the end time of each successful job.
+
+    `finish_s` is a dictionary from job id to end time in seconds since the run's start.
+    """
 
     def __init__(self) -> None:
         self.finish_s: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""Measurement of an application's costs on this host: its code runs in this process on a sample.
+"""Measurement of an application's costs on this host: its code runs in this process on a sample of data.
 
-The sample is the beginning of the job's own input. Nothing is paced, so only CPU time counts. `python -m
-schedbed.deploy.simulated.measure_apps SCENARIO` prints the costs of each job in the form in which
-applications declare them.
+The sample is the beginning of the job's input. Disk and network are not slowed down, so only CPU time is
+measured. `python -m schedbed.deploy.simulated.measure_apps SCENARIO` prints the costs of each job in the form
+in which applications declare them.
 """
 
 from __future__ import annotations
@@ -40,17 +40,19 @@ MEMORY_BYTES = 2**30
 
 
 def measure(job: PlannedJob, input_file: InputFile | None, seed: int) -> AppCosts:
-    """Return the cost laws of a job's application, measured on the first bytes of its input.
+    """Measure the application of a job on the first bytes of its input, and return its cost laws.
 
-    Raises BadInput if the application fails on the sample.
+    The laws are CPU time and output as functions of the amount of work. `seed` is the seed of the
+    application's random choices. Raises BadInput if the application fails on the sample.
     """
     return measure_on(job, b"" if input_file is None else sample_of(input_file), seed, {})
 
 
 def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str, bytes]) -> AppCosts:
-    """Return the cost laws of a job's application, measured on the given sample.
+    """Measure the application of a job on the given sample of its input, and return its cost laws.
 
-    `programs` are the files of a user's own application by path. Raises BadInput if the application fails.
+    `programs` is a dictionary from path to content of the files of a user's own application. `seed` is the
+    seed of the application's random choices. Raises BadInput if the application fails.
     """
     with tempfile.TemporaryDirectory(prefix=owned("measure-")) as folder:
         bench = _Bench(job, sample, seed, Path(folder), programs)
@@ -61,7 +63,10 @@ def measure_on(job: PlannedJob, sample: bytes, seed: int, programs: Mapping[str,
 
 
 def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
-    """Return the start of an input: at most `most_bytes` of its first block, in whole records."""
+    """Return the start of an input file as a sample: at most `most_bytes`, all from the first block.
+
+    A sample of generated records ends with a whole record.
+    """
     size = min(file.blocks[0] if file.blocks else 0, most_bytes)
     if file.source == "generate":
         assert file.generate is not None
@@ -79,8 +84,8 @@ def sample_of(file: InputFile, most_bytes: int = SAMPLE_BYTES) -> bytes:
 class _Measured:
     """The measured costs of one attempt.
 
-    `first_s` is the CPU time until all input is read (maps) or merged (reduces), `then_s` the CPU time after
-    that.
+    `first_s` is the CPU time until a map has read all its input, or until a reduce has merged its input.
+    `then_s` is the CPU time after that.
     """
 
     work: float  # for a reduce, the bytes fetched
@@ -91,7 +96,7 @@ class _Measured:
 
 
 class _Bench:
-    """A bench that runs attempts of one job on pieces of a sample, and keeps map outputs for reduces."""
+    """A test bench that runs attempts of one job on pieces of a sample, and keeps map outputs for reduces."""
 
     def __init__(
         self, job: PlannedJob, sample: bytes, seed: int, root: Path, programs: Mapping[str, bytes]
@@ -106,16 +111,20 @@ class _Bench:
         self._params = params
 
     def map(self, parts: int) -> _Measured:
-        """Run a map on one of `parts` equal parts of the sample; return the fastest try.
+        """Run a map on one of `parts` equal parts of the sample, and return its measured costs.
 
-        A job without input has its work divided into parts instead.
+        The fastest of several tries is returned. If the job has no input, its amount of work is divided
+        instead.
         """
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s
         )
 
     def reduce(self, parts: int) -> _Measured:
-        """Run a reduce that fetches from `parts` maps of one sample piece each; return the fastest try."""
+        """Run a reduce that fetches the outputs of `parts` maps, and return its measured costs.
+
+        Each of the maps reads one piece of the sample. The fastest of several tries is returned.
+        """
         outputs = []
         for index in range(parts):
             self._map(PIECES, index)
@@ -167,7 +176,7 @@ class _Bench:
         }
 
     def _run(self, spec: AttemptSpec, node: _MemoryNode) -> tuple[dict[str, Any], float]:
-        """Run the attempt and return its report and its CPU time in s.
+        """Run an attempt on an in-memory node, and return the attempt's report and its CPU time in s.
 
         Raises BadInput if the attempt fails.
         """
@@ -187,7 +196,7 @@ class _Bench:
 
 
 class _CpuMeter(Meter):
-    """A meter that records the CPU time at which the merge of a reduce ended."""
+    """A meter of an attempt that also records the CPU time until the merge of a reduce ended."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +214,7 @@ class _CpuMeter(Meter):
 
 
 class _MemoryNode:
-    """A replacement for a node in measurements: files are in memory, and the disk takes no time."""
+    """A stand-in for a node in measurements. Files are in memory, and access to the disk takes no time."""
 
     def __init__(
         self, root: Path, data: bytes, outputs: list[MapOutputAt], programs: Mapping[str, bytes]
@@ -222,7 +231,7 @@ class _MemoryNode:
 
     @property
     def merged_s(self) -> float | None:
-        """Return the CPU seconds used until the merge ended, or None before that."""
+        """Return the CPU seconds used until the merge of a reduce ended, or None if it has not ended."""
         return self._cpu.merged_s
 
     def read(self, file: str, start: int, end: int) -> Iterator[Piece]:
@@ -257,7 +266,7 @@ class _MemoryNode:
 
 
 class _Sunk:
-    """An output file that discards the data and counts the bytes."""
+    """An output file that discards the data and only counts the bytes."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
@@ -270,10 +279,10 @@ class _Sunk:
 
 
 def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Measured | None) -> AppCosts:
-    """Return the cost laws that fit these measurements.
+    """Return the cost laws of an application that fit the given measurements.
 
-    `whole` is a map of the whole sample, `piece` a map of a quarter of it. `few` is a reduce of one piece,
-    `all_` a reduce of all pieces; both are None for a job without reduces.
+    `whole` is a map of the whole sample, and `piece` a map of a quarter of it. `few` is a reduce of one
+    piece, and `all_` a reduce of all pieces; both are None for a job without reduces.
     """
     start_s, unit_s = _line(whole.work, whole.first_s, piece.work, piece.first_s)
     output = reduce_start_s = reduce_cpu_s = reduce_sort_s = 0.0
@@ -303,7 +312,7 @@ def _laws(whole: _Measured, piece: _Measured, few: _Measured | None, all_: _Meas
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> tuple[float, float]:
-    """Return the intercept and the slope of the line through two points, neither below 0."""
+    """Return the intercept and the slope of the line through two points. Neither value is below 0."""
     if x1 <= 0:
         return y1, 0.0
     slope = (y1 - y2) / (x1 - x2) if x1 > x2 else y1 / max(1.0, x1)
@@ -321,7 +330,7 @@ def _law(x1: float, y1: float, x2: float, y2: float) -> Law:
 
 
 def show(scenario: str) -> None:
-    """Measure the applications of all jobs in a scenario, and print their costs."""
+    """Measure the applications of all jobs in the scenario file `scenario`, and print their costs."""
     resolved = resolve(scenario)
     for job in resolved.jobs:
         if job.app != "synthetic":
@@ -330,7 +339,7 @@ def show(scenario: str) -> None:
 
 
 def declared(costs: AppCosts) -> str:
-    """Return the costs as Python code, with numbers to four significant digits."""
+    """Return the costs as Python source code, with numbers rounded to four significant digits."""
 
     def shown(value: Any) -> str:
         if isinstance(value, Law):

@@ -1,4 +1,4 @@
-"""Cost laws of a live run's applications: measured CPU time, and declared or sampled amounts of data."""
+"""Cost laws of applications from live runs: measured CPU times, and declared or sampled amounts of data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
-    """Return the cost law of each job that is not synthetic, with the mean CPU time of its useful attempts.
+    """Return the cost law of each job that is not synthetic, by job id.
 
-    The values of `deploy.simulated.measure_apps` are too low for live runs, because a process on an emulated
-    core needs more CPU time for the same work (cold caches, a busy sibling of the host's core).
+    CPU times are means over the last successful attempts of the job's tasks in these runs. The values of
+    `deploy.simulated.measure_apps` are too low for live runs, because a process on an emulated core needs
+    more CPU time for the same work (cold caches, a busy sibling of the host's core).
     """
     import pandas as pd
 
@@ -40,11 +41,12 @@ def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, 
 def cpu_factors_of(
     scenario: ResolvedScenario, laws: Mapping[str, AppCosts], runs: Sequence[RunTables]
 ) -> CpuFactors:
-    """Return each attempt's CPU time divided by that of its job's law, by job and task kind, for each run.
+    """Return the CPU time of each attempt divided by the CPU time that its job's cost law expects.
 
-    The mean over all runs is about 1. With equal costs, the maps of a node would all read at the same time
-    and then all compute at the same time. Live tasks differ by about a tenth, which prevents this. Runs also
-    differ from each other by about a tenth, since the host's speed varies.
+    The result has, for each job and task kind, one tuple of factors per run. A simulation uses the factors
+    because live tasks differ by about a tenth; with equal costs, all maps of a node would read at the same
+    time and then compute at the same time. Runs also differ by about a tenth, since the host's speed varies.
+    The mean of the factors over all runs is about 1.
     """
     found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
     for run in runs:
@@ -65,9 +67,10 @@ def cpu_factors_of(
 def _said_and_used_s(
     job: PlannedJob, law: AppCosts, attempts: pd.DataFrame
 ) -> Iterator[tuple[TaskKind, list[float], list[float]]]:
-    """Yield the task kind, and core-seconds of each attempt by the law and as used: maps, then reduces.
+    """Yield, for maps and then for reduces, the CPU time of each attempt as expected and as measured.
 
-    The time in which reduces fetch their input is not included.
+    Both are lists of core-seconds of the host; the expected ones follow from `law`. The time in which reduces
+    fetch their input is not included.
     """
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     yield TaskKind.MAP, _said_s(law, _work(job, maps)), (maps["cpu_s"] - HANDLING.attempt_s).tolist()
@@ -80,13 +83,13 @@ def _said_and_used_s(
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
-    """Return the amount of work of each map, in the unit of the application's cost law."""
+    """Return the amount of work of each map, in the unit that the application's cost law uses."""
     count = maps["task"].nunique()
     return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
 
 
 def _said_s(law: AppCosts, work: Sequence[float]) -> list[float]:
-    """Return the core-seconds of the host that the law gives for maps, one number per amount of work."""
+    """Return the core-seconds of the host that the cost law expects for maps with these amounts of work."""
     return [
         law.map_start_s + law.map_cpu_s * each + law.map_sort_s * law.map_output.of(each) for each in work
     ]
@@ -116,8 +119,8 @@ def _law(scenario: ResolvedScenario, job: PlannedJob, attempts: pd.DataFrame) ->
 def _reduce_s(reduces: pd.DataFrame, law: AppCosts, maps: int, fetched: float) -> tuple[float, float]:
     """Return the mean core-seconds of the host that reduces used for the merge, and after the merge.
 
-    The total is divided in the proportion that `law` gives. The measured duration of the merge cannot be
-    used, since other tasks of the node computed at the same time.
+    The total is divided in the proportion that `law` expects for `fetched` bytes. The measured duration of
+    the merge cannot be used, since other tasks of the node computed at the same time.
     """
     if not len(reduces):
         return 0.0, 0.0

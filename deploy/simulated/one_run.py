@@ -1,6 +1,6 @@
-"""One simulated run: its rows are passed to the history, and its record and display are updated.
+"""One simulated run: its rows are passed to the writer of its tables, and its display is updated.
 
-The simulation itself may run in another process.
+The writer is called the history. The simulation itself may run in another process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH_ROWS = 2_000
 
 
 class RowTarget(Protocol):
-    """A receiver of table rows: the history, or the process that writes the history."""
+    """A receiver of table rows: the history, which writes a run's tables, or a connection to its process."""
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Append rows to the table with this name."""
@@ -58,7 +58,7 @@ class SentRows:
         )
 
     def show(self, now_s: float, ends: int) -> None:
-        """Send the virtual time and the number of ended attempts, at most a few times per second."""
+        """Send the virtual time `now_s` and the number of ended attempts, at most a few times per second."""
         if time.monotonic() - self._last_s > SHOW_S:
             self._last_s = time.monotonic()
             self._send(("show", now_s, ends))
@@ -66,7 +66,7 @@ class SentRows:
 
 @dataclass(slots=True)
 class HowItEnded:
-    """The end of a simulation: fields of `RunRecord`, and the number of ended attempts (`ends`)."""
+    """How a simulation ended: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
 
     state: str = "interrupted"
     note: str = ""
@@ -77,7 +77,10 @@ class HowItEnded:
 
 
 class HistoryRows:
-    """A sink that passes the rows of a simulation to the history in batches."""
+    """A receiver of a simulation's rows that passes them in batches to the history.
+
+    The history writes the run's tables.
+    """
 
     def __init__(self, history: RowTarget) -> None:
         self._history = history
@@ -92,39 +95,39 @@ class HistoryRows:
             rows.clear()
 
     def decision(self, row: DecisionRow) -> None:
-        """Implement `Sink.decision`: queue the row for the history."""
+        """Implement `Sink.decision`: queue the row for the decisions table."""
         self._take("decisions", row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: queue the row for the history."""
+        """Implement `Sink.attempt`: queue the row for the attempts table."""
         self._take("attempts", row)
 
     def job(self, row: JobRow) -> None:
-        """Implement `Sink.job`: queue the row for the history, and record a job that did not succeed."""
+        """Implement `Sink.job`: queue the row for the jobs table, and record a job that did not succeed."""
         if row.state != "succeeded":
             self.bad_jobs.append(f"{row.job} {row.state}")
         self._take("jobs", row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.heartbeat`: queue the row for the history."""
+        """Implement `Rows.heartbeat`: queue the row for the heartbeats table."""
         self._take("heartbeats", row)
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.block`: queue the row for the history."""
+        """Implement `Rows.block`: queue the row for the blocks table."""
         self._take("blocks", row)
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Implement `Rows.fault`: queue the row for the history."""
+        """Implement `Rows.fault`: queue the row for the faults table."""
         self._take("faults", row)
 
     def columns(self, table: str, data: pd.DataFrame) -> None:
-        """Append the rows of a data frame to a table at once, after the table's queued rows."""
+        """Append all rows of a data frame to a table, after the rows that are queued for the table."""
         self._history.append(table, self._waiting[table])
         self._waiting[table].clear()
         self._history.append_frame(table, data)
 
     def flush(self) -> None:
-        """Append all queued rows to the history."""
+        """Pass all queued rows to the history."""
         for table, rows in self._waiting.items():
             self._history.append(table, rows)
             rows.clear()
@@ -132,9 +135,10 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One run of a policy in one repeat: its record, history and display, in the process that writes them.
+    """One run of a policy in one repeat: its record, history and display.
 
-    `place` has the folder of the results, the record of all runs, and the display of all runs.
+    The object is in the process that writes the results; the simulation may run in another process. `place`
+    is the folder of the results, the record of all runs, and the display of all runs.
     """
 
     choice: PolicyChoice
@@ -148,17 +152,17 @@ class OneRun:
 
     @property
     def is_of_file(self) -> bool:
-        """Return whether the policy is from a user's file, which must not run in this process."""
+        """Return whether the policy is from a user's file, so that it must run in a separate process."""
         return self.choice.make is None and is_policy_file(self.choice.spec)
 
     def new_history(self) -> History:
-        """Return a new history for the tables of this run."""
+        """Return a new history, which writes the tables of this run."""
         return History(self.place[0], self.choice.spec, self.repeat, part_rows=PART_ROWS)
 
     def begin(self) -> None:
-        """Begin the record and the display.
+        """Begin the record and the display of the run.
 
-        When a run is begun again, delete its earlier rows and start over.
+        If the run was begun before, delete its earlier rows and start over.
         """
         folder, record, progress = self.place
         self.ended = HowItEnded()
@@ -191,7 +195,7 @@ class OneRun:
         self._shown.show(now_s, ends)
 
     def end(self, end: WorkEnd) -> None:
-        """Record how the process that simulated the run ended, and close the run."""
+        """Record how the process of the simulation ended, and close the run."""
         if end.kind == STOPPED:
             self.ended.state, self.ended.note = "interrupted", end.value
         elif end.kind != RESULT:
@@ -199,7 +203,7 @@ class OneRun:
         self.close()
 
     def close(self) -> None:
-        """Write the remaining rows and the record of the run."""
+        """Write the remaining rows and the record of the run, and end its display."""
         folder, record, _ = self.place
         assert self._record is not None
         ended, kept = self.ended, self._record

@@ -1,8 +1,8 @@
-"""Costs of a user's own application: measured once on a sample of its input, then kept in the profile store.
+"""Costs of a user's own application, measured once on a sample of its input and kept in the profile store.
 
 The code runs in a child process with a time limit (`python -m schedbed.deploy.simulated.own_costs FD`). The
-costs are stored under a digest of everything they depend on, so the same application on the same input has
-the same costs in every later simulation.
+costs are stored under a digest of everything on which they depend, so that the same application has the same
+costs for the same input in every later simulation.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _known: dict[str, AppCosts] = {}  # costs by digest, shared by equal jobs
 
 
 def law_of_own(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the cost law of a job's application, measured if the profile store does not have it yet.
+    """Return the cost law of a user's own application. It is measured unless the profile store has it.
 
-    Raises BadInput if the application fails on the sample or takes too long.
+    Raises BadInput if the application fails on the sample of the job's input or takes too long.
     """
     file = scenario.input(job.input) if job.input else None
     sample = b"" if file is None else sample_of(file, SAMPLE_BYTES)

@@ -1,4 +1,4 @@
-"""Task costs from the attempts table of a recorded run: the cost model of the command `whatif`."""
+"""Task costs from the attempts table of a recorded run. The command `whatif` simulates with these costs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ MEANS = ("cpu", "read", "output_bytes", "spill_bytes", "sort", "shuffle_bytes")
 
 
 class RecordedCosts:
-    """The costs of each task in a recorded run, from the task's last successful attempt.
+    """A cost model with the costs that tasks had in a recorded run, from each task's last successful attempt.
 
-    A task that never succeeded has the mean costs of the other tasks of its stage. `extra_s` is CPU time in s
-    on an emulated core that is added to a task's recorded CPU time; it may be negative (see `fit`).
+    A task that never succeeded has the mean costs of the job's other tasks of its kind. `extra_s` is a
+    dictionary from task id to seconds that are added to the task's CPU time; they may be negative (see
+    `fit`).
     """
 
     def __init__(self, run: RunTables) -> None:
@@ -61,8 +62,8 @@ class RecordedCosts:
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
 
-        The recorded CPU time is assigned to the shuffle first, then to the merge (at most the merge's
-        duration); the remaining CPU time goes to the reduce function.
+        The recorded CPU time is assigned to the shuffle first, then to the merge (at most for the merge's
+        duration). The remaining CPU time is assigned to the reduce function.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
@@ -77,9 +78,10 @@ class RecordedCosts:
         return fetching(cost, self._core_speed, min(1.0, row["cpu"] / fetching_s) if fetching_s else 0.0)
 
     def fit(self, replayed: pd.DataFrame) -> None:
-        """Change `extra_s` so that the tasks of a replay (`replayed`: its attempts) run as long as recorded.
+        """Change `extra_s` so that tasks take as long in a simulation as they did in the recorded run.
 
-        Live tasks also wait for things outside the model, above all for a busy host, on any node.
+        `replayed` are the attempts of a first simulation with these costs. Live tasks also wait for things
+        outside the model, above all for a busy host.
         """
         lasted_s = worked_s(replayed)
         for task, recorded_s in self._worked_s.items():
@@ -104,9 +106,10 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Return the run time in s of each task's last successful attempt; parts of a split map are added up.
+    """Return the run time in s of each task's last successful attempt, as a dictionary from task id.
 
-    For a reduce, only the time after its shuffle counts.
+    The run times of the parts of a split map are added. The run time of a reduce starts at the end of its
+    shuffle.
     """
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
@@ -115,13 +118,16 @@ def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
 
 
 def launch_s(run: RunTables) -> float:
-    """Return the median seconds from an attempt's assignment to its first line of code; 0 if none was launched."""
+    """Return the median time in s from an attempt's assignment to its first line of code.
+
+    Return 0 if no attempt was launched.
+    """
     waits = _launches_s(run)
     return float(waits.median()) if len(waits) else 0.0
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return latencies in which each attempt's launch takes a random one of the launch times in the runs.
+    """Return simulation latencies in which a launch takes as long as a random launch recorded in `runs`.
 
     With equal launch times, two maps that start together on a node would first both read and then both
     compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no attempt
@@ -135,18 +141,25 @@ def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
 
 
 def launches_after(wait_s: float) -> Latencies:
-    """Return latencies with `wait_s` seconds from an attempt's assignment to its first line of code."""
+    """Return latencies for a simulation in which each launch of an attempt takes `wait_s` seconds.
+
+    A launch lasts from the attempt's assignment to its first line of code.
+    """
     timing = Timing()
     return Latencies(launch_s=max(0.0, wait_s - timing.decision_s - timing.reply_s), launch_cpu_s=0.0)
 
 
 def _launches_s(run: RunTables) -> pd.Series:
-    """Return the seconds from each attempt's assignment to its first line of code."""
+    """Return the seconds from assignment to the first line of code, for each attempt that was launched."""
     return (run.attempts["start"] - run.attempts["assigned"]).dropna()
 
 
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
-    """Return the attempts with new columns: `cpu` and `sort` (s on one emulated core), and `read` (bytes)."""
+    """Return the attempts with the additional columns `cpu`, `sort` and `read`.
+
+    `cpu` and `sort` are seconds on one emulated core, and `read` is in bytes. `speeds` is a dictionary from
+    node name to core speed.
+    """
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
     return attempts.assign(
@@ -157,13 +170,13 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task id of each attempt; for a part of a split map, the id of the original map."""
+    """Return the task id of each attempt. A part of a split map has the id of the original map."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Merge the rows of a split map's parts into one row with the sums."""
+    """Return one row of costs per task; the rows of a split map's parts are added up."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

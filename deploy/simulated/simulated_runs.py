@@ -1,4 +1,4 @@
-"""All simulated runs of one command: each policy and repeat in virtual time, with rows written to Parquet."""
+"""All simulated runs of one command: each policy in each repeat, with rows written to Parquet files."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """Return the setup for the simulation of a policy in one repeat.
+    """Return the setup with which one policy is simulated in one repeat.
 
-    Repeats differ in block placement and in all other random draws. With `as_live` they differ only in the
-    times of heartbeats, like repeats of live runs.
+    Repeats differ in block placement and in all other random choices. With `as_live`, they differ only in the
+    times of heartbeats, like repeats of live runs. `cpu_factors` are factors on the CPU times of attempts.
     """
     again = repeat > 0 and not as_live
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
@@ -82,9 +82,9 @@ def setup_of(
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Turn off the garbage collector during a simulation.
+    """Turn off Python's garbage collector while the body of the `with` statement runs.
 
-    A simulation makes few reference cycles but many objects; searching them would take a third of the run
+    A simulation makes many objects but few reference cycles. A search for cycles would take a third of the
     time.
     """
     gc.collect()
@@ -96,7 +96,7 @@ def _no_collections() -> Iterator[None]:
 
 
 def _where(error: Exception) -> str:
-    """Return an error and its place in one line, such as `ValueError: no such pool (mine.py, line 7)`."""
+    """Return an error and its place as one line, such as `ValueError: no such pool (mine.py, line 7)`."""
     if isinstance(error, PolicyFailed):
         return str(error)
     place = traceback.extract_tb(error.__traceback__)[-1]
@@ -105,10 +105,7 @@ def _where(error: Exception) -> str:
 
 
 class SimRuns:
-    """All simulated runs of one command.
-
-    They share one cost model, so that all policies have the same tasks.
-    """
+    """All simulated runs of one command. They use one cost model, so that all policies run the same tasks."""
 
     SUBMITS: ClassVar[bool] = False
 
@@ -128,10 +125,11 @@ class SimRuns:
         self._cpu_factors, self._as_live = cpu_factors, as_live
 
     def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
-        """Simulate every policy in every repeat, and continue after a run that failed.
+        """Simulate every policy in every repeat. A run that fails does not stop the others.
 
-        If the options allow several runs at a time, each is simulated in a separate process, otherwise in
-        this process (except policies from a user's file). The files written are the same in both cases.
+        `folder` receives the results, and `record` a record of each run. If the options allow several runs at
+        a time, each run is simulated in a separate process. A policy from a user's file always has a separate
+        process. The files written are the same in all cases.
         """
         scenario = self._scenario
         order = order_of_play(len(scenario.policies), scenario.repeats)
@@ -171,10 +169,11 @@ class SimRuns:
             run.close()
 
     def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
-        """Return the work that simulates a run in a separate process.
+        """Return a description of the work that simulates a run in a separate process.
 
-        The rows of a policy from a user's file are sent to this process, so that they are kept if the other
-        one crashes; other rows are written by the separate process.
+        The rows of a policy from a user's file are sent to this process, so that they are kept if the
+        separate process crashes. Other rows are written by the separate process. `needs_bytes` is the
+        expected memory.
         """
 
         def simulate(send: Send) -> None:
@@ -240,7 +239,11 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """Run in the compiled loop if it supports this run, else with Python objects, with equal rows."""
+        """Run the simulation in the compiled loop if that supports it, else with Python objects.
+
+        Both produce the same rows. `show_counts` is called with the virtual time and the number of ended
+        attempts.
+        """
 
         def show(played: Simulation) -> None:
             show_counts(played.now_s, played.statistics.ends)

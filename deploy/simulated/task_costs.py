@@ -1,4 +1,4 @@
-"""Costs of tasks in the simulator: as jobs declare them, as traces record them, or as measured."""
+"""The costs of tasks in the simulator, as declared by jobs, recorded in traces, or measured."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """Live costs of moving data and of starting an attempt, in core-seconds of the host.
+    """The CPU time that live tasks use to move data and to start, in core-seconds of the host.
 
-    Measured with synthetic tasks that compute nothing, at 0.1 host cores per emulated core
-    (`tests/bench/handling.py`). The CPU time of a synthetic task is counted from the start of its process
-    (`tasks.apps.synthetic`), so it includes these costs.
+    The values were measured with synthetic tasks that compute nothing, at 0.1 host cores per emulated core
+    (`tests/bench/handling.py`). The CPU time that a synthetic task declares includes these costs, since it
+    counts from the start of the task's process (`tasks.apps.synthetic`).
     """
 
     attempt_s: float = 0.0033  # from the fork to the first line of code
@@ -34,19 +34,25 @@ class Handling:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the cost of a map that only moves data, in core-seconds.
+        """Return the CPU time of a map that only moves data, in core-seconds of the host.
 
-        `spills`: the output is for reduces, which costs more than writing a file.
+        `spills` tells whether the output is for reduces, which costs more than writing a file.
         """
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
 
     def shuffle_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the cost of a reduce until all its input is fetched, in core-seconds."""
+        """Return the CPU time of a reduce until all its input is fetched, in core-seconds of the host.
+
+        The reduce fetches `fetched_bytes` in total from the outputs of `maps` maps.
+        """
         return self.attempt_s + self.fetching_s(maps, fetched_bytes)
 
     def fetching_s(self, maps: int, fetched_bytes: float) -> float:
-        """Return the cost of fetching the outputs of `maps` maps, in core-seconds."""
+        """Return the CPU time for fetching from the outputs of `maps` maps, in core-seconds of the host.
+
+        `fetched_bytes` is the total of the bytes fetched.
+        """
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
@@ -54,9 +60,10 @@ HANDLING = Handling()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return the cost of a reduce with the given share of the fetching costs added.
+    """Return the cost of a reduce with the CPU time for fetching map outputs added, multiplied by `share`.
 
-    A cost with a known duration is returned unchanged.
+    `core_speed` is the speed of the reduce's emulated core as a share of a host core. A cost with a known
+    duration is returned unchanged.
     """
     if cost.duration_s is not None:
         return cost
@@ -68,11 +75,11 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 
 
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
-    """Return the cost model that `simulate.costs` selects; laws in `measured`, by job, take precedence.
+    """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    With `profile`, all applications are measured on this host, which takes seconds. An application that
-    declares no costs is always measured, unless the profile store has its costs (`own_costs`). Raises
-    BadInput if an application fails on a sample of its input.
+    Cost laws in `measured`, by job id, take precedence. With `profile`, all applications are measured on this
+    host, which takes seconds. An application that declares no costs is always measured, unless the profile
+    store has its costs (`own_costs`). Raises BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -95,7 +102,7 @@ def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None
 
 
 def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the cost law of a job's application, measured on this host on a sample of the job's input.
+    """Return the cost law of a job's application, measured on this host with a sample of the job's input.
 
     Raises BadInput if the application fails on the sample.
     """
@@ -109,12 +116,12 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 
 
 class ScenarioCosts:
-    """The cost model of a scenario: declared costs for synthetic jobs, cost laws for other jobs.
+    """The cost model of a scenario. Synthetic jobs have declared costs, and other jobs have cost laws.
 
-    `apps` are the laws by job. With `timed`, tasks have their traced durations instead of declared costs;
-    with `shuffles`, timed reduces also shuffle for the traced time. A law's host CPU time is converted to
-    time on an emulated core of `core_speed`; other cores take more or less time (`TaskCost.on_core`). Equal
-    tasks share one TaskCost.
+    `apps` is a dictionary from job id to cost law. With `timed`, tasks have the durations in the trace
+    instead of declared costs; with `shuffles`, such reduces also shuffle for the time in the trace. The CPU
+    time of a law is converted from the host to an emulated core of speed `core_speed`. Equal tasks share one
+    TaskCost.
     """
 
     def __init__(
@@ -130,7 +137,7 @@ class ScenarioCosts:
         self._reduces: dict[str, TaskCost] = {}
 
     def map_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.map_cost` with a map's declared costs, or with the job's cost law."""
+        """Implement `CostModel.map_cost` with the map's declared cost, or with its job's cost law."""
         if job.map_costs:
             cost, spills = job.map_costs[index], job.reduces > 0
             seen = self._seen.get((id(cost), 0, spills))
@@ -144,7 +151,7 @@ class ScenarioCosts:
         return found
 
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
-        """Implement `CostModel.reduce_cost` with a reduce's declared costs, or with the job's cost law."""
+        """Implement `CostModel.reduce_cost` with the reduce's declared cost, or with its job's cost law."""
         if job.reduce_costs:
             cost, fetched = job.reduce_costs[index], self._fetched(job)
             seen = self._seen.get((id(cost), job.maps, fetched))

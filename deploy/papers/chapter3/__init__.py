@@ -1,4 +1,4 @@
-"""Schedulers reviewed in chapter 3 of xu2015: one result of each scheduler, in the order of the chapter."""
+"""Experiments with the schedulers that chapter 3 of the thesis xu2015 reviews, in the chapter's order."""
 
 from schedbed.deploy.papers.chapter3 import (
     balancedpool_batch,

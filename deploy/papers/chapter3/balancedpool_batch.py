@@ -1,4 +1,7 @@
-"""BalancedPool and Johnson's order compared with the submission order, for a batch of jobs."""
+"""The policy BalancedPool and Johnson's order of jobs, compared with FIFO on a batch of jobs.
+
+All jobs of a batch are submitted at the same time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ BATCH_S = 1000.0  # submission of the batch, after a small run of each job for i
 
 
 def even(coin: Coin) -> list[Job]:
-    """Return 20 random jobs, each with enough tasks to fill all slots."""
+    """Return 20 random jobs. Each has enough tasks to fill all slots of the cluster."""
     return [
         job(f"even{number}", USER, BATCH_S, _stage(coin, 16, 64, 5, 60), _stage(coin, 16, 48, 5, 60))
         for number in range(20)
@@ -28,9 +31,9 @@ def even(coin: Coin) -> list[Job]:
 
 
 def uneven(coin: Coin) -> list[Job]:
-    """Return 10 jobs with many short tasks and 10 jobs with a few long tasks, in random order.
+    """Return 20 random jobs in random order: 10 with many short tasks, and 10 with a few long tasks.
 
-    The jobs with few tasks cannot fill the slots.
+    The jobs with few tasks cannot fill all slots of the cluster.
     """
     big = [
         job(f"big{number}", USER, BATCH_S, _stage(coin, 64, 128, 5, 30), _stage(coin, 32, 64, 5, 30))
@@ -50,10 +53,11 @@ def _stage(coin: Coin, least: int, most: int, shortest_s: float, longest_s: floa
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = False) -> Mapping[str, Any]:
-    """Return a scenario of sixteen nodes with one map slot and one reduce slot each.
+    """Return a scenario in which sixteen nodes run a batch of jobs that the function `jobs` draws.
 
-    Each job of the batch ran before with one task of each kind. With `reverse`, the batch is submitted in the
-    reverse of Johnson's order and runs under FIFO only.
+    A node has one map slot and one reduce slot. A small run of each job precedes the batch, so that policies
+    know its task times. With `reverse`, the batch is submitted in the reverse of Johnson's order and runs
+    under FIFO only.
     """
     batch = jobs(chance(seed, "chapter3 balancedpool", jobs.__name__))
     if reverse:
@@ -69,13 +73,13 @@ def scenario(seed: int, *, jobs: Callable[[Coin], list[Job]], reverse: bool = Fa
 
 
 def stages(job: Job) -> PlannedStages:
-    """Return the numbers of tasks of the job and their durations in s."""
+    """Return the numbers of maps and reduces of the job, and their durations in s."""
     map_s, reduce_s = (float(job[phase]["cpu"][:-1]) for phase in ("map", "reduce"))
     return PlannedStages(job["name"], job["maps"], map_s, job["reduces"], reduce_s)
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a lower bound of the batch's makespan under any order, in s."""
+    """Return a lower bound of the makespan of the batch in s, which holds for every order of its jobs."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -85,21 +89,25 @@ def least_s(batch: list[PlannedStages]) -> float:
 
 
 def makespan_s(played: Played, policy: str) -> float:
-    """Return the makespan of the batch in s."""
+    """Return the makespan in s of the batch under the policy. The run has one repeat."""
     return float(played.of(policy).jobs["finish"].max()) - BATCH_S
 
 
 def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] | None = None) -> list[float]:
-    """Return the reduction of the batch's makespan under `policy` against `than`, in percent, by repeat.
+    """Return how much shorter the batch's makespan is under `policy` than under the policy `than`.
 
-    The makespans of `than` are those in `than_runs`, if given.
+    The result is in percent, one number per repeat. The makespans of `than` are taken from the runs
+    `than_runs`, if given.
     """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
 
 def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) -> list[float]:
-    """Return the distance of the lower bound below the makespan in Johnson's order, in percent, by repeat."""
+    """Return how far the makespan in Johnson's order is above the lower bound `least_s`.
+
+    The result is in percent of the makespan, one number per repeat. `jobs` draws the batch of each run.
+    """
     found = []
     for repeat, played in enumerate(runs):
         batch = jobs(chance(bench.seed + repeat, "chapter3 balancedpool", jobs.__name__))
@@ -108,7 +116,7 @@ def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) ->
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the reductions of the batch's makespan under Johnson's order and BalancedPool, by repeat."""
+    """Measure by how many percent Johnson's order and BalancedPool reduce the makespans of two batches."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

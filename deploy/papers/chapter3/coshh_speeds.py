@@ -1,6 +1,6 @@
-"""COSHH compared with FIFO and Fair on nodes of two speeds, with CPU-bound and I/O-bound jobs.
+"""The policy COSHH, compared with FIFO and Fair on fast and slow nodes with CPU-bound and I/O-bound jobs.
 
-The CPU time of a synthetic task is the same on cores of any speed. Old nodes therefore lose CPU to a
+The CPU time of a synthetic task is the same on cores of any speed. Slow nodes therefore lose CPU to a
 foreground load instead of having slower cores.
 """
 
@@ -26,9 +26,9 @@ MEAN = ("completion_s", "mean")
 
 
 def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
-    """Return random jobs of both kinds with exponential gaps.
+    """Return CPU-bound and I/O-bound jobs in random order, with exponentially distributed gaps between them.
 
-    With `unequal`, three of four jobs are small and the others large.
+    With `unequal`, about three of four jobs are small and the others large.
     """
     coin, now_s, made = chance(seed, "chapter3 coshh"), 0.0, []
     for _ in range(JOBS):
@@ -41,21 +41,22 @@ def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
 
 
 def computing(user: str, submit_s: float, maps: int) -> Job:
-    """Return a job whose maps each compute for 20 s on a whole core."""
+    """Return a CPU-bound job: each of its maps computes for 20 s on one core."""
     return job("compute", user, submit_s, (maps, 20.0), (1, 5.0))
 
 
 def reading(user: str, submit_s: float, maps: int) -> Job:
-    """Return a job whose maps each read 128 MB and compute for 2 s."""
+    """Return an I/O-bound job: each of its maps reads 128 MB and computes for 2 s."""
     each = job("read", user, submit_s, (maps, 2.0), (1, 5.0))
     each["map"]["read"] = "128MB"
     return each
 
 
 def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
-    """Return a scenario in which half of the nodes are old (slower).
+    """Return a scenario with fast and slow nodes in equal numbers.
 
-    With `alone`, there are twice as many nodes with one map slot each, so that maps share no disk.
+    With `alone`, there are twice as many nodes with one map slot instead of two, so that maps share no disk.
+    `unequal` is passed to `jobs`.
     """
     count, slots = (6, 1) if alone else (3, 2)
     groups = [{"count": count}, {"count": count, **OLD}]
@@ -67,7 +68,7 @@ def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mappin
 
 
 def on_fast(played: Played, policy: str, kind: str) -> float:
-    """Return the percentage of maps of one kind of job (a prefix of its name) that ran on a fast node."""
+    """Return the percentage of maps that ran on a fast node, for the jobs whose names start with `kind`."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     fast = {f"n{number + 1}" for number in range(len(played.run.scenario["cluster"]["nodes"]) // 2)}
@@ -77,7 +78,7 @@ def on_fast(played: Played, policy: str, kind: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure COSHH's reduction of the mean job completion time against each other policy, by repeat."""
+    """Measure by how many percent COSHH reduces the mean job completion time against FIFO and Fair."""
     runs = play_each(bench, "coshh", scenario)
     alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(

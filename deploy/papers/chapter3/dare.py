@@ -1,4 +1,7 @@
-"""DARE, which keeps replicas of remotely read blocks, under FIFO and under delay scheduling."""
+"""The replication scheme DARE, under FIFO and under delay scheduling.
+
+DARE keeps blocks that a map read from another node as replicas.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure locality, completion times and slowdowns with and without DARE, by repeat."""
+    """Measure locality, job completion times and slowdowns with DARE and without it, in each repeat."""
     plain, mine = play(bench, "plain"), play(bench, "dare", dynamic=DARE)
     before, after = ([figure_of(played, FIFO, *LOCAL) for played in runs] for runs in (plain, mine))
     return Measured(

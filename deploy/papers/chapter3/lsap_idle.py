@@ -1,4 +1,4 @@
-"""LSAP compared with FIFO and delay scheduling on a cluster with many idle slots and on a full one."""
+"""The policy LSAP, compared with FIFO and delay scheduling on a cluster with idle slots and on a full one."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ MEAN = ("completion_s", "mean")
 
 
 def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
-    """Return a scenario of twenty nodes with one map slot each and drawn jobs that cause the given load.
+    """Return a scenario with twenty nodes of one map slot each, and random jobs that cause the given load.
 
-    Heartbeats have Hadoop's interval of 3 s, so that several slots are idle at a time.
+    `load` is the share of the slots that the jobs keep busy, and `replicas` the number of replicas of each
+    block. Heartbeats have Hadoop's interval of 3 s, so that several slots are idle at the same time.
     """
     generated = {
         "jobs": 40,
@@ -42,12 +43,12 @@ def local(runs: list[Played], policy: str) -> list[float]:
 
 
 def moved(runs: list[Played], policy: str) -> list[float]:
-    """Return the percentage of the input that was read from other nodes, one number per repeat."""
+    """Return the percentage of input bytes that maps read from other nodes, one number per repeat."""
     return [100 * (1 - figure_of(played, policy, "locality", "bytes", "node")) for played in runs]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the differences in locality and in completion times, by repeat."""
+    """Measure how LSAP differs from FIFO and delay scheduling in locality and in job completion times."""
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
         runs = play_each(bench, f"lsap-{name}", partial(scenario, load=load))

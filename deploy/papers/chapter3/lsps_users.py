@@ -1,4 +1,4 @@
-"""LsPS compared with FIFO and Fair, for users with different job sizes and for a single user."""
+"""The policy LsPS, compared with FIFO and Fair for users with different job sizes and for a single user."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ def two_users(coin: Coin, seed: int) -> list[Job]:
 
 
 def alike(coin: Coin, seed: int) -> list[Job]:
-    """Return 16 jobs of one user with 32 maps each, submitted at random times."""
+    """Return 16 jobs of one user, submitted at random times. All have 32 maps."""
     return [job("alike", "one", coin.uniform(0, SPAN_S), (32, MAP_S)) for _ in range(16)]
 
 
 def uneven(coin: Coin, seed: int) -> list[Job]:
-    """Return 40 jobs of one user, most of them small (sizes follow a bounded Pareto law)."""
+    """Return 40 jobs of one user. Their sizes follow a bounded Pareto law, so most of them are small."""
     sizes = heavy_tailed(40, 1.0, 4, 100, seed)
     return [job("uneven", "one", coin.uniform(0, SPAN_S), (round(size), MAP_S)) for size in sizes]
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
-    """Return a scenario of eight nodes with two map slots each; jobs need about 80% of the slots' time."""
+    """Return a scenario with eight nodes of two map slots each. The function `jobs` draws the jobs.
+
+    The jobs keep about 80% of the map slots busy.
+    """
     drawn = jobs(chance(seed, "chapter3 lsps", jobs.__name__), seed)
     return {
         "cluster": nodes(8, 2, 1),
@@ -48,7 +51,7 @@ def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[st
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure LsPS's reduction of the mean job completion time against FIFO and Fair, by repeat."""
+    """Measure by how many percent LsPS reduces the mean job completion time against FIFO and Fair."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("users", two_users), ("alike", alike), ("uneven", uneven)):
         runs = play_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))

@@ -1,4 +1,4 @@
-"""MIMP on dedicated and shared nodes: the total time of tasks, and the number of late jobs."""
+"""The policy MIMP on dedicated nodes and nodes shared with other work: task times and late jobs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ SHARED = [
 
 
 def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> list[Job]:
-    """Return random CPU-bound and I/O-bound jobs with exponential gaps (mean `apart_s`) and deadlines.
+    """Return random CPU-bound and I/O-bound jobs with deadlines, submitted at random times.
 
-    A deadline is the job's time alone on the cluster, times a factor drawn from the range `factors`.
+    Gaps between submissions are exponentially distributed with the mean `apart_s` seconds. A deadline is the
+    job's time alone on the cluster, multiplied by a random factor between the two numbers in `factors`.
     """
     coin, now_s, made = chance(seed, "chapter3 mimp"), 0.0, []
     for _ in range(JOBS):
@@ -41,7 +42,10 @@ def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> l
 
 
 def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
-    """Return a scenario of six nodes with two map slots each; three nodes also run a foreground load."""
+    """Return a scenario with six nodes of two map slots each. Three of the nodes also run a foreground load.
+
+    `apart_s` and `factors` are passed to `jobs`.
+    """
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
         "workload": {"jobs": jobs(seed, apart_s, factors)},
@@ -50,22 +54,22 @@ def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTOR
 
 
 def task_time_s(played: Played, policy: str) -> float:
-    """Return the sum of the durations of all successful attempts in s."""
+    """Return the sum of the durations of all successful attempts under the policy, in s."""
     tasks = played.of(policy).attempts
     tasks = tasks[tasks["state"] == "succeeded"]
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
 def late(runs: Sequence[Played], policy: str) -> list[float]:
-    """Return the number of late jobs in each repeat."""
+    """Return the number of jobs that missed their deadlines under the policy, one number per repeat."""
     return [figure_of(played, policy, "deadlines", "late") for played in runs]
 
 
 def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
     """Return MIMP's gains over each other policy, one number per repeat.
 
-    Keys that start with `time_` are reductions of the total task time in percent, those with `late_` the
-    number of late jobs avoided.
+    Values whose keys start with `time_` are reductions of the total task time in percent. Values whose keys
+    start with `late_` are the numbers of late jobs that MIMP avoids.
     """
     found: dict[str, list[float]] = {}
     for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
@@ -78,7 +82,7 @@ def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def on_shared(played: Played, policy: str) -> float:
-    """Return the percentage of maps of CPU-bound jobs that ran on a shared node."""
+    """Return the percentage of maps of CPU-bound jobs that ran on a node with a foreground load."""
     tables = played.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
@@ -87,7 +91,7 @@ def on_shared(played: Played, policy: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure total task times and numbers of late jobs under each policy and two loads, by repeat."""
+    """Measure total task times and numbers of late jobs under MIMP and other policies, for two loads."""
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))

@@ -1,4 +1,4 @@
-"""MRCP compared with earliest deadline first (EDF) on an open stream of jobs with deadlines."""
+"""The policy MRCP, compared with earliest deadline first (EDF) on a stream of jobs with deadlines."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ FACTORS = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 
 
 def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
-    """Return a random stream of jobs of five classes, after one small job of each class.
+    """Return a random stream of jobs of five classes. One small job of each class is submitted first.
 
-    The mean gap between jobs causes `load`; `apart` multiplies the gaps.
+    The gaps between jobs are such that the jobs keep the share `load` of the map slots busy. `apart` is a
+    factor on the gaps.
     """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
     mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
@@ -45,7 +46,10 @@ def _class(map_s: float) -> str:
 
 
 def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
-    """Return a scenario of ten nodes with two map slots and one reduce slot each."""
+    """Return a scenario with ten nodes of two map slots and one reduce slot each.
+
+    `load` and `apart` are passed to `jobs`.
+    """
     return {
         "cluster": nodes(NODES, 2, 1),
         "workload": {"jobs": jobs(seed, load, apart)},
@@ -54,13 +58,16 @@ def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]
 
 
 def late(runs: list[list[Played]], policy: str) -> list[float]:
-    """Return the percentage of late jobs over all loads, one number per repeat."""
+    """Return the percentage of all jobs that were late under the policy, one number per repeat.
+
+    `runs` has a list of runs (one per repeat) for each load.
+    """
     counts = [[figure_of(played, policy, "deadlines", "late") for played in loads] for loads in runs]
     return [100 * sum(each) / (JOBS * len(each)) for each in zip(*counts, strict=True)]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the percentage of late jobs over all loads under each policy, by repeat."""
+    """Measure the percentage of late jobs over all loads under MRCP, EDF and FIFO, in each repeat."""
     runs = [play_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
     lone = [
         play_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS

@@ -1,4 +1,4 @@
-"""The workload for Scarlett and DARE: jobs that share files, some of which are popular."""
+"""The workload for Scarlett and DARE, in which jobs share files and some files are popular."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 
 
 def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
-    """Return a scenario of nodes with two map slots each. Each job reads one of twelve files (Zipf's law).
+    """Return a scenario in which each job reads one of twelve files, whose popularity follows Zipf's law.
 
-    `dynamic` is the replication scheme, `machines` the number of nodes.
+    `dynamic` is the replication scheme, and `machines` is the number of nodes, with two map slots each.
     """
     generated = {
         "jobs": JOBS,
@@ -39,5 +39,8 @@ def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapp
 
 
 def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
-    """Run the scenario for each repeat and measure slowdowns. Experiments share the runs of a name."""
+    """Run the scenario once for each repeat, and measure the slowdowns of jobs.
+
+    `asked` are arguments of `scenario`. Runs with the same `name` are shared by experiments.
+    """
     return play_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)

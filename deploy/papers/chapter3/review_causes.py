@@ -1,4 +1,4 @@
-"""Causes of the results for chapter 3: the gains measured again with one part of our setup changed."""
+"""Causes of the results for chapter 3: gains are measured again with one part of the setup changed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ MORE_REPLICAS = 10  # replicas of LSAP's blocks, on twenty nodes
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure each gain with one part of the setup changed, by repeat."""
+    """Measure the gains of COSHH, MRCP, MIMP and LSAP again, each with one part of the setup changed."""
     return Measured(values={**_orders(bench), **_deadlines(bench), **_replicas(bench)})
 
 
 def _orders(bench: Bench) -> Found:
-    """Return COSHH's gains over FIFO and Fair for jobs of unequal sizes."""
+    """Return by how many percent COSHH reduces mean completion times if jobs have unequal sizes.
+
+    The comparisons are with FIFO and Fair.
+    """
     unequal = partial(two_speeds, unequal=True)
     return {
         f"coshh_unequal_{key}": _gains(bench, f"coshh-unequal-{key}", unequal, COSHH, than)
@@ -44,7 +47,11 @@ def _orders(bench: Bench) -> Found:
 
 
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
-    """Return the reduction of mean job completion under `mine` against `than`, in percent, by repeat."""
+    """Return by how many percent the mean job completion time is shorter under `mine` than under `than`.
+
+    `drawn` makes the scenario from a seed, and runs with the same `name` are shared. The result has one
+    number per repeat.
+    """
     found = []
     for seed in _seeds(bench):
         mine_s, than_s = (
@@ -69,7 +76,10 @@ def late_jobs(jobs: Sequence[JobTime]) -> int:
 
 
 def _deadlines(bench: Bench) -> Found:
-    """Return MRCP's gains with all jobs submitted at once, and MIMP's gains with later deadlines."""
+    """Return MRCP's gains if all jobs are submitted at once, and MIMP's gains if deadlines are later.
+
+    Gains are numbers of late jobs avoided (for MRCP in percent) and reductions of task times.
+    """
     found: Found = {"mrcp_batch": []}
     for seed in _seeds(bench):
         counts = {
@@ -94,7 +104,10 @@ def _far(seed: int) -> Scenario:
 
 
 def _replicas(bench: Bench) -> Found:
-    """Return LSAP's gain in locality over FIFO when blocks have ten replicas."""
+    """Return LSAP's percentage of maps with local input minus FIFO's, if blocks have ten replicas.
+
+    The result has one number per repeat, for the load with the larger difference.
+    """
     both = []
     for name, load in IDLE_LOADS.items():
         drawn = partial(idle_slots, load=load, replicas=MORE_REPLICAS)

@@ -1,7 +1,7 @@
-"""Common parts of chapter 3's experiments: jobs and nodes of a scenario, runs by repeat, and gains.
+"""Functions for chapter 3's experiments: they make jobs and nodes, run scenarios and compute gains.
 
-Each setup follows the original as far as an abstract or the thesis describes it; the remaining choices are
-ours.
+Each setup follows the original paper as far as an abstract or the thesis describes it. The remaining choices
+are ours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ def job(
     reduces: tuple[int, float] = (0, 0.0),
     **more: Any,
 ) -> Job:
-    """Return a synthetic job that only computes; `maps` and `reduces` are (number, CPU seconds of each)."""
+    """Return a synthetic job, as in a scenario file, whose tasks only compute.
+
+    `maps` and `reduces` are pairs: the number of tasks, and the CPU seconds of each. `more` are further keys.
+    """
     made: Job = {
         "name": name,
         "app": "synthetic",
@@ -42,7 +45,10 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the cluster of a scenario: equal nodes with a core per slot, 100 Mbit/s and 1 s heartbeats."""
+    """Return the value of a scenario's key `cluster`: `count` equal nodes. `more` are further keys.
+
+    Each node has one core per slot and a network rate of 100 Mbit/s. Heartbeats are sent every second.
+    """
     node = {
         "cores": map_slots + reduce_slots,
         "core_speed": 1.0,
@@ -58,7 +64,7 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
 def play_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
 ) -> list[Played]:
-    """Run the scenario `drawn(seed)` with a seed for each repeat, and return one run per repeat.
+    """Run the scenario `drawn(seed)` with another seed in each repeat, and return one run per repeat.
 
     With `slowdowns`, each job is also simulated alone.
     """
@@ -71,16 +77,20 @@ def play_each(
 
 
 def figure_of(played: Played, policy: str, *path: str) -> float:
-    """Return the value at `path` in the summary.json of a run with one repeat."""
+    """Return a value of the policy from the summary.json of a run with one repeat.
+
+    `path` are the keys that lead to the value.
+    """
     return played.figures(policy, *path)[0]
 
 
 def gains(
     runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
 ) -> list[float]:
-    """Return the reduction of the value at `path` under `policy` against `than`, in percent, by repeat.
+    """Return by how many percent a value is smaller under `policy` than under the policy `than`.
 
-    The values of `than` are taken from `than_runs`, if given.
+    `path` are the keys that lead to the value in summary.json. The values of `than` are taken from the runs
+    `than_runs`, if given. The result has one number per repeat.
     """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [

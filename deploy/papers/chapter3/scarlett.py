@@ -1,4 +1,7 @@
-"""Scarlett, which adds replicas by popularity, compared with three replicas of all files."""
+"""The replication scheme Scarlett, compared with three replicas of every file.
+
+Scarlett adds replicas of popular files.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the reductions of the mean job completion time, by repeat.
+    """Measure by how many percent Scarlett reduces the mean job completion time, in each repeat.
 
-    `most` is FIFO's reduction if all maps are node-local.
+    The value `most` is the reduction for FIFO if all maps ran on nodes with their input.
     """
     plain, mine = play(bench, "plain"), play(bench, "scarlett", dynamic=SCARLETT)
     return Measured(

@@ -1,4 +1,4 @@
-"""CSLA (lakshmi2019): the experiments in the order of the paper."""
+"""The experiments with the policy CSLA (paper lakshmi2019), in the order of the paper."""
 
 from schedbed.deploy.papers.lakshmi2019 import (
     csla_live,

@@ -1,4 +1,4 @@
-"""The main result of Figure 4, live: WordCount before Sort, 3 GB each, under Capacity and under CSLA."""
+"""The main result of Figure 4 in live runs: WordCount and Sort, 3 GB each, under Capacity and under CSLA."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ SIZE_GB = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the makespans under Capacity and CSLA, live and simulated."""
+    """Measure by how many percent CSLA reduces the makespan of the two jobs, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 
 def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
-    """Return the live scenario of the pair of jobs in one queue."""
+    """Return the live scenario, in which two jobs of `size_gb` GB run in one queue."""
     return scenario(groups_of([PAIR], size_gb, SHARED), live=True, user_limit_factor=2)
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return the reduction of the pair's makespan under CSLA in percent, one number per repeat."""
+    """Return by how many percent the makespan of the two jobs is shorter under CSLA than under Capacity.
+
+    The result has one number per repeat.
+    """
     (found,) = gains(makespans(played, 1))
     return found
 

@@ -1,4 +1,8 @@
-"""CSLA on random hosts that give jobs the paper's tags, with the pairs of jobs of 3 GB."""
+"""CSLA's gains on randomly drawn hosts on which CSLA gives jobs the same tags as in the paper.
+
+A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. Pairs of jobs of 3 GB are
+simulated.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +34,19 @@ LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values to match: CSLA's tags of jobs that ran alone."""
+    """Yield the values that must match the paper: the tags that CSLA gives to jobs that ran alone.
+
+    Each item is a pair of key and number. `drawn` are the parameters of the drawn host.
+    """
     tags = _tags(bench, drawn)
     for app in TAGGED:
         yield f"tag_{app}", float(tags[app])
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: CSLA's mean gain for pairs with different tags, and with equal tags.
+    """Return our values for the claims: CSLA's mean gain for pairs with different and with equal tags.
 
-    The third value is the difference of the two.
+    The gains are in percent of the makespan. The third value is the difference of the two.
     """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)
@@ -56,7 +63,10 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _makespans(jobs: Sequence[JobTime]) -> list[float]:
-    """Return the makespan of each pair in s. Raises ValueError if two pairs ran at the same time."""
+    """Return the makespan in s of each pair of jobs, where `jobs` has two consecutive items per pair.
+
+    Raises ValueError if two pairs ran at the same time.
+    """
     pairs = [jobs[place : place + 2] for place in range(0, len(jobs), 2)]
     for pair, later in pairwise(pairs):
         if max(job.finish_s for job in pair) > later[0].submit_s:
@@ -72,7 +82,11 @@ def _tags(bench: Bench, drawn: Drawn) -> Mapping[str, int]:
 def _scenario(
     drawn: Drawn, groups: Sequence[Sequence[str]], size_gb: float, queues: Sequence[str], factor: int
 ) -> dict[str, Any]:
-    """Return a scenario of groups of jobs that do not overlap even on the slowest possible machine."""
+    """Return a scenario of groups of jobs that run one after the other on the drawn host.
+
+    The gaps between submissions are so large that groups do not overlap even on the slowest possible host.
+    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster.
+    """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]
     slower = (1 + drawn["seek"] * 4 * node["map_slots"]) * max(1.0, node["core_speed"] / drawn["core_speed"])
@@ -89,9 +103,9 @@ def _scenario(
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn, slower: float) -> dict[str, Any]:
-    """Return the job with its submission multiplied by `slower`.
+    """Return the job with its submit time multiplied by `slower`.
 
-    Maps of RandomTextWriter get the drawn CPU time.
+    If the job is RandomTextWriter, its maps use the CPU time in `drawn`.
     """
     made = {**job, "submit": f"{slower * float(job['submit'].removesuffix('s'))}s"}
     if job["name"] == "rtw":

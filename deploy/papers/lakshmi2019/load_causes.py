@@ -1,4 +1,4 @@
-"""Causes of CSLA's prediction errors and gains, found with other stress, jobs, map sizes and orders."""
+"""Causes of CSLA's prediction errors and gains, found by changing the stress, the jobs or their order."""
 
 from __future__ import annotations
 
@@ -33,12 +33,19 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the errors of Table 3 and the gains of pairs, each with one part of the setup changed."""
+    """Measure the prediction errors of Table 3 and the gains for pairs of jobs with a changed setup.
+
+    Each measurement changes one part of the setup.
+    """
     return Measured(values={**_errors(bench), **_pairs(bench)})
 
 
 def _errors(bench: Bench) -> Found:
-    """Return the errors of CSLA's predictions by resource, error measure, case and change."""
+    """Return the errors of CSLA's load predictions, one number per repeat.
+
+    The keys combine the resource, the error measure, the case of stress in Table 3, and the change of the
+    setup.
+    """
     found: Found = {}
     for change, asked in CHANGES.items():
         for case, stress in CASES.items():
@@ -54,7 +61,10 @@ def _errors(bench: Bench) -> Found:
 
 
 def _pairs(bench: Bench) -> Found:
-    """Return CSLA's mean gain for pairs with different tags, with smaller maps or the CPU-heavy job first."""
+    """Return CSLA's mean gain for pairs of jobs with different tags, for each changed setup.
+
+    The changes are smaller maps, and the submission of each pair's CPU-heavy job first.
+    """
     tags = tags_of(run_alone(bench))
     pairs = [pair for pair in PAIRS if unlike(tags, pair)]
     ahead = cpu_heavy_first(tags)
@@ -69,7 +79,10 @@ def _pairs(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's gain for pairs with different tags, one bar per change."""
+    """Draw by how many percent CSLA shortens the makespan of pairs of jobs with different tags.
+
+    There is one bar per changed setup.
+    """
     ax = figure.subplots()
     keys = [key for key in measured.values if key.startswith(("fine", "cpu_first"))]
     found = [measured.samples(key) for key in keys]

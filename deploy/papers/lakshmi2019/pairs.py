@@ -1,4 +1,4 @@
-"""Figures 2 to 5: pairs of jobs of 1 to 4 GB, under Capacity and under CSLA."""
+"""Figures 2 to 5: pairs of jobs of 1 to 4 GB under Capacity and under CSLA."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of each size one after the other in one queue; a live run has few pairs of one size."""
+    """Run all pairs of jobs of each size, one after the other, and measure how CSLA changes their makespans.
+
+    All jobs are in one queue. A live run has only four pairs of one size.
+    """
     pairs = LIVE_PAIRS if bench.live else PAIRS
     alone = run_alone(bench)
     tags = tags_of(alone)
@@ -59,7 +62,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw CSLA's gain for each pair, with one bar per size."""
+    """Draw by how many percent CSLA shortens the makespan of each pair of jobs, with one bar per size."""
     ax = figure.subplots()
     found: dict[int, Gains] = measured.series["gains"]
     pairs = list(next(iter(found.values())))

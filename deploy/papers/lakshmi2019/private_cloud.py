@@ -1,4 +1,4 @@
-"""The paper's private cloud: four virtual machines on one host, its five jobs, and two equal queues."""
+"""The paper's private cloud and jobs: four virtual machines on one host, five applications, and queues."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return four nodes with slow cores, as with Hadoop's Java: a block of WordCount takes 20 s.
+    """Return the value of a scenario's key `cluster`: four nodes with slow cores, as with Hadoop's Java.
 
-    With `disk_mbps` the nodes are virtual machines that share one disk of that rate; otherwise each node has
-    a disk of 100 MB/s.
+    A map of WordCount takes 20 s for its block. With `disk_mbps`, the nodes are virtual machines that share
+    one disk of this rate in MB/s. Otherwise, each node has a disk of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -52,9 +52,10 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return one of the five jobs. A job without input gets as many maps as an input of that size has blocks.
+    """Return a job of one of the five applications as in a scenario file, submitted at `submit_s` seconds.
 
-    `finer` multiplies the number of maps and divides the work of each map.
+    A job without input has as many maps as an input of `size_gb` GB has blocks. `finer` multiplies the number
+    of maps and divides the work of each map.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer
@@ -82,9 +83,10 @@ def groups_of(
     disk_mbps: int = HOST_DISK_MBPS,
     finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of all groups. The jobs of a group are submitted at the same time.
+    """Return the jobs of each group of applications; all jobs of a group are submitted at the same time.
 
-    A group is submitted when the previous group must have ended.
+    The queues of a group's jobs are `queues`. A group is submitted when the previous group must have ended on
+    disks of `disk_mbps` MB/s. `finer` is passed to `job`.
     """
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
@@ -106,11 +108,12 @@ def scenario(
     host_disk: bool = True,
     finer: int = 1,
 ) -> dict[str, Any]:
-    """Return a scenario of groups of jobs under Capacity and CSLA with the paper's queues.
+    """Return a scenario in which groups of jobs run under Capacity and CSLA with the paper's two queues.
 
-    Each heartbeat starts at most one off-switch container. With a `user_limit_factor` of 1, Hadoop's default,
-    one user never holds more than a queue's own half of the cluster. `host_disk` is a parameter of csla: a
-    node that uses its host's disk counts as busy as the disk. `finer` is that of `job`.
+    Each heartbeat starts at most one off-switch container, whose input is outside the node's rack. With a
+    `user_limit_factor` of 1, Hadoop's default, a user never holds more than the queue's half of the cluster.
+    With `host_disk`, CSLA considers a node as busy as the disk of its host. `finer` divides the size of
+    blocks.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -125,10 +128,10 @@ def scenario(
 
 
 def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
-    """Return the makespans of each group of jobs in s by policy, one number per repeat.
+    """Return the makespan in s of each group of jobs, as a dictionary from policy to one list per group.
 
-    Raises ValueError if a group still ran when the next group was submitted, since they would have shared the
-    cluster.
+    Each list has one number per repeat. Raises ValueError if a group still ran when the next group was
+    submitted, since they would have shared the cluster.
     """
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, played.policies, strict=True):
@@ -145,7 +148,10 @@ def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
 
 
 def shares(played: Played) -> dict[str, tuple[float, float]]:
-    """Return the mean share of a core and MB/s that maps used under the first policy, by job name."""
+    """Return how much CPU (share of a core) and I/O (MB/s) the maps of each job used, by job name.
+
+    The values are means under the run's first policy.
+    """
     run = played.of(played.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
@@ -159,6 +165,10 @@ def shares(played: Played) -> dict[str, tuple[float, float]]:
 
 
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
-    """Return CSLA's reduction of each group's makespan against Capacity in percent, one number per repeat."""
+    """Return by how many percent each group's makespan is shorter under CSLA than under Capacity.
+
+    `spans` has the makespans by policy and group. The result has one list per group, with one number per
+    repeat.
+    """
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

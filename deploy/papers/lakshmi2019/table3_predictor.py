@@ -1,4 +1,4 @@
-"""Table 3: the errors of CSLA's load predictions for a node, undisturbed and under stress."""
+"""Table 3: the errors of CSLA's predictions of a node's load, without and with stress tasks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run jobs and stress tasks on every node, and return the prediction errors that CSLA reports.
+    """Run jobs with different stress tasks on every node, and return the prediction errors that CSLA reports.
 
-    `ratio` is the RMSE divided by the MAE: 1 if all errors are equally large.
+    The value `ratio` is the RMSE divided by the MAE, which is 1 if all errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
@@ -48,7 +48,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def reports(played: Played) -> list[Mapping[str, Any]]:
-    """Return CSLA's report about its predictor for each repeat."""
+    """Return what CSLA reports about its load predictor at the end of the run, one item per repeat."""
     return [played.findings(played.policies[0], repeat)["predictor"] for repeat in range(played.run.repeats)]
 
 
@@ -60,10 +60,11 @@ def scenario(
     apps: Sequence[str] = ("wc", "sort"),
     heartbeat_s: int | None = None,
 ) -> dict[str, Any]:
-    """Return a scenario of WordCount and Sort, each twice, and of stress tasks with additional slots.
+    """Return a scenario in which the applications `apps` run twice, together with stress tasks.
 
-    With `turns_s` the stress alternates between work and pauses of that length. `heartbeat_s` is the time
-    between two samples of a node's use.
+    `stress` lists the kinds of stress tasks (`cpu`, `io`); nodes have an additional slot for each kind. With
+    `turns_s`, stress tasks run for this number of seconds and pause for the same time. `heartbeat_s` is the
+    time between two samples of a node's load.
     """
     machines = cluster(live=live)
     if heartbeat_s is not None:
@@ -94,12 +95,12 @@ def scenario(
 
 
 def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
-    """Return the costs of a stress task, which keeps a core or half a disk busy all the time."""
+    """Return the costs of a stress task that keeps a core or half a disk busy for `lasts_s` seconds."""
     return {"cpu": f"{lasts_s}s"} if kind == "cpu" else {"cpu": "1s", "write": f"{50 * lasts_s}MB"}
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean absolute errors of CPU and I/O predictions by case."""
+    """Draw the mean absolute errors of CSLA's CPU and I/O predictions for each case of stress."""
     axes = figure.subplots(1, len(RESOURCES), sharey=True)
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):

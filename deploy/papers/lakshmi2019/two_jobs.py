@@ -1,4 +1,8 @@
-"""Pairs of jobs under Capacity and CSLA: their measured tags, and CSLA's gain for each pair."""
+"""Pairs of jobs under Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
+
+A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. A gain is a reduction of the
+makespan against Capacity.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +37,10 @@ SAMPLE_GB = 0.25  # one map per node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """The settings for running pairs of jobs. The first job of a pair is submitted first.
+    """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
-    `factor`: the most that one user may hold, as a multiple of its queue's half of the cluster. `host_disk`:
-    as in the policy csla. `finer`: a factor on the number of maps of each job.
+    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster. `host_disk` is a
+    parameter of the policy CSLA. `finer` is a factor on the number of maps of each job.
     """
 
     name: str  # name of the run's folder
@@ -50,7 +54,7 @@ class Way:
 
 
 def run_pairs(bench: Bench, way: Way) -> Played:
-    """Run the pairs one after the other, with the given settings."""
+    """Run the pairs of jobs with the given settings, one pair after the other."""
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
@@ -64,19 +68,28 @@ def run_pairs(bench: Bench, way: Way) -> Played:
 
 
 def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
-    """Run the pairs and return their makespans in s, by policy and pair, one number per repeat."""
+    """Run the pairs of jobs and return their makespans in s, by policy and pair.
+
+    Each pair has one number per repeat.
+    """
     spans = makespans(run_pairs(bench, way), len(way.pairs))
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
 
 def pair_gains(bench: Bench, way: Way) -> Gains:
-    """Run the pairs and return CSLA's gain over Capacity for each pair, in percent, one number per repeat."""
+    """Run the pairs of jobs and return by how many percent CSLA reduces each pair's makespan.
+
+    The reduction is against Capacity. Each pair has one number per repeat.
+    """
     spans = pair_spans(bench, way)
     return earlier(spans["csla"], spans["capacity"])
 
 
 def untagged(played: Played) -> list[float]:
-    """Return the percentage of CSLA's launches before the job had a tag, one number per repeat."""
+    """Return the percentage of tasks that CSLA launched before it had given the job a tag.
+
+    The result has one number per repeat.
+    """
     found: list[float] = []
     for run in played.each(played.policies[1]):
         decisions = run.tables["decisions"]
@@ -86,40 +99,46 @@ def untagged(played: Played) -> list[float]:
 
 
 def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return the reduction of each pair's makespan from `first` to `mine`, in percent, by repeat."""
+    """Return by how many percent the makespan of each pair of jobs is smaller in `mine` than in `first`.
+
+    Each pair has one number per repeat.
+    """
     return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
 
 def run_alone(bench: Bench) -> Played:
-    """Run a small job of each application alone, one after the other, with one map per node."""
+    """Run a small job of each application, with one map per node. Each job is alone on the cluster."""
     groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
     return bench.play("alone", scenario(groups, live=bench.live, user_limit_factor=2))
 
 
 def tags_of(alone: Played) -> dict[str, int]:
-    """Return the tag of each job by CSLA's limits, from its maps' use of CPU and disk under Capacity."""
+    """Return the tag of each job by the paper's limits, from the CPU and disk use of its maps under Capacity.
+
+    `alone` is a run in which each job was alone on the cluster.
+    """
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
-    """Return whether the jobs of a pair have different tags."""
+    """Return whether the two jobs of a pair have different tags."""
     return tags[pair[0]] != tags[pair[1]]
 
 
 def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
-    """Return the pairs with different tags, with the CPU-heavy job of each pair first."""
+    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first."""
     return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
-    """Return the mean gain of the given pairs, one number per repeat."""
+    """Return the mean of the gains of the given pairs of jobs, one number per repeat."""
     return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of pairs with different tags, of pairs with equal tags, and the difference.
+    """Return the mean gain of pairs with different tags, that of pairs with equal tags, and the difference.
 
-    Each has one number per repeat.
+    Each of the three has one number per repeat.
     """
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
@@ -127,7 +146,7 @@ def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], lis
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return a text with the CPU share, the I/O rate and the tag of each job's maps."""
+    """Return a string with the CPU share, the I/O rate in MB/s and the tag of each application's maps."""
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, other host disks, and other orders of the jobs."""
+"""Beyond Figure 4: CSLA's gain with other queues, other disks of the host, and other orders of the jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the pairs of 3 GB with other queues, on other disks, and with the jobs in both orders."""
+    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, on other disks, in other orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {
@@ -56,7 +56,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return the mean gain of pairs with different tags, with the CPU-heavy job first and with it last."""
+    """Return CSLA's mean gain for pairs with different tags, for both orders of submission.
+
+    The CPU-heavy job of each pair is submitted either first or last.
+    """
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
@@ -68,7 +71,10 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the gains of pairs with different tags and with equal tags, for each setting."""
+    """Draw by how many percent CSLA shortens the makespan of pairs of jobs, for each setting.
+
+    Pairs with different tags and pairs with equal tags have separate bars.
+    """
     ax = figure.subplots()
     bars, errors = [], []
     for shade, kind in zip(OKABE, ("unlike", "alike"), strict=False):

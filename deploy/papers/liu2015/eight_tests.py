@@ -1,7 +1,7 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-The CPU times of tasks reproduce the paper's measurements: maps of Pi and Bbp have the measured durations;
-maps of TeraGen and ETL use the share of a core in Table 1 while they read and write at the disk's rate.
+The CPU times of tasks reproduce the paper's measurements. Maps of Pi and Bbp have the measured durations.
+Maps of TeraGen and ETL use the share of a core in Table 1 while they read and write at the disk's rate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ SAMPLE_TASKS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Benchmark jobs that run together in one test; `pattern` is the kind of mix in Table 3."""
+    """One of the paper's tests: a set of benchmark jobs that run together.
+
+    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of mix in Table 3.
+    """
 
     name: str
     pattern: str
@@ -39,7 +42,7 @@ class Mix:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Return the names of the CPU-bound jobs, then those of the I/O-bound jobs."""
+        """Return the names of the CPU-bound jobs, followed by those of the I/O-bound jobs."""
         return self.cpu + self.io
 
 
@@ -55,9 +58,9 @@ MIXES = (
 
 
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
-    """Return a job of one benchmark as in a scenario file.
+    """Return a job of the benchmark `name`, with `maps` maps, as in a scenario file.
 
-    `mix` names the test whose measured map time a CPU-bound job uses.
+    The maps of a CPU-bound job take the time that the paper measured in the test `mix`.
     """
     each = _map(name, mix)
     made: dict[str, Any] = {
@@ -85,7 +88,7 @@ def _map(name: str, mix: str) -> dict[str, str]:
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
-    """Return the jobs of a test with Table 3's sizes. Live jobs have a quarter of the maps."""
+    """Return the jobs of a test with the numbers of maps in Table 3. Live jobs have a quarter of the maps."""
     said = paper_file.load("liu2015").experiments["tests"].values
     part = LIVE_NODES / NODES if live else 1.0
     sizes = {
@@ -96,9 +99,9 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of eight nodes with 8 cores, 24 GB and 10 Gbit/s each.
+    """Return a scenario with eight nodes, each with 8 cores, 24 GB of memory and 10 Gbit/s.
 
-    A live scenario has two nodes with slower cores, and times are divided by 20.
+    A live scenario has two nodes with slower cores, and all times are divided by 20.
     """
     node = {
         "cores": LIVE_CORES if live else CORES,
@@ -123,10 +126,11 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench, *, live: bool | None = None) -> Played:
-    """Run the sample jobs under FGCS without profiles, which measures their demands (2.3).
+    """Run a sample job of each benchmark under FGCS, which measures the CPU demands of their tasks.
 
-    `live` chooses the cluster as in `scenario`; None is the cluster of the bench's machines. Samples must run on the
-    hardware of the jobs: FGCS converts demands to other hardware, and here CPU times do not change with core_speed.
+    Section 2.3 describes the samples. `live` selects the cluster as in `scenario`; the default is that of the
+    bench's machines. Samples must run on the hardware of the later jobs: FGCS converts demands to other
+    hardware, and here CPU times do not change with core_speed.
     """
     on_live_nodes = bench.live if live is None else live
     return bench.play(
@@ -135,7 +139,7 @@ def samples(bench: Bench, *, live: bool | None = None) -> Played:
 
 
 def sample_jobs() -> list[dict[str, Any]]:
-    """Return a job of 16 maps of each benchmark, submitted one after the other."""
+    """Return a job with 16 maps for each benchmark. The jobs are submitted one after the other."""
     return [
         {**job(name, SAMPLE_TASKS), "submit": f"{600 * number}s"}
         for number, name in enumerate(CPU_JOBS + IO_JOBS)
@@ -143,11 +147,14 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that FGCS measured in the first repeat of the samples, by job name."""
+    """Return the CPU demands that FGCS measured in a run of the sample jobs, by job name.
+
+    They are those of the first repeat.
+    """
     return played.findings(played.policies[0])["profiles"]["demand"]
 
 
 def play(bench: Bench, mix: Mix) -> Played:
-    """Run a test under YARN's policy, and under FGCS with the demands measured in the samples."""
+    """Run a test under YARN's policy, and under FGCS with the CPU demands that the samples measure."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
     return bench.play(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

@@ -1,4 +1,4 @@
-"""The main result of Figure 4, live: Pi and TeraGen together under YARN's vcores and under FGCS."""
+"""The main result of Figure 4 in live runs: Pi and TeraGen together, under YARN's vcores and under FGCS."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ STRETCH = 2  # starts of tasks alone keep two cores busy for half of the time
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure Pi's job times, live and simulated.
+    """Measure by how many percent FGCS reduces the time of the job Pi, live and simulated.
 
-    FGCS is given demands measured in simulated samples on the same nodes.
+    FGCS uses CPU demands that were measured in simulated samples on the same nodes.
     """
     found = demands(samples(simulating(bench), live=True))
     return compare(bench, "headline", plan(found), gain)
 
 
 def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the live scenario of the test; `profiles` are the demands given to FGCS."""
+    """Return the live scenario of the test. `profiles` are the CPU demands that FGCS uses."""
     (mix,) = (each for each in MIXES if each.name == TEST)
     policies = [YARN, {"fgcs": {"profiles": profiles}}]
     return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE, "stretch": STRETCH}
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return the reduction of Pi's job time under FGCS in percent, one number per repeat."""
+    """Return by how many percent the time of the job Pi is shorter under FGCS than under YARN's policy.
+
+    The result has one number per repeat.
+    """
     scale = played.run.scenario["scale"]
     pairs = zip(*(played.each(policy) for policy in played.policies), strict=True)
     return [100 * (1 - lengths(fgcs, scale)[JOB] / lengths(yarn, scale)[JOB]) for yarn, fgcs in pairs]

@@ -1,4 +1,7 @@
-"""FGCS on random nodes on which the jobs of a test take about equally long under YARN, as in the paper."""
+"""FGCS's gains on randomly drawn nodes on which the jobs of a test take about equally long under YARN.
+
+The paper says the same about its nodes.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ MAP_TEST = "pi-teragen"
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values to match: Pi's mean map time under YARN, and ratios of job times for each pattern.
+    """Yield the values that must match the paper: Pi's mean map time in s, and ratios of job times.
 
-    The ratio is the longest job time of a test divided by its shortest, for the test with the largest ratio.
+    All are under YARN's policy. A ratio is the longest job time of a test divided by the shortest. For each
+    kind of mix, the largest ratio of its tests is compared. Each item is a pair of key and number.
     """
     (mix,) = (each for each in MIXES if each.name == MAP_TEST)
     jobs = jobs_of(mix, live=False)
@@ -43,7 +47,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: reductions of job times under FGCS in percent."""
+    """Return our values for the claims: by how many percent FGCS reduces job times on the drawn nodes."""
     samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
     fgcs = {"fgcs": {"profiles": demands(bench.play("samples", samples))}}
     gains: dict[tuple[str, str], float] = {}
@@ -70,7 +74,7 @@ def _uneven(jobs: Sequence[JobTime]) -> float:
 
 
 def _yarn(bench: Bench, drawn: Drawn, mix: Mix) -> list[JobTime]:
-    """Return the job times of a test under YARN. The bench simulates the test once."""
+    """Return the times of a test's jobs under YARN on the drawn nodes. The bench simulates the test once."""
     return bench.times(f"{mix.name}-yarn", _scenario(drawn, jobs_of(mix, live=False), _yarn_policy(drawn)))
 
 
@@ -87,9 +91,10 @@ def _scenario(drawn: Drawn, jobs: Sequence[Mapping[str, Any]], policy: Any) -> d
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn) -> dict[str, Any]:
-    """Return the job with the drawn spread of task lengths.
+    """Return the job with the spread of task lengths in `drawn`.
 
-    An I/O-bound job gets the CPU time that, with the drawn disk, uses Table 1's share of a core.
+    An I/O-bound job receives the CPU time with which its tasks use Table 1's share of a core on the drawn
+    disk.
     """
     each = {**job["map"], "variance": drawn["spread"]}
     if job["name"] in IO_JOBS:

@@ -1,4 +1,4 @@
-"""Figure 2: the CPU use of a node that runs a TeraGen task on each of its cores."""
+"""Figure 2: the CPU load of a node that runs one TeraGen task on each of its cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FASTER = (2, 5)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU load of one node with a task on each core; simulations also use faster disks."""
+    """Measure the CPU load of one node with a TeraGen task on each core. Simulations also try other disks."""
     played = _play(bench, 1)
     loads, beside = _loads(played), _cpu_beside(played)
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
@@ -43,13 +43,16 @@ def _play(bench: Bench, factor: int) -> Played:
 
 
 def _loads(played: Played) -> list[float]:
-    """Return the mean CPU load of the node while the job ran, in percent, one number per repeat."""
+    """Return the node's mean CPU load in percent while the job ran, one number per repeat."""
     runs = played.each(played.policies[0])
     return [100 * utilisation(_during(run).heartbeats)["cpu"] for run in runs]
 
 
 def _cpu_beside(played: Played) -> list[float]:
-    """Return the CPU time that the tasks lack to cause the paper's load, in core-seconds per GB written."""
+    """Return how much more CPU time the tasks would need to cause the CPU load that the paper shows.
+
+    The result is in core-seconds per GB written, one number per repeat.
+    """
     wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
     found: list[float] = []
     for run in played.each(played.policies[0]):
@@ -62,13 +65,13 @@ def _cpu_beside(played: Played) -> list[float]:
 
 
 def _during(run: RunTables) -> RunTables:
-    """Return the tables without heartbeats after the end of the job."""
+    """Return the run's tables without the heartbeats that came after the end of the job."""
     beats = run.heartbeats[run.heartbeats["t"] <= run.jobs["finish"].max()]
     return RunTables(run.policy, run.repeat, {**run.tables, "heartbeats": beats}, run.nodes)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the node's CPU load over time."""
+    """Draw the node's CPU load over time, and the paper's mean."""
     ax = figure.subplots()
     ax.step(measured.series["t"], measured.series["load"], where="pre", color=OURS, label="ours")
     ax.axhline(said["load"].number, color=PAPER, linestyle="--", label="paper, mean")

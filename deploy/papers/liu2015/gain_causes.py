@@ -1,6 +1,6 @@
-"""Beyond Figures 4 to 6: causes of larger gains and slower maps than in the paper.
+"""Beyond Figures 4 to 6: why gains are larger and maps slower here than in the paper.
 
-The causes tried are the spread of task lengths, and the numbers of vcores and of cores.
+The causes tried are the spread of task lengths, the number of vcores and the number of cores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ Job = tuple[str, str]  # names of a test and of a job in it
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains with other spreads of task lengths, which differ by repeat but not by policy."""
+    """Measure FGCS's gains with other spreads of task lengths and other numbers of vcores and cores.
+
+    Random task lengths differ between repeats, but are the same for all policies.
+    """
     profiles = demands(samples(bench))
     values: dict[str, list[float]] = {}
     for spread in SPREADS:
@@ -64,7 +67,11 @@ def measure(bench: Bench) -> Measured:
 def _gains(
     bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
 ) -> dict[str, dict[str, float]]:
-    """Return the gains of FGCS for the test's CPU-bound jobs in percent, by the policy compared with."""
+    """Return by how many percent FGCS reduces the times of the test's CPU-bound jobs in one repeat.
+
+    The first key stands for the policy compared with, and the second is the name of the job. `spread` is the
+    spread of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
+    """
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
     seed = chance(bench.seed, "causes", mix.name, repeat).getrandbits(62)
@@ -80,7 +87,10 @@ def _gains(
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return the numbers that the paper prints for each kind of mix, one number per repeat."""
+    """Return the values that the paper prints for each kind of mix, such as the least gain of any job.
+
+    `gains` has the gains by test and job. Each value has one number per repeat.
+    """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):
         names = {mix.name for mix in MIXES if mix.pattern == pattern}
@@ -93,9 +103,10 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 
 
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
-    """Return the change of the mean map time with more cores, in percent, one number per repeat.
+    """Return by how many percent FGCS changes the mean map time if nodes have two more cores.
 
-    The value is that of the I/O-heavy test that changes most.
+    The value is that of the I/O-heavy test with the largest change, one number per repeat. `profiles` are the
+    CPU demands that FGCS uses.
     """
     reserved = RESERVED_CORES + MORE_CORES
     policies = [
@@ -113,7 +124,10 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the least and the largest gain by spread, one panel per pattern and policy compared with."""
+    """Draw the least and the largest gain for each spread of task lengths.
+
+    There is one panel for each kind of mix and each policy that FGCS is compared with.
+    """
     panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
     axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat
     titles = {"balanced": "balanced", "io": "I/O-heavy", "": "7 vcores", "_8": "8 vcores"}

@@ -1,4 +1,4 @@
-"""Tables 4 to 6 and Figures 4 to 6: the eight tests under FGCS and under YARN's vcores."""
+"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under FGCS and under YARN's vcores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the tests (two of them if live), and measure job times and map times under both policies."""
+    """Run the tests and measure job times and map times under FGCS and YARN. Live runs use two tests only."""
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
@@ -49,33 +49,39 @@ def measure(bench: Bench) -> Measured:
 
 
 def map_times(played: Played, name: str) -> list[list[float]]:
-    """Return the mean duration of a job's maps by policy and repeat, in s before scale."""
+    """Return the mean duration in s of the maps of the job `name`, as one list per policy.
+
+    Each list has one number per repeat. Durations are divided by the scenario's scale.
+    """
     scale = played.run.scenario["scale"]
     return [[map_time(run, name) / scale for run in played.each(policy)] for policy in played.policies]
 
 
 def map_changes(played: Played, name: str) -> list[float]:
-    """Return the increase of a job's mean map time under the second policy in percent, by repeat."""
+    """Return by how many percent a job's mean map time is longer under the second policy than the first.
+
+    The result has one number per repeat.
+    """
     first_s, second_s = map_times(played, name)
     return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
 
 
 def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
-    """Return the changes of the test with the largest mean change.
+    """Return the changes, one number per repeat, of the test whose mean change is largest.
 
-    The largest change of each repeat would be noise.
+    The largest change of each single repeat would be noise.
     """
     return max(changes.values(), key=lambda each: abs(fmean(each)))
 
 
 def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
-    """Return the seconds from submission to end of each job by name, before scale."""
+    """Return the time in s from submission to end of each job, by job name. Times are divided by `scale`."""
     took_s = (run.jobs["finish"] - run.jobs["submit"]) / scale
     return dict(zip(run.jobs["name"], took_s, strict=True))
 
 
 def map_time(run: RunTables, name: str) -> float:
-    """Return the mean duration of a job's maps in s."""
+    """Return the mean duration in s of the maps of the job `name`."""
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     done = useful(run.attempts)
     maps = done[(done["job"] == ids[name]) & (done["kind"] == "map")]
@@ -83,15 +89,19 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of the job with the least mean over the repeats, and of the job with the largest.
+    """Return the gains of two jobs: the one with the smallest mean gain, and the one with the largest.
 
-    The least or largest gain of each repeat would be noise.
+    Each has one number per repeat. The least or largest gain of each single repeat would be noise.
     """
     return min(gains.values(), key=fmean), max(gains.values(), key=fmean)
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the numbers that the paper's text states, one per repeat, for the patterns that were run."""
+    """Return the values that the paper's text states, for the kinds of mixes that were run.
+
+    `gains` has, for each test, one dictionary per repeat with the gains by job. Each value has one number per
+    repeat.
+    """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
         of_cpu = _each_job(
@@ -113,7 +123,7 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one panel per pattern with the job times of each test under both policies."""
+    """Draw one panel for each kind of mix with the times of all jobs under FGCS and YARN."""
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

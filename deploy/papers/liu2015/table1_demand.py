@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the demands in whole percents, as FGCS logs them; rounding removes random differences."""
+    """Measure the CPU demands of tasks in whole percents of a core, as FGCS logs them.
+
+    Rounding removes the random differences between repeats.
+    """
     found = demands(samples(bench))
     maps = {f"{name}_map": Exact(value=found[name]["map"]) for name in CPU_JOBS + IO_JOBS}
     reduces = {f"{name}_reduce": Exact(value=found[name]["reduce"]) for name in CPU_JOBS}
@@ -23,7 +26,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the CPU demands of maps, next to the paper's."""
+    """Draw the CPU demands of maps next to those in the paper."""
     ax = figure.subplots()
     keys = [f"{name}_map" for name in CPU_JOBS + IO_JOBS]
     printed, ours = [said[key].number for key in keys], [measured.samples(key)[0] for key in keys]

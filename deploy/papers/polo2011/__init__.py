@@ -1,4 +1,4 @@
-"""RAS (polo2011): the experiments in the order of the paper."""
+"""The experiments with the policy RAS (paper polo2011), in the order of the paper."""
 
 from schedbed.deploy.papers.polo2011 import (
     causes,

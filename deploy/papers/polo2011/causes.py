@@ -1,4 +1,4 @@
-"""Causes of RAS's job ends, met goals and gain: changed reduces, changed sizes, and an older disk."""
+"""Causes of RAS's differences from the paper: shorter reduces, the printed job sizes, and an older disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Found = Mapping[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Experiments 1 and 2 with shorter reduces of sort, with the printed sizes, and on an old disk."""
+    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk."""
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
         short_ends, short = _both(bench, name, sort_reduce=factor)
@@ -43,7 +43,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
-    """Return the job ends in Experiments 1 and 2 with changed jobs, and the values of `fig6` from both."""
+    """Simulate Experiments 1 and 2 with jobs changed by `change`, which are arguments of `jobs`.
+
+    Return the completion times of the jobs in both experiments, and the values of Figure 6 computed from
+    them. All have one number per repeat.
+    """
     relaxed, tight = (
         completions(_play(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
         for goals in ("", "-goals")
@@ -62,9 +66,9 @@ def _play(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PA
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Return RAS's gains over Fair in percent on a disk with slower seeks, by repeat.
+    """Compare the makespans under Fair and RAS on a disk with slower seeks; RAS runs without and with goals.
 
-    RAS is compared without and with goals.
+    Return by how many percent Fair takes longer than RAS in each comparison, one number per repeat.
     """
     node = NodeHardware(seek=OLD_SEEK)
     played = bench.play("old", on_hardware(QUARTER, node, TRIED))
@@ -80,7 +84,7 @@ def _old_disk(bench: Bench) -> Found:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the job ends in Experiment 2 with shorter reduces, next to the paper's."""
+    """Draw the completion times of jobs in Experiment 2 with shorter reduces, next to the paper's."""
     keys = [f"{name}_short" for name in JOBS]
     printed = [said[key].number for key in keys]
     ours = [sum(measured.samples(key)) / len(measured.samples(key)) for key in keys]

@@ -1,4 +1,4 @@
-"""The policy Fair with fewer map slots than a node has, so that one cluster serves all of Figure 3."""
+"""The policy Fair, limited to fewer map slots than a node has. One cluster then serves all of Figure 3."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from schedbed.tasks.specs import TaskKind
 
 
 def fair_spec(map_slots: int) -> str:
-    """Return the SPEC of Fair with `map_slots` map slots per node."""
+    """Return the SPEC, the policy's text form, of Fair with at most `map_slots` running maps per node."""
     return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
 
 
 class Fewer(Slots):
-    """Admission axis: at most `map_slots` maps run on a node at a time."""
+    """The admission rule of a policy that runs at most `map_slots` maps on a node at a time."""
 
     def __init__(self, map_slots: int) -> None:
         self._map_slots = map_slots

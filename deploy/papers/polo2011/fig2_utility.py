@@ -1,4 +1,4 @@
-"""Figure 2: the utility of a job as a function of its map and reduce slots."""
+"""Figure 2: RAS's utility of a job as a function of the job's map slots and reduce slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the utility for each number of map slots (rows) and of reduce slots (columns)."""
+    """Compute the utility of the figure's job for each number of map slots and number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -33,18 +33,21 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Return the utility of the figure's job with these numbers of slots (equation 1)."""
+    """Return the utility of the figure's job with these numbers of map and reduce slots (equation 1)."""
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Return the number of pairs of slots at which one more map or reduce slot lowers the utility."""
+    """Return how often one more map slot or reduce slot lowers the utility.
+
+    `surface` has the utilities by map slots (rows) and reduce slots (columns).
+    """
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the utilities as contours; the contour of utility 0 is black."""
+    """Draw the utilities as a contour plot. The contour of utility 0 is black."""
     ax = figure.subplots()
     grid = np.array(measured.series["surface"][1:])
     reduces, maps = np.meshgrid(np.arange(REDUCES + 1), np.arange(1, MAPS + 1))

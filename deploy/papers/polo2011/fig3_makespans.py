@@ -23,7 +23,7 @@ USUAL_SLOTS = 4  # the best number in the paper
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all policies on the same jobs, and compare their makespans in each repeat."""
+    """Run Fair and RAS on the same jobs, and compare their makespans in each repeat."""
     size = size_of(bench)
     played = bench.play("experiment1", experiment1(size))
     *fairs, ras = played.policies
@@ -50,7 +50,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def completions(runs: Sequence[RunTables], scale: float) -> dict[str, list[float]]:
-    """Return the end of each job by name, in s before scale since the first submission, one per repeat."""
+    """Return when each job ended, in s since the first submission, by job name.
+
+    Times are divided by `scale`. Each job has one number per run.
+    """
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         ends = (run.jobs["finish"] - run.jobs["submit"].min()) / scale
@@ -64,7 +67,7 @@ def _makespans(took_s: list[float], scale: float) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw Fair's makespans by map slots, with lines for RAS and for the paper's two numbers."""
+    """Draw Fair's makespan for each number of map slots, with lines for RAS and for the paper's values."""
     ax = figure.subplots()
     tried, fair_s, ras_s = (measured.series[key] for key in ("slots", "fair", "ras"))
     ax.bar([str(each) for each in tried], [fmean(each) for each in fair_s], 0.6, color=OURS, label="Fair")

@@ -1,4 +1,7 @@
-"""Figure 4: running tasks by application, and CPU use, over time: Fair with 4 map slots against RAS."""
+"""Figure 4: each application's running tasks and the CPU use over time, under Fair and under RAS.
+
+Fair has 4 map slots per node.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure running tasks and CPU use in the runs of Figure 3."""
+    """Measure the numbers of running tasks and the CPU use in the runs of Figure 3."""
     size = size_of(bench)
     played = bench.play("experiment1", experiment1(size))
     policies = played.policies[slots(size).index(USUAL_SLOTS)], played.policies[-1]
@@ -43,9 +46,9 @@ def measure(bench: Bench) -> Measured:
 
 
 def _fewer(fair: RunTables, ras: RunTables) -> float:
-    """Return the percentage of RAS's run time in which RAS runs no more tasks than Fair does.
+    """Return the percentage of RAS's run time in which RAS runs at most as many tasks as Fair.
 
-    After Fair's end, RAS always runs more tasks.
+    After the end of Fair's run, RAS always runs more tasks.
     """
     edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
     both = [_intervals(run).binned(None, edges) for run in (fair, ras)]
@@ -53,16 +56,20 @@ def _fewer(fair: RunTables, ras: RunTables) -> float:
 
 
 def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
-    """Return the time intervals of the attempts, labeled with their applications."""
+    """Return the time intervals of the run's attempts, labeled with the names of their applications.
+
+    `kind` (`map` or `reduce`) selects the attempts; None selects all.
+    """
     apps = run.jobs.set_index("job")["name"].map(APPS)
     attempts = run.attempts if kind is None else run.attempts[run.attempts["kind"] == kind]
     return Intervals.of(attempts, attempts["job"].map(apps).to_numpy(str), run.end_s)
 
 
 def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Return time series of a run, by name: running maps and reduces of each application, and CPU use.
+    """Return time series of a run: the running maps and reduces of each application, and the CPU use.
 
-    CPU use has the mean of the nodes and its deviation in percent; times (`t`) are in s before scale.
+    The CPU use is the mean over nodes and the standard deviation, in percent. The key `t` has the times in s,
+    divided by `scale`.
     """
     edges = np.linspace(0.0, run.end_s, POINTS + 1)
     found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}
@@ -79,7 +86,7 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one column per policy, with a row for each application and a row for CPU use."""
+    """Draw a column of charts per policy: running tasks of each application, and CPU use, over time."""
     runs = measured.series["runs"]
     axes = figure.subplots(len(APP_NAMES) + 1, len(runs), sharex=True, sharey="row", squeeze=False)
     for column, (name, run) in enumerate(runs.items()):

@@ -1,4 +1,4 @@
-"""Figure 5: the utilities of the jobs over time, as recorded with RAS's decisions."""
+"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the utilities of the jobs in RAS's run of Figure 3."""
+    """Measure the utilities of the jobs over time under RAS, in the runs of Figure 3."""
     played = bench.play("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
@@ -40,9 +40,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
-    """Return the utility of each job in each of RAS's cycles with a decision about the job.
+    """Return the utility of each job over time, as RAS recorded it with its decisions.
 
-    The columns are `t` (begin of the cycle, s before scale), `name` and `utility`.
+    The table has a row for each job in each of RAS's scheduling cycles with a decision about the job. Its
+    columns are `t` (begin of the cycle in s, divided by the scale), `name` and `utility`.
     """
     decisions = read_table(played.folder, "decisions", (policy, repeat))
     told = decisions["reason"].str.extract(_SHARE).astype(float)
@@ -58,7 +59,7 @@ def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
 
 
 def lines(ax: Axes, found: pd.DataFrame) -> None:
-    """Draw the utility of each job as a line. Values of minus infinity are not shown."""
+    """Draw the utility of each job over time as a line. Values of minus infinity are not shown."""
     for number, name in enumerate(JOBS):
         mine = found[found["name"] == name]
         shade, dash = OKABE[number % len(OKABE)], DASHES[number // len(OKABE)]

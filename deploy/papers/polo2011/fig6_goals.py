@@ -1,4 +1,4 @@
-"""Figure 6 and Table 1: the nine jobs of Experiment 1 with tight completion goals, under RAS."""
+"""Figure 6 and Table 1: the nine jobs under RAS with tight completion goals (Experiment 2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POINTS = 200  # points in time in the figure
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure job ends and utilities, in comparison with the same jobs without goals (Experiment 1)."""
+    """Measure the completion times and utilities of the jobs with goals; compare with jobs without goals."""
     size = size_of(bench)
     relaxed = bench.play("experiment1", experiment1(size))
     tight = bench.play("experiment2", experiment2(size))
@@ -47,7 +47,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
-    """Return the values of paper.yaml, computed from job ends with goals (`mine`) and without goals."""
+    """Return the values of Figure 6, such as the number of goals met, by key in paper.yaml.
+
+    They are computed from the completion times in s of the jobs with goals (`mine`) and without goals
+    (`before`).
+    """
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)
     return {
@@ -66,7 +70,10 @@ def _gain(mine: Mapping[str, float], fair_s: Sequence[float]) -> float:
 
 
 def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
-    """Return each job's number of running maps over time; the key `t` has the times in s before scale."""
+    """Return the number of running maps of each job over time.
+
+    The key `t` has the times in s, divided by `scale`. The other keys are job names.
+    """
     times_s = np.linspace(0.0, run.jobs["finish"].max(), POINTS)
     found = {"t": times_s / scale}
     for job, name in zip(run.jobs["job"], run.jobs["name"], strict=True):

@@ -1,4 +1,4 @@
-"""Beyond Figure 3: the nodes on which RAS gains, by disk (from seeking to NVMe), cores and paging."""
+"""Beyond Figure 3: RAS's gain over Fair on nodes with other disks, other cores and other paging costs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ REPEATS = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure RAS against the best number of slots for Fair on each kind of node, by repeat.
+    """Measure by how many percent Fair takes longer than RAS on each kind of node, one number per repeat.
 
-    RAS's profiles are scaled to the node.
+    Fair has the number of slots that is best on the node. RAS's profiles are converted to the node's
+    hardware.
     """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
@@ -49,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw RAS's gain by disk, with one line for each kind of node."""
+    """Draw RAS's gain over Fair for each disk, with one line for each kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

@@ -1,11 +1,11 @@
 """The nine jobs of Tables 1 and 2 as synthetic jobs, and the policies that run them.
 
-There is a map per 64 MB. A map of sort reads and writes its block. Durations that the paper does not give
-(maps of combine and select, and the reduces) are such that the jobs alone, under Fair with 4 map slots, take
-about the times of Table 1. A task uses Table 2's shares of CPU and disk for its duration; if this is more
-data than a block has, a map reads more than its block (seeks count as disk use). Table 2 gives the use of a
-node while maps run, divided by the number of maps (3.6), so the shuffle is included. Declared memory is that
-of Table 2.
+A job has a map per 64 MB of input. A map of sort reads and writes its block. The paper does not give the
+durations of combine's and select's maps and of the reduces. They are chosen such that the jobs alone, under
+Fair with 4 map slots, take about the times of Table 1. A task uses Table 2's shares of CPU and disk for its
+duration. If this is more data than a block has, a map reads more than its block (seeks count as disk use).
+Table 2 gives the use of a node while maps run, divided by the number of maps (section 3.6), so the shuffle is
+included. Declared memory is that of Table 2.
 
 Table 1 prints 10 GB for J3 and 25 GB for J4, although J3 takes longer alone and ends later. Here J3 has 25
 GB; `printed=True` uses the sizes as printed.
@@ -52,12 +52,12 @@ APPS = {
 
 
 def said() -> Values:
-    """Return the values of Tables 1 and 2 in paper.yaml."""
+    """Return the paper's values of Tables 1 and 2, as given in paper.yaml."""
     return paper_file.load("polo2011").experiments["table1"].values
 
 
 def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
-    """Return the input size of each job in GB. The sizes of J3 and J4 are exchanged unless `printed`."""
+    """Return the input size of each job in GB. Unless `printed`, the sizes of J3 and J4 are exchanged."""
     sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
     return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
 
@@ -71,7 +71,11 @@ def job(
     printed: bool = False,
     sort_reduce: float = 1.0,
 ) -> dict[str, Any]:
-    """Return a job as in a scenario file; `sort_reduce` multiplies the duration of sort's reduce phase."""
+    """Return one of the nine jobs as in a scenario file, submitted at `submit_s` seconds.
+
+    `goal_s` is its completion goal in s after the submission. `sort_reduce` is a factor on the duration of
+    sort's reduces. With `printed`, the input size is the printed one.
+    """
     app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
         "name": name,
@@ -97,9 +101,9 @@ def job(
 
 
 def _map(app: str) -> dict[str, str]:
-    """Return the costs of a map from Table 2's shares of CPU and disk.
+    """Return the costs of a map of the application, computed from Table 2's shares of CPU and disk.
 
-    A map computes in one thread, so it takes less time alone on a node.
+    A map computes in one thread, so it takes less time if it is alone on a node.
     """
     took_s, written_bytes = MAPS_S[app], MAP_BYTES if app == "sort" else 64e3
     moved_bytes = said()[f"{app}_map_io"].number / 100 * DISK_BPS * took_s
@@ -113,10 +117,10 @@ def _map(app: str) -> dict[str, str]:
 
 
 def _sort_reduce(took_s: float) -> dict[str, str]:
-    """Return the costs of sort's reduce phase: one core for the whole time, and Table 2's share of the disk.
+    """Return the costs of a reduce of sort that takes `took_s` seconds.
 
-    Only CPU or disk use can make a synthetic task last, so it uses 33% of a node's CPU, where Table 2 says
-    20%.
+    It uses one core all the time, and Table 2's share of the disk. Only CPU or disk use makes a synthetic
+    task last. One core is 33% of a node's CPU, where Table 2 has 20%.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -127,7 +131,10 @@ def _memory(percent: float) -> str:
 
 
 def goals(*, tight: bool) -> Mapping[str, float]:
-    """Return each job's goal in s after its submission: Table 1's, or one that is always met."""
+    """Return each job's completion goal in s after its submission.
+
+    The goals are those of Table 1 if `tight`, or else so late that they are always met.
+    """
     if not tight:
         return dict.fromkeys(JOBS, RELAXED_S)
     since = zip(JOBS, said()["goals"].numbers, said()["submits"].numbers, strict=True)
@@ -135,7 +142,11 @@ def goals(*, tight: bool) -> Mapping[str, float]:
 
 
 def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce: float = 1.0) -> list[Any]:
-    """Return Table 1's jobs with Table 1's goals (`tight`, Experiment 2), or with goals always met."""
+    """Return the nine jobs of Table 1 as in a scenario file.
+
+    With `tight`, they have the completion goals of Table 1 (Experiment 2). Otherwise their goals are always
+    met (Experiment 1). `printed` and `sort_reduce` are passed to `job`.
+    """
     due = goals(tight=tight)
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
     return [
@@ -145,9 +156,9 @@ def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce:
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return the policy RAS with Table 2's profiles (3.6).
+    """Return the policy RAS with Table 2's profiles of the jobs (section 3.6).
 
-    In simulations the profiles are scaled from the paper's node to the nodes used.
+    In simulations the profiles are converted from the paper's nodes to the nodes used.
     """
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
@@ -165,25 +176,31 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of map slots per node to try with Fair."""
+    """Return the numbers of map slots per node with which Fair is run."""
     return LIVE_SLOTS if size.live else SLOTS
 
 
 def experiment1(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 1: Fair with each number of map slots, then RAS, without goals."""
+    """Return the scenario of Experiment 1: jobs without tight goals under Fair and under RAS.
+
+    Fair runs once with each number of map slots.
+    """
     return scenario(jobs(size), [*map(fair_spec, slots(size)), ras(live=size.live)], size)
 
 
 def experiment2(size: Size) -> dict[str, Any]:
-    """Return the scenario of Experiment 2: RAS with Table 1's goals."""
+    """Return the scenario of Experiment 2: the jobs under RAS with Table 1's completion goals."""
     return scenario(jobs(size, tight=True), [ras(live=size.live)], size)
 
 
 def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...]) -> dict[str, Any]:
-    """Return the scenario of Experiment 1 on other nodes: Fair with each of `fair_slots`, then RAS."""
+    """Return the scenario of Experiment 1 on nodes with other hardware.
+
+    Fair runs once with each number of map slots in `fair_slots`, and RAS runs last.
+    """
     return scenario(jobs(size), [*map(fair_spec, fair_slots), ras()], size, hardware)
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return the increase from `than_s` to `mine_s` in percent, by repeat."""
+    """Return by how many percent `mine_s` is longer than `than_s`, one number per repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

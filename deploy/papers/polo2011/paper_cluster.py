@@ -1,8 +1,8 @@
 """The paper's cluster: 20 nodes, or a quarter of them, with disks that seek and memory that pages.
 
-The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. Printed values determine most of a node;
-CORES, SEEK and PAGING were fitted to Fair's makespans by slots (4781 s with 4 slots, more with fewer and with
-more).
+The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. These values determine most of a node.
+CORES, SEEK and PAGING were fitted so that Fair's makespans match the paper's: 4781 s with 4 slots, and more
+with fewer or more slots.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIVE_SCALE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of an experiment: the number of nodes, and the share of each job's tasks that they run."""
+    """The size of an experiment: the number of nodes, and the part of the paper's tasks that they run."""
 
     nodes: int
     part: float
@@ -41,9 +41,9 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size of an experiment: a quarter of the paper's, or all of it under `reproduce --full`.
+    """Return the size of an experiment: a quarter of the paper's, or the paper's under `reproduce --full`.
 
-    Live runs have a size for themselves.
+    Live runs have another size.
     """
     if bench.live:
         return LIVE
@@ -52,7 +52,7 @@ def size_of(bench: Bench) -> Size:
 
 @dataclass(frozen=True, slots=True)
 class NodeHardware:
-    """A node's cores and disk rate, and the disk's slowdown by concurrent streams and by paging."""
+    """The hardware of a node: cores, disk rate, and how much seeks and paging slow down the disk."""
 
     cores: int = CORES
     disk_bps: float = DISK_BPS
@@ -72,8 +72,8 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario of these jobs and policies on the paper's cluster.
 
-    `start_s` replaces Hadoop 1's usual time to start an attempt. A live run is 67 times as fast, on slower
-    cores and equally fast disks, and without paging.
+    `start_s` replaces Hadoop 1's usual time in s to start an attempt. A live run divides times by 67. It has
+    slower cores, equally fast disks, and no paging.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {

@@ -1,4 +1,4 @@
-"""The main result of Figure 3, live: Fair with one map slot per node against RAS, on three nodes."""
+"""The main result of Figure 3 in live runs: Fair with one map slot per node, and RAS, on three nodes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ WORST_SLOTS = 1
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the makespans under Fair and RAS, live and simulated."""
+    """Measure by how many percent Fair takes longer than RAS, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 
 def plan() -> Mapping[str, Any]:
-    """Return the scenario of Experiment 1 with less work per node, and with shorter gaps between jobs."""
+    """Return the live scenario: Experiment 1 with less work per node and with shorter gaps between jobs."""
     sooner = SIZE.part * FULL.nodes / SIZE.nodes
     mine = [{**each, "submit": f"{sooner * float(each['submit'].removesuffix('s'))}s"} for each in jobs(SIZE)]
     asked = scenario(mine, [fair_spec(WORST_SLOTS), ras(live=True)], SIZE)
@@ -33,7 +33,7 @@ def plan() -> Mapping[str, Any]:
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return the additional makespan of Fair over RAS in percent, one number per repeat."""
+    """Return by how many percent the makespan is longer under Fair than under RAS, one number per repeat."""
     fair_s, ras_s = (played.figures(policy, "makespan_s") for policy in played.policies)
     return longer(fair_s, ras_s)
 

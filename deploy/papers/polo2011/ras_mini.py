@@ -1,4 +1,4 @@
-"""RAS on random clusters that match the paper, with Table 1's jobs on a quarter of the cluster."""
+"""RAS's gains on randomly drawn clusters that match the paper, with a quarter of its nodes and tasks."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values to match: Fair's makespan with the usual slots, and the jobs' times alone.
+    """Yield the values that must match the paper, as pairs of key and number.
 
-    With fewer and with more slots than usual, the values are Fair's longer makespans, in percent of the usual
-    one.
+    They are Fair's makespan with four slots and the jobs' times alone, in s. Fair's makespans with fewer and
+    with more slots are in percent above the makespan with four.
     """
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s
@@ -39,7 +39,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: RAS's gains over Fair, and the number of goals that RAS meets."""
+    """Return our values for the claims on a drawn cluster: RAS's gains over Fair, and the goals it meets."""
     fair_s = [_fair_s(bench, drawn, slots) for slots in SLOTS]
     ras_s = makespan_s(_times(bench, drawn, "ras", jobs(QUARTER), ras()))
     tight = _times(bench, drawn, "goals", jobs(QUARTER, tight=True), ras())
@@ -53,7 +53,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _fair_s(bench: Bench, drawn: Drawn, slots: int) -> float:
-    """Return Fair's makespan in s with `slots` map slots per node."""
+    """Return the makespan in s of Table 1's jobs under Fair with `slots` map slots per node."""
     return makespan_s(_times(bench, drawn, f"fair-{slots}", jobs(QUARTER), fair_spec(slots)))
 
 

@@ -27,7 +27,10 @@ GAP_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the jobs one after the other, each alone on the cluster, and J3 and J4 also in printed size."""
+    """Run each job alone on the cluster, and measure its time and its use of a node.
+
+    J3 and J4 also run with the input sizes as printed.
+    """
     size = size_of(bench)
     alone = jobs_apart(size, JOBS)
     played = bench.play("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
@@ -51,7 +54,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> list[dict[str, Any]]:
-    """Return the named jobs, each submitted when the jobs before it must have ended."""
+    """Return the named jobs as in a scenario file, each submitted when the earlier jobs must have ended.
+
+    With `printed`, input sizes are the printed ones.
+    """
     submits_s, now_s = {}, 0.0
     for name in JOBS:
         submits_s[name] = now_s
@@ -60,15 +66,15 @@ def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> li
 
 
 def lengths(run: RunTables) -> Mapping[str, float]:
-    """Return the seconds from submission to end of each job, by name."""
+    """Return the time in s from submission to end of each job, by job name."""
     return dict(zip(run.jobs["name"], run.jobs["finish"] - run.jobs["submit"], strict=True))
 
 
 def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
-    """Return a node's CPU and disk use per map slot, in percent, while the application's maps run.
+    """Return the use of a node's CPU and disk, in percent per map slot, while an application's maps run.
 
-    The maps are those of the application's largest job. As in section 3.6, the use of the whole node,
-    including the shuffle, is divided by the number of slots.
+    The maps are those of the application's largest job. As in section 3.6, the use of the whole node
+    (including the shuffle) is divided by the number of slots.
     """
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])
@@ -82,7 +88,7 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the jobs' times alone, and the CPU and disk use of their maps."""
+    """Draw the jobs' times alone, and the CPU and disk use of the applications' maps."""
     left, right = figure.subplots(1, 2)
     keys = [f"{name}_alone" for name in JOBS]
     _bars(left, list(JOBS), keys, said, measured)

@@ -1,1 +1,1 @@
-"""Random clusters that match a paper's printed values, and the shares of them on which each claim holds."""
+"""Randomly drawn clusters that match a paper's printed values, and the share on which each claim holds."""

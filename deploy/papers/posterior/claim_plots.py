@@ -21,7 +21,7 @@ MOST_BINS, FEW_VALUES = 20, 12  # with fewer values, each is drawn as a line
 
 
 def draw(path: Path, claims: Sequence[ClaimShare]) -> None:
-    """Write one SVG file with a panel for each claim."""
+    """Draw a panel for each claim, and write all panels to one SVG file at `path`."""
     import matplotlib
 
     matplotlib.use("Agg")

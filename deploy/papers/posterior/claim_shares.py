@@ -1,4 +1,4 @@
-"""Shares of drawn clusters that match the paper, and of matching clusters on which a claim holds."""
+"""Shares of the drawn clusters that match the paper, and shares of these on which a claim holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Draws = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitShare:
-    """The number of clusters with some property, with the 95% interval of their share (Clopper-Pearson)."""
+    """The share of clusters with some property: `count` of `of` clusters.
+
+    `low` and `high` are the bounds of the share's 95% interval (Clopper-Pearson).
+    """
 
     count: int
     of: int
@@ -38,7 +41,10 @@ class FitShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimShare:
-    """A claim with its values on the matching clusters, and the share of them on which it holds."""
+    """A claim, our values for it on the clusters that match the paper, and the share on which it holds.
+
+    The share is that of the matching clusters.
+    """
 
     key: str
     said: Value
@@ -48,12 +54,12 @@ class ClaimShare:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Return the range of values in which the claim holds."""
+        """Return the least and the largest value with which the claim holds."""
         return self.said.bounds()
 
 
 def share(count: int, of: int) -> FitShare:
-    """Return the share `count` of `of` with its exact interval, which is [0, 1] if `of` is 0."""
+    """Return the share `count` of `of` with its exact 95% interval. If `of` is 0, the interval is [0, 1]."""
     if not of:
         return FitShare(count=0, of=0, low=0.0, high=1.0)
     from scipy.stats import binomtest
@@ -63,17 +69,20 @@ def share(count: int, of: int) -> FitShare:
 
 
 def fitting(draws: Draws) -> Draws:
-    """Return the draws that match all printed values."""
+    """Return the draws whose cluster matches all values that the paper prints."""
     return [draw for draw in draws if not draw["misses"]]
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return the number of draws that ended because they missed a printed value, by key of the value."""
+    """Return the number of draws that ended because a value missed the printed one, by key of the value."""
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 
 def shares_of_claims(paper: str, draws: Draws) -> list[ClaimShare]:
-    """Return a `ClaimShare` for each claim in the paper's section `posterior`, from the draws that match."""
+    """Return a `ClaimShare` for each claim in the section `posterior` of the paper's paper.yaml.
+
+    It is computed from the draws that match the paper.
+    """
     said, fits = paper_file.load(paper), fitting(draws)
     assert said.posterior is not None
     found: list[ClaimShare] = []

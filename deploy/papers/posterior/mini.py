@@ -11,10 +11,12 @@ from schedbed.deploy.papers.posterior.prior import Drawn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mini:
-    """The simulations that a paper runs on one drawn cluster.
+    """The simulations that a paper runs on one randomly drawn cluster.
 
-    `fits` yields (key, value) pairs in the order of paper.yaml, and simulates each value only when it is
-    requested. `claims` returns a value for each claim, by EXPERIMENT/VALUE.
+    They are small, since there are many draws.
+
+    `fits` yields the values to match as (key, value) pairs in the order of paper.yaml, and simulates each
+    value only when it is requested. `claims` returns our value for each claim, by EXPERIMENT/VALUE.
     """
 
     fits: Callable[[Bench, Drawn], Iterator[tuple[str, float]]]

@@ -1,4 +1,4 @@
-"""The page `index.html` of `reproduce --posterior`, which needs no other file."""
+"""The page `index.html` that `reproduce --posterior` writes. It needs no other file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = Sequence[str]
 
 
 def summary(paper: str, draws: Draws) -> str:
-    """Return a sentence with the number of matching clusters; a second one warns if they are too few."""
+    """Return a sentence with the number of clusters that match the paper, and a warning for few clusters."""
     fits = fitting(draws)
     found = share(len(fits), len(draws))
     told = f"{found} of the drawn clusters fit what the paper prints." if draws else "No cluster was drawn."
@@ -36,7 +36,7 @@ def summary(paper: str, draws: Draws) -> str:
 
 
 def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
-    """Return the cells of the table of claims.
+    """Return the rows of the table of claims, as strings.
 
     The columns are the claim, the paper's value, the criterion, our median, and the share of matching
     clusters on which the claim holds.
@@ -54,10 +54,10 @@ def claim_rows(claims: Sequence[ClaimShare]) -> list[Row]:
 
 
 def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
-    """Return the cells of the table of printed values to match.
+    """Return the rows of the table of printed values that a drawn cluster must match, as strings.
 
-    The columns are the value, its place in the paper, the paper's number, the tolerance, the reason for it,
-    and the number of draws that ended because they missed the value.
+    The columns are the value's name, its place in the paper, the paper's number, the tolerance, the reason
+    for the tolerance, and the number of draws that ended because they missed the value.
     """
     ended = misses(draws)
     return [
@@ -74,7 +74,10 @@ def fit_rows(posterior: Posterior, draws: Draws) -> list[Row]:
 
 
 def prior_rows(posterior: Posterior) -> list[Row]:
-    """Return the cells of the table of unknown parameters: name, range, and the reason for the range."""
+    """Return the rows of the table of unknown parameters, as strings.
+
+    The columns are the parameter's name, its range, and the reason for the range.
+    """
     return [(each.what, _range(each), each.why) for each in posterior.prior.values()]
 
 
@@ -84,7 +87,7 @@ PRIOR_HEADS = ("open", "drawn from", "why this range")
 
 
 def text(content: Mapping[str, Any], folder: Path) -> str:
-    """Return the HTML of the page, with the plots in `folder` embedded."""
+    """Return the HTML of the page for the content of posterior.json. The plots in `folder` are embedded."""
     paper, draws = content["paper"], content["draws"]
     said = paper_file.load(paper)
     posterior = said.posterior

@@ -1,4 +1,4 @@
-"""The command `reproduce --posterior`: simulates draws and writes posterior.json, plots and index.html."""
+"""The command `reproduce --posterior`: simulates drawn clusters and writes posterior.json and a page."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ Say = Callable[[str], object]
 
 
 def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path | None, say: Say) -> Path:
-    """Simulate the draws into the folder `out` (`runs/posterior-<time>` by default) and return this folder.
+    """Simulate `draws` randomly drawn clusters for a paper, and return the folder with the results.
 
-    Raises BadInput if the folder already has results or the paper declares no prior, and RunFailed if a draw
-    fails.
+    `draws` is by default the number in paper.yaml, and `jobs` draws run in parallel. The folder is `out`, by
+    default `runs/posterior-<time>`. `say` prints a line of progress. Raises BadInput if the folder already
+    has results or the paper declares no prior, and RunFailed if a draw fails.
     """
     count = draws or sampling.posterior_of(paper).draws
     started = datetime.now(UTC)
@@ -59,7 +60,7 @@ def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path 
 
 
 def _save(folder: Path, about: Mapping[str, Any], found: Sequence[Draw]) -> dict[str, Any]:
-    """Write posterior.json, the plots and the page; return the content of posterior.json."""
+    """Write posterior.json, the plots and the page to the folder; return the content of posterior.json."""
     figure = f"{about['paper']}.svg"
     content = {**about, "figure": figure, "draws": [draw.to_json() for draw in found]}
     (folder / RESULTS).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The unknown parameters of a paper's cluster, with ranges to draw from and printed values to match."""
+"""The unknown parameters of a paper's cluster, with ranges to draw from, and printed values to match."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ Drawn = Mapping[str, float]
 
 
 class OpenParameter(PaperPart):
-    """A parameter that the paper does not print, with a prior distribution.
+    """A parameter that the paper does not print, with the distribution from which it is drawn.
 
-    The prior is uniform between `low` and `high`, on a linear or a logarithmic scale, or over some choices.
+    The distribution is uniform between `low` and `high`, on a linear or a logarithmic scale, or over the
+    values in `choices`.
     """
 
     what: Text
@@ -41,7 +42,7 @@ class OpenParameter(PaperPart):
         return self
 
     def draw(self, seed: int, *names: str | int) -> float:
-        """Return a random value of the parameter; the same seed and names give the same value."""
+        """Return a random value of the parameter. Equal seeds and names give equal values."""
         coin = chance(seed, *names)
         if self.choices is not None:
             return float(coin.choice(self.choices))
@@ -52,7 +53,10 @@ class OpenParameter(PaperPart):
 
 
 class PrintedFit(PaperPart):
-    """A printed value that is no claim, and the tolerance within which a drawn cluster must match it."""
+    """A value that the paper prints, and the tolerance within which a drawn cluster must match it.
+
+    The value is not a claim.
+    """
 
     what: Text
     where: Text
@@ -67,16 +71,16 @@ class PrintedFit(PaperPart):
         return self
 
     def meets(self, ours: float) -> bool:
-        """Return whether the simulated value `ours` is within the tolerance."""
+        """Return whether the simulated value `ours` matches the printed value within the tolerance."""
         low, high = self.holds.bounds(self.value)
         return low <= ours <= high
 
 
 class Posterior(PaperPart):
-    """The section `posterior` of a paper.yaml: the clusters to draw, the values to match, and the claims.
+    """The section `posterior` of a paper.yaml: which clusters to draw, what they must match, and the claims.
 
-    A draw is compared with `fits` in their order and ends with the first value that it misses. `claims` are
-    EXPERIMENT/VALUE keys of the same file, where the criteria are given.
+    The values in `fits` are simulated in this order, and a draw ends with the first value that does not
+    match. `claims` are keys EXPERIMENT/VALUE of the same file, which has the claims' criteria.
     """
 
     about: Text
@@ -86,8 +90,8 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of one draw.
+        """Return the parameters of the drawn cluster with this number, by key.
 
-        Each parameter has a random generator for itself, so a new parameter does not change the others.
+        Each parameter has its own random generator, so an additional parameter does not change the others.
         """
         return {key: each.draw(seed, "posterior", paper, number, key) for key, each in self.prior.items()}

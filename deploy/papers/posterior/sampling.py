@@ -1,4 +1,4 @@
-"""Parallel simulation of randomly drawn clusters, of which some match the values a paper prints."""
+"""Parallel simulation of randomly drawn clusters, some of which match the values that a paper prints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from schedbed.tasks.errors import BadInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDraw:
-    """A draw to simulate: a random cluster for a paper, determined by its number and the seed."""
+    """A draw that will be simulated: a random cluster for a paper, determined by its number and the seed."""
 
     paper: str
     number: int
@@ -34,10 +34,11 @@ class PlannedDraw:
 
 @dataclass(slots=True, kw_only=True)
 class Draw:
-    """A simulated draw: the parameters of a random cluster and the values simulated on it.
+    """A draw that was simulated: the parameters of a random cluster, and the values simulated on it.
 
-    `fits` are simulated values of the printed ones, by key. `misses` is the key of the first value that does
-    not match the paper, or empty. Only a cluster that matches all values has `claims`.
+    `fits` are our values for the values that the paper prints, by key. `misses` is the key of the first value
+    that does not match the paper, or empty. `claims` has values only if the cluster matches all printed
+    values.
     """
 
     number: int
@@ -53,7 +54,7 @@ class Draw:
 
 
 def posterior_of(paper: str) -> Posterior:
-    """Return the section `posterior` of a paper's paper.yaml. Raises BadInput if there is none."""
+    """Return the section `posterior` of the paper's paper.yaml. Raises BadInput if the file has none."""
     found = paper_file.load(paper).posterior
     if found is None:
         raise BadInput(f"reproduce --posterior {paper}: {paper}/paper.yaml declares no prior")
@@ -61,10 +62,10 @@ def posterior_of(paper: str) -> Posterior:
 
 
 def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], object]) -> list[Draw]:
-    """Simulate the draws, `jobs` at a time, and return them in order.
+    """Simulate `draws` random clusters for a paper and return them in order; `jobs` run in parallel.
 
     `done` is called with each finished draw. A draw depends only on its number and the seed, so a larger
-    number of draws includes the same first ones.
+    number of draws begins with the same draws. Raises RunFailed if a draw fails.
     """
     posterior_of(paper)
     planned = [PlannedDraw(paper=paper, number=number, seed=seed) for number in range(1, draws + 1)]
@@ -89,18 +90,20 @@ def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], ob
 
 
 def simulate(scratch: Path, planned: PlannedDraw, _: Send) -> dict[str, Any]:
-    """Return one simulated draw as JSON values.
+    """Simulate one draw and return it as JSON values.
 
-    Its runs are written below `scratch` and removed afterwards.
+    Its runs are written to a temporary folder below `scratch`.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         return one(planned, Path(folder)).to_json()
 
 
 def one(planned: PlannedDraw, folder: Path) -> Draw:
-    """Return one simulated draw: values to match until the first miss, then the claims if there was no miss.
+    """Simulate one draw and return it.
 
-    Raises KeyError if the paper's simulations give other values than its paper.yaml declares.
+    The values that must match the paper are simulated until the first one that does not match. If all match,
+    the claims are simulated. Raises KeyError if the paper's simulations give other values than its paper.yaml
+    declares.
     """
     began_s = time.monotonic()
     posterior, mini = posterior_of(planned.paper), mini_of(planned.paper)
@@ -122,5 +125,5 @@ def one(planned: PlannedDraw, folder: Path) -> Draw:
 
 
 def mini_of(paper: str) -> Mini:
-    """Return the simulations of a paper that are run for each draw."""
+    """Return the simulations that the paper runs on each drawn cluster."""
     return importlib.import_module(f"schedbed.deploy.papers.{paper}").MINI

@@ -1,4 +1,4 @@
-"""ARIA (verma2011): the experiments in the order of the paper."""
+"""The experiments with the policy ARIA (paper verma2011), in the order of the paper."""
 
 from schedbed.deploy.papers.verma2011 import (
     alone,

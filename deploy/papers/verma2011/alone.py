@@ -1,4 +1,7 @@
-"""Section 7.2: jobs that miss their deadlines even alone on the cluster, for each bound of ARIA's model."""
+"""Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
+
+ARIA's model has several bounds for the completion time of a job; the experiment compares them.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ TRIED = ("avg", "up", WAVES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Simulate each job without other jobs, under each bound of ARIA's model; the jobs differ by repeat.
+    """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    Reduces start when all maps of the job have ended.
+    Each job is simulated with each bound of ARIA's model. Reduces start when all maps of the job have ended.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -46,13 +49,16 @@ def measure(bench: Bench) -> Measured:
 
 
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
-    """Return the percentage of these jobs that are late when each runs alone on the whole cluster."""
+    """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
+
+    `reduce_start` says when reduces start, and `bound` which bound of its model ARIA uses.
+    """
     late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs for each bound of ARIA's model, one bar per workload."""
+    """Draw the percentage of late jobs for each bound of ARIA's model, with one bar per workload."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

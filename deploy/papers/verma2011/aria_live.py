@@ -1,4 +1,7 @@
-"""The main result of Figure 5, live: a job runs with the slots of the average bound for each deadline."""
+"""The main result of Figure 5 in live runs: a job runs with the slots that ARIA computes for a deadline.
+
+The slots are those of the average bound of ARIA's model.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the time left at the deadlines, live and simulated.
+    """Measure how much time is left at the deadlines when the jobs end, live and simulated.
 
-    The job's profile is that of a simulated run alone on the same nodes.
+    The job's profile is measured in a simulated run in which the job is alone on the same nodes.
     """
     alone = simulating(bench).play("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
     profile = profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"])
@@ -32,13 +35,19 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(profile: JobProfile) -> Mapping[str, Any]:
-    """Return the live scenario of Figure 5 with the average bound only."""
+    """Return the live scenario of Figure 5, with slots computed by the average bound of ARIA's model.
+
+    `profile` is the job's profile, from which the slots are computed.
+    """
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)
 
 
 def left(played: Played) -> Sequence[float]:
-    """Return the mean percentage of the deadline that is left at the job's end, one number per repeat."""
+    """Return how much of the deadline is left when a job ends, in percent of the deadline.
+
+    It is the mean over jobs, with one number per repeat.
+    """
     return [100 * (1 - fmean(completion_ratios(run))) for run in played.each(played.policies[0])]
 
 

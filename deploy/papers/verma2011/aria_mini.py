@@ -1,4 +1,4 @@
-"""ARIA on randomly drawn machines on which the job's profile is that behind Figure 5's table."""
+"""ARIA's results on randomly drawn machines that give the job the profile behind Figure 5's table."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values to match: the parts of the job's profile, in s."""
+    """Yield the values that must match the paper: the parts of the job's profile in s, each with its key."""
     for key, (value,) in profile_values([_profile(bench, drawn)]).items():
         yield key, value
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims: the distance from deadlines, and the deadlines missed.
+    """Return our values for the claims: distances from the deadlines in percent, and numbers of late jobs.
 
     Each value is for one bound of ARIA's model.
     """
@@ -50,7 +50,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 
 def _profile(bench: Bench, drawn: Drawn) -> JobProfile:
-    """Return the job's profile, measured in a run without other jobs. The bench runs it once."""
+    """Return the profile of the job, measured in a run without other jobs. The bench runs it only once."""
     alone = bench.play("alone", _scenario(drawn, [_job(drawn)], "fifo"))
     return profile_of(alone.of("fifo"), "job_0001")
 

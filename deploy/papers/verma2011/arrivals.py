@@ -1,4 +1,4 @@
-"""Simulation of jobs that arrive by load (7.2): a job is submitted when the slots it needs are free."""
+"""Simulation of jobs that are submitted as the load permits (section 7.2): when enough slots are free."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ ALL_MAPS = "all_maps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a run: the times of its jobs, and the mean share of busy slots (`load`).
+    """The outcome of a simulation: the times of its jobs, and the mean share of busy slots (`load`).
 
-    `jobs` has each job's submission, finish and deadline in s since the start. `attempts` has, by kind, the
-    times from which and until which each attempt held its slot.
+    `jobs` has the submission, the end and the deadline of each job in s since the start. `attempts` has, by
+    task kind, the times in s at which each attempt took and released its slot.
     """
 
     jobs: tuple[tuple[float, float, float], ...]
@@ -67,9 +67,10 @@ class Outcome:
 
     @property
     def exceeded(self) -> float:
-        """Return the paper's utility, the sum of (T - D) / D over late jobs.
+        """Return by how much late jobs exceeded their deadlines: the sum of (T - D) / D over late jobs.
 
-        T is the completion time of a job and D its deadline, both since the submission.
+        T is the completion time of a job and D its deadline, both since its submission. The paper calls the
+        sum utility.
         """
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
@@ -77,18 +78,18 @@ class Outcome:
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return a scenario of the testbed's slots under ARIA, which knows the profiles of these jobs.
+    """Return a scenario with the testbed's slots and the given jobs under ARIA, which knows their profiles.
 
-    Tasks take the times in `maps_s` and `reduces_s` of their job. Deadlines count from the submission of a
-    job, whose time is determined by `play`.
+    The durations of tasks are given in the jobs. Submit times are set later by `play`. `reduce_start` says
+    when reduces start, and `bound` which bound of its model ARIA uses.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return the scenario `bare` (from `under_aria`) with all jobs, submitted at the same time.
+    """Return a scenario from `under_aria` with all jobs added. They are submitted at the same time.
 
-    Tasks take the times in `maps_s` and `reduces_s` of their job.
+    The durations of tasks are given in the jobs.
     """
     (model,) = bare.jobs
     planned = [
@@ -110,9 +111,11 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """Return a scenario under ARIA that knows the profiles of these jobs.
+    """Return a scenario under ARIA, which knows the profiles of the given jobs.
 
-    The scenario has a single job, which serves as a template for `planned_job`.
+    The scenario itself has a single job, from which `planned_job` makes the others. `cluster` and `scale` are
+    keys of the scenario. `reduce_start` says when reduces start, and `bound` which bound of its model ARIA
+    uses.
     """
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
@@ -130,7 +133,10 @@ def under_aria(
 
 
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
-    """Return a copy of `model` with the job's name, numbers of tasks, submission and deadline."""
+    """Return a copy of the planned job `model` with the name, numbers of tasks and deadline of `job`.
+
+    `number` determines its id, and it is submitted at `submit_s` seconds.
+    """
     return replace(
         model,
         job=f"job_{number:04d}",
@@ -145,9 +151,11 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def play(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Simulate the jobs in order. A job is submitted when its load and the current load fit `threshold`.
+    """Simulate the jobs in order, each of which is submitted as soon as the load permits.
 
-    Only the rows of jobs and attempts are used and nothing is written, so hundreds of runs take minutes.
+    A job waits while its load and the current load together exceed `threshold`. Nothing is written, so
+    hundreds of runs take minutes. `reduce_start` says when reduces start, and `bound` which bound of its
+    model ARIA uses.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
@@ -160,7 +168,7 @@ def play(
 
 
 class _ByLoad(Simulation):
-    """A simulation that submits the next job when the slots it needs at least are free.
+    """A simulation that submits the next job when enough slots for its deadline are free.
 
     The condition is checked once per heartbeat interval.
     """
@@ -170,7 +178,7 @@ class _ByLoad(Simulation):
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit waiting jobs by load, instead of by time as `Simulation` does."""
+        """Submit waiting jobs as long as the load permits it. The base class submits jobs by time instead."""
         running = self.master.books.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -183,7 +191,7 @@ class _ByLoad(Simulation):
 
 
 class RowsKept:
-    """A sink that keeps the rows of jobs and attempts from which an `Outcome` is computed."""
+    """A receiver of a simulation's rows that keeps the times of jobs and attempts, for an `Outcome`."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[float, float, float]] = []
@@ -196,7 +204,7 @@ class RowsKept:
         self.jobs.append((row.submit, row.finish, row.deadline))
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink.attempt`: keep the time in which the attempt held its slot."""
+        """Implement `Sink.attempt`: keep the times at which the attempt took and released its slot."""
         self.attempts[row.kind].append((row.assigned, row.end))
 
     def decision(self, row: DecisionRow) -> None:

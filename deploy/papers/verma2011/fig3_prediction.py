@@ -1,4 +1,4 @@
-"""Figure 3: completion times predicted from a job's profile in another month and with other slots."""
+"""Figure 3: predictions of a job's completion time from its profile in another month with other slots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the errors of predictions for three jobs, from the September profile of the same repeat."""
+    """Measure the errors with which the profile of one job predicts the completion times of three others.
+
+    The job ran in September with 256 slots, and its profile is used for the other jobs of the same repeat.
+    """
     jobs = play(bench)
     found: dict[str, list[float]] = {}
     series: dict[str, tuple[list[float], list[Bounds]]] = {}
@@ -42,7 +45,7 @@ def _predict(known: Month, job: Month) -> Bounds:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the measured completion times and the three predicted bounds."""
+    """Draw the measured completion times, and the three bounds that the profile predicts."""
     ax = figure.subplots()
     took = [measured.series[name][0] for name in PREDICTED]
     predicted = [measured.series[name][1] for name in PREDICTED]

@@ -1,4 +1,4 @@
-"""Figure 4: all allocations of slots that meet a deadline, and the allocation with the fewest slots."""
+"""Figure 4: the allocations of map and reduce slots that meet a deadline, and the one with fewest slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SLO_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the curve of allocations for whole numbers of map slots, and its points A, B and C."""
+    """Compute the allocations of slots that meet the deadline, and the figure's points A, B and C.
+
+    There is one allocation for each number of map slots.
+    """
     model = curve(wikitrends(paper_file.load("verma2011").experiments["fig5"].values), MAPS, REDUCES)
     left_s = SLO_S - model.c
     on_curve = [
@@ -41,7 +44,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the curve of allocations on the left, and their total slots on the right."""
+    """Draw the allocations of map and reduce slots on the left, and their sums on the right."""
     left, right = figure.subplots(1, 2)
     points = measured.series["points"]
     maps, reduces = zip(*measured.series["curve"], strict=True)

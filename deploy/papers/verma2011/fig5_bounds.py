@@ -1,4 +1,4 @@
-"""Figure 5: the slots that each bound allocates for a deadline, and the job's completion with them."""
+"""Figure 5: the slots that each bound of ARIA's model allocates for a deadline, and the completion times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ APART_S = 600  # gap between submissions, in which each job runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the model's table, profile the job, and run it with the slots that its profile gives."""
+    """Compute Figure 5's table of slots, and run the job with the slots computed from its own profile.
+
+    Slots are computed for each deadline and each bound of ARIA's model. The profile is measured first.
+    """
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
         f"{bound}_{slo_s}": Exact(value=_asked(model, MAPS, REDUCES, bound, slo_s, SLOTS))
@@ -63,15 +66,19 @@ def measure(bench: Bench) -> Measured:
 
 
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
-    """Return the numbers of waves of maps and of reduces with the average bound's slots, by deadline."""
+    """Return the numbers of waves of maps and of reduces, for each deadline.
+
+    The job has the slots that the average bound of ARIA's model allocates.
+    """
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return a lower limit of the largest |completion / deadline - 1|, if all tasks have the same length.
+    """Return a lower limit for the largest |completion / deadline - 1| over the deadlines.
 
-    Jobs with equal numbers of waves end after the same time T, and T cannot be near two deadlines at once.
+    `waves` has the numbers of waves of maps and of reduces for each deadline. If all tasks have the same
+    length, jobs with equal numbers of waves take the same time, which cannot be near two deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
@@ -95,7 +102,10 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return the completion time that the wave model expects, divided by the deadline, for each deadline."""
+    """Return the completion time expected by the model of whole waves, divided by the deadline.
+
+    The list has one number per deadline. `profile` is the profile of the job.
+    """
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
     return [
@@ -105,7 +115,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job with about the paper's profile.
+    """Return a job as in a scenario file whose profile is about that of the paper's job.
 
     A live job has half the tasks and a tenth of the shuffle data.
     """
@@ -123,7 +133,11 @@ def job(*, live: bool) -> dict[str, Any]:
 def jobs_by_bound(
     profile: JobProfile, plain: Mapping[str, Any], slots: int, tried: Sequence[str] = TRIED
 ) -> list[dict[str, Any]]:
-    """Return the job once for each bound and deadline, named after its slots, `APART_S` apart."""
+    """Return a copy of the job `plain` for each bound in `tried` and each deadline, named after its slots.
+
+    The slots are computed from the job's profile, with at most `slots` of each kind. The copies are submitted
+    `APART_S` seconds apart.
+    """
     made: list[dict[str, Any]] = []
     for bound in tried:
         for slo_s in SLOS_S:
@@ -134,7 +148,7 @@ def jobs_by_bound(
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario of 64 machines with one map slot and one reduce slot each.
+    """Return a scenario with 64 nodes of one map slot and one reduce slot each.
 
     A live scenario has eight nodes with half as many slots in total.
     """
@@ -171,7 +185,10 @@ def completion_ratios(run: RunTables) -> list[float]:
 
 
 def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
-    """Return the parts of the profiles that determine Figure 5's table, in s, one number per profile."""
+    """Return the parts of the profiles that determine Figure 5's table, in s, by key in paper.yaml.
+
+    Each part has one number per profile.
+    """
     return {
         "map_avg": [one.map.avg_s for one in profiles],
         "shuffle_avg": [one.first_shuffle.avg_s for one in profiles],
@@ -195,7 +212,10 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw completion times by deadline and bound; the deadlines, and the paper's range of 7%, are gray."""
+    """Draw the completion time of the job for each deadline and each bound of ARIA's model.
+
+    The deadlines and the paper's range of 7% around them are gray.
+    """
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}
     bars, errors = [], []

@@ -1,4 +1,7 @@
-"""Figure 7: running map and reduce tasks over time while jobs of W2 arrive by load."""
+"""Figure 7: the running maps and reduces over time while jobs of the workload W2 arrive.
+
+A job arrives when the cluster's load with this job is below a threshold.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ POINTS = 600  # points in time in the figure
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Measure the mean and the largest share of busy slots, for different jobs in each repeat.
+    """Measure the mean and the largest share of busy slots for each load threshold.
 
-    The figure shows the first repeat.
+    Each repeat draws other jobs, `jobs` in number. The figure shows the first repeat.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
@@ -48,9 +51,9 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 
 
 def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
-    """Return times in s, and the shares of map slots and of reduce slots in use at these times.
+    """Return equally spaced times in s, and the shares of map slots and reduce slots in use at these times.
 
-    The times are equally spaced from the first submission to the last finish.
+    The times are between the first submission and the last end of a job.
     """
     times_s = np.linspace(min(job[0] for job in outcome.jobs), max(job[1] for job in outcome.jobs), POINTS)
     shares = []
@@ -62,7 +65,7 @@ def running(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the map slots and reduce slots in use over time, one row per threshold."""
+    """Draw the shares of map slots and reduce slots in use over time, with one row per load threshold."""
     axes = figure.subplots(len(THRESHOLDS), 1, sharex=True)
     for ax, threshold in zip(axes, THRESHOLDS, strict=True):
         times_s, maps, reduces = measured.series["load"][threshold]

@@ -13,9 +13,9 @@ SPEC = f"{Path(__file__)}:FixedSlots"
 
 
 def slots_of(name: str) -> tuple[int, int]:
-    """Return the numbers of map and reduce slots in a job's name, such as `wikitrends@41x21`.
+    """Return the numbers of map slots and reduce slots that a job's name contains, as in `wikitrends@41x21`.
 
-    Raises ValueError if the name has none.
+    Raises ValueError if the name contains none.
     """
     _, at, slots = name.rpartition("@")
     maps, by, reduces = slots.partition("x")
@@ -27,7 +27,7 @@ def slots_of(name: str) -> tuple[int, int]:
 class FixedSlots:
     """A policy that serves jobs in order of submission and limits each job to the slots in its name.
 
-    Maps with local input are launched first.
+    Maps whose input is on the offering node are launched first.
     """
 
     limits = Limits(slots=True)
@@ -37,7 +37,10 @@ class FixedSlots:
         self._nearest = Greedy()
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Implement `Policy.decide`: propose a task of the first job that is below its number of slots."""
+        """Implement `Policy.decide`: propose a task of the first job that is below its number of slots.
+
+        A job's number of slots is in its name. Return None if there is no such task.
+        """
         for job in view.jobs.values():
             stage = job.stage(kind)
             if not stage.ready or stage.running >= self._most(job, kind):

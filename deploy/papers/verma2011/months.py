@@ -1,4 +1,4 @@
-"""WikiTrends on the logs of two months with two numbers of slots: the runs for Table 1 and Figure 3."""
+"""The job WikiTrends on the logs of two months and with two numbers of slots, for Table 1 and Figure 3."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FETCH_RATE = "11MB/s"
 class Month:
     """A job of Table 1 in one repeat: its profile, completion time, numbers of tasks, and slots.
 
-    Times are in s, before the scenario's scale.
+    Times are in s and divided by the scenario's scale.
     """
 
     profile: JobProfile
@@ -44,19 +44,28 @@ class Month:
 
 
 def play(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs (`sept_256`, `oct_64`, ...) and return the repeats of each."""
+    """Run the four jobs of Table 1 (`sept_256`, `oct_64`, ...), and return the results of each by name.
+
+    Each job has one result per repeat.
+    """
     return _months(bench, "", scenario)
 
 
 def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs, with fetches limited by disks and NICs only, and at most three repeats."""
+    """Run the four jobs of Table 1 with no limit on the fetch rate of a reduce, except by disks and NICs.
+
+    There are at most three repeats.
+    """
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 
 def play_changed(
     bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
 ) -> dict[str, list[Month]]:
-    """Run the four jobs with a changed scenario; `change` edits the usual scenario in place."""
+    """Run the four jobs of Table 1 with a changed scenario. `change` edits the scenario in place.
+
+    `name` is appended to the name of the runs.
+    """
 
     def changed(slots: str, *, live: bool) -> dict[str, Any]:
         plan = scenario(slots, live=live)
@@ -92,10 +101,10 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 
 
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
-    """Return a scenario of both months' jobs, one after the other, on a part of the testbed.
+    """Return a scenario in which the jobs of both months run one after the other on a part of the testbed.
 
-    Simulated runs have Hadoop 1's costs, and a reduce fetches at most at `fetch_rate`. Live runs have
-    neither, and shuffle a tenth of the data.
+    `slots` (`256` or `64`) is the total of map slots in the paper. Simulated runs have Hadoop 1's costs, and
+    a reduce fetches at most at `fetch_rate`. Live runs have neither, and shuffle a tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

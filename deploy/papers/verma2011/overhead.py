@@ -1,4 +1,4 @@
-"""Section 7.3: the CPU time of ARIA's decisions for 500 jobs on 66 nodes."""
+"""Section 7.3: the CPU time that ARIA's decisions take for 500 jobs on 66 nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU time of one round of scheduling for W1, with different jobs in each repeat."""
+    """Measure the CPU time in which ARIA schedules one round of tasks for jobs of the workload W1.
+
+    Each repeat draws other jobs.
+    """
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
     for repeat in range(bench.repeats):
@@ -47,17 +50,17 @@ def measure(bench: Bench) -> Measured:
 
 
 def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
-    """Return the setup for simulating these jobs, all submitted at once, on `nodes` testbed nodes."""
+    """Return the setup of a simulation in which these jobs are submitted at once on `nodes` testbed nodes."""
     resolved = with_durations(under_aria(jobs, seed, TESTBED | {"nodes": nodes}, 1.0), jobs)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
     return replace(setup, heartbeat_rows=False, skip_rows=False)
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
-    """Return the CPU time in s of one round of scheduling, and the number of tasks that the round assigns.
+    """Return the CPU time in s of one round of scheduling, and the number of tasks assigned in it.
 
-    In a round all jobs are submitted at once to an empty cluster, their slots are computed, and one heartbeat
-    of every node is answered with tasks for all of its slots.
+    In a round all jobs are submitted at once to an empty cluster, and their slots are computed. One heartbeat
+    of every node is then answered with tasks for all of its slots.
     """
     simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
@@ -66,7 +69,7 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that measures the CPU time that the core spends on its answers."""
+    """A simulation that measures the CPU time that the scheduler core spends on its answers."""
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0
@@ -86,7 +89,7 @@ class _OneRound(Simulation):
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the paper's limit of one second and our CPU time."""
+    """Draw the CPU time of a round next to the paper's limit of one second."""
     rounds = measured.series["rounds"]
     ax = figure.subplots()
     bars = [("paper: less than", PAPER, [said["round_s"].number]), ("ours", OURS, [fmean(rounds)])]

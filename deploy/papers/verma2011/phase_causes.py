@@ -1,4 +1,4 @@
-"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave in Figure 2."""
+"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave of reduces in Figure 2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower polls and with seeking disks, and Figure 2's with equal tasks."""
+    """Run Table 1's jobs with slower polls and with seeking disks, and Figure 2's job with equal tasks.
+
+    A poll is a reduce's question for new map outputs.
+    """
     polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
@@ -59,7 +62,7 @@ def _equal() -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the first shuffles with slower polls for map outputs, next to the paper's."""
+    """Draw the durations of first shuffles with slower polls for map outputs, next to the paper's."""
     keys = [f"first_shuffle_{job}_poll" for job in JOBS]
     ours = [measured.samples(key) for key in keys]
     bars = [

@@ -1,4 +1,4 @@
-"""Table 1: the profiles of four executions of one application, and how much they vary."""
+"""Table 1: the profiles of four executions of one application, and how much the profiles differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the mean duration of each phase by job, and its variation between repeats and between jobs."""
+    """Measure the mean duration of each phase of four jobs, and how much it varies.
+
+    Variation is measured between repeats and between the jobs.
+    """
     jobs = play(bench)
     found = {f"{phase}_{job}": averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": spread_of([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
@@ -33,14 +36,14 @@ def measure(bench: Bench) -> Measured:
 
 
 def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[float]:
-    """Return the mean duration of a phase of the job in s, one number per repeat."""
+    """Return the mean duration in s of a phase of the job, such as `first_shuffle`, one number per repeat."""
     return [getattr(run.profile, phase).avg_s for run in jobs[job]]
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return the largest deviation of a repeat's map and reduce times from their mean, in percent, by repeat.
+    """Return how far a repeat's mean map or reduce time is from the mean of all repeats, in percent.
 
-    The mean is that of all repeats of a job.
+    The largest distance of any job is returned, one number per repeat.
     """
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():
@@ -52,12 +55,15 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Return the range of the four jobs divided by their mean, in percent, one number per repeat."""
+    """Return the range of the four jobs' values divided by their mean, in percent, one number per repeat.
+
+    `by_job` has the values of each job.
+    """
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean duration of the phases, one panel per phase."""
+    """Draw the mean duration of each phase for the four jobs, with one panel per phase."""
     axes = figure.subplots(1, len(PHASES))
     for ax, phase in zip(axes, PHASES, strict=True):
         keys = [f"{phase}_{job}" for job in JOBS]

@@ -1,4 +1,4 @@
-"""Table 2: the jobs that the generators of the workloads W1 and W2 draw."""
+"""Table 2: the numbers and durations of tasks of the jobs that are drawn for the workloads W1 and W2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOBS = 400  # jobs of each workload in a repeat
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the numbers and durations of tasks of many drawn jobs, which differ by repeat."""
+    """Draw many jobs of both workloads, and measure their numbers of tasks and the durations of tasks."""
     said = paper_file.load("verma2011").experiments["table2"].values
     sizes: dict[str, set[int]] = defaultdict(set)
     found: dict[str, list[float]] = defaultdict(list)
@@ -46,13 +46,13 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the drawn numbers of maps: first those in the paper, in its order, then all others."""
+    """Return the numbers of maps in `drawn`: first those in the paper, in its order, then all others."""
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 
 
 def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
-    """Return mean and standard deviation of the numbers and durations of W2's tasks, over all repeats."""
+    """Return the mean and standard deviation of the numbers and durations of W2's tasks, over all repeats."""
     jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
     drawn: Mapping[str, list[float]] = {
         "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],
@@ -64,7 +64,7 @@ def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean durations of W1's tasks by application."""
+    """Draw the mean durations of maps and reduces for each application of the workload W1."""
     axes = figure.subplots(1, 2)
     for ax, kind in zip(axes, ("map", "reduce"), strict=True):
         keys = [f"{app}_{kind}_s" for app in APPS]

@@ -1,4 +1,7 @@
-"""Table 3: late jobs and load when jobs arrive while the cluster's load is below a threshold."""
+"""Table 3: the late jobs and the load in simulations of the workloads W1 and W2.
+
+A job arrives when the cluster's load with this job is below a threshold.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,10 @@ AT_FIRST = 95
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Measure late jobs and load of both workloads at each threshold, with different jobs in each repeat.
+    """Measure the late jobs and the load of both workloads for each load threshold.
 
-    The jobs are the same at all thresholds, except that deadlines impossible at a threshold are drawn again.
+    Each repeat draws other jobs, `jobs` in number. They are the same for all thresholds, except that
+    deadlines that are impossible with a threshold are drawn again.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
@@ -77,7 +81,7 @@ def figures_of(outcome: Outcome, jobs: int) -> Mapping[str, float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw late jobs and mean load by threshold, one row per workload."""
+    """Draw the late jobs and the mean load for each load threshold, with one row per workload."""
     axes = figure.subplots(2, 2, sharex=True)
     for row, name in enumerate(WORKLOADS):
         for column, (key, label) in enumerate((("late", "late jobs of 100"), ("load", "average load [%]"))):

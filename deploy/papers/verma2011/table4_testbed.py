@@ -1,4 +1,7 @@
-"""Table 4: W1 on the testbed, with jobs that arrive while the cluster's load is below a threshold."""
+"""Table 4: the late jobs and the load in live runs of the workload W1.
+
+A job arrives when the cluster's load with this job is below a threshold.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ LIVE, LIVE_SCALE = 8, 0.05
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure late jobs and load of W1 at each threshold, with different jobs in each repeat."""
+    """Measure the late jobs and the load of the workload W1 for each load threshold.
+
+    Each repeat draws other jobs.
+    """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
     for threshold in LIVE_THRESHOLDS if bench.live else THRESHOLDS:
@@ -51,10 +57,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return a scenario of the jobs in which tasks only use CPU.
+    """Return a scenario of the jobs under ARIA, with tasks that use only CPU.
 
     A job is submitted when its least slots would be free if each earlier job held its least slots until its
-    deadline. A live scenario has one of eight tasks, and all times are multiplied by the scale.
+    deadline. The sum of loads stays below `threshold`. A live scenario has one of eight tasks, and all times
+    are multiplied by the scale.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:
@@ -83,19 +90,19 @@ def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool)
 
 
 def _load(run: RunTables) -> float:
-    """Return the mean share of slots in use between the first submission and the last finish."""
+    """Return the mean share of slots that are in use between the first submission and the last job end."""
     span_s = float(run.jobs["finish"].max() - run.jobs["submit"].min())
     return float((run.attempts["end"] - run.attempts["assigned"]).sum()) / (span_s * run.slots)
 
 
 def _accuracy(run: RunTables) -> float:
-    """Return the mean absolute deviation of completion times from deadlines, in percent of the deadline."""
+    """Return how far completion times are from deadlines: the mean distance in percent of the deadline."""
     due_s = run.jobs["deadline"] - run.jobs["submit"]
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw late jobs and mean load by threshold, next to the paper's."""
+    """Draw the late jobs and the mean load for each load threshold, next to the paper's."""
     axes = figure.subplots(1, 2)
     thresholds = [t for t in reversed(THRESHOLDS) if f"late_{t}" in measured.values]
     for ax, (key, label) in zip(

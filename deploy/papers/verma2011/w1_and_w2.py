@@ -1,4 +1,4 @@
-"""Generators of the workloads in Table 2: W1 (testbed) and W2 (Yahoo!), with profiles and deadlines (7.2)."""
+"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!) in Table 2, with profiles and deadlines."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ LEAST_S = 1.0  # the least duration of a task, since normal distributions also g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A drawn job: the seconds that each task holds a slot, and the deadline in s after the submission.
+    """A drawn job: the seconds for which each task holds a slot, and the deadline in s after the submission.
 
-    `asks` are the least numbers of map and reduce slots with which the job meets its deadline.
+    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline.
     """
 
     name: str
@@ -44,12 +44,15 @@ class DueJob:
 
     @property
     def load(self) -> float:
-        """Return the load of the least map and reduce slots with which the job meets its deadline."""
+        """Return the load that the job causes if it has only the slots that it needs to meet its deadline."""
         return load(*self.asks)
 
 
 def load(maps: int, reduces: int) -> float:
-    """Return the sum of the shares of map slots and of reduce slots in use (7.2); 2 is a full cluster."""
+    """Return the load: the share of map slots in use plus the share of reduce slots in use (section 7.2).
+
+    The load of a full cluster is 2.
+    """
     return maps / MAP_SLOTS + reduces / REDUCE_SLOTS
 
 
@@ -57,7 +60,10 @@ Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
 
 
 def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
-    """Return a random job of W1: the name of its application, and the durations of maps and reduces in s."""
+    """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
+
+    `said` are the values of Table 2.
+    """
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
     map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
@@ -69,9 +75,10 @@ def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[floa
 
 
 def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
-    """Return a random job of W2: a name, and the durations of its maps and reduces in s.
+    """Return a random job of W2: the name `yahoo`, and the durations of its maps and reduces in s.
 
-    Numbers of tasks below 1, which the printed normal distributions often give, are drawn again.
+    `said` are the values of Table 2. The printed normal distributions often give numbers of tasks below 1,
+    which are drawn again.
     """
     sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
     map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
@@ -84,10 +91,11 @@ WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 def workload(
     name: str, said: Values, jobs: int, threshold: float, seed: int, bound: str = "avg"
 ) -> list[DueJob]:
-    """Return random jobs with deadlines uniform in [T, 3 T]; T is a job's time with all slots of the cluster.
+    """Return random jobs of the workload `name` with deadlines uniform between T and 3 T.
 
-    A deadline whose least slots alone exceed the load threshold is drawn again, since the job could never be
-    submitted. `said` are Table 2's values. `bound` is the bound of the model that gives the least slots.
+    T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
+    `threshold`, the deadline is drawn again, since the job could never be submitted. `said` are the values of
+    Table 2. `bound` is the bound of ARIA's model that gives the slots needed for a deadline.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
@@ -120,7 +128,10 @@ def _due(
 
 
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
-    """Return the job's profile without a shuffle phase, which Table 2's reduce durations include."""
+    """Return the profile of a job with these task durations.
+
+    It has no shuffle phase, since Table 2's durations of reduces include the shuffle.
+    """
     return JobProfile(
         map=Times(mean(maps_s), max(maps_s)),
         map_min_s=min(maps_s),

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: the same sort job with many and with few slots, and its waves of tasks."""
+"""Figures 1 and 2: the same sort job with many slots and with few slots, and its waves of tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ LIVE = 8  # divisor of the size in live runs
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the job with each number of slots. A machine has at most one slot of each kind."""
+    """Run the sort job with many slots and with few slots, and measure its waves of tasks.
+
+    A node has at most one slot of each kind.
+    """
     found: dict[str, list[float]] = {}
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []
@@ -43,7 +46,8 @@ def measure(bench: Bench) -> Measured:
 def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
     """Return a scenario with one sort job of 8 GB in blocks of 128 MB.
 
-    The first `maps` machines have a map slot, the first `reduces` machines a reduce slot.
+    The first `maps` of 64 nodes have a map slot, and the first `reduces` nodes have a reduce slot. A live
+    scenario has an eighth of the nodes and data.
     """
     size = LIVE if live else 1
     machines, maps, reduces = MACHINES // size, maps // size, -(-reduces // size)
@@ -74,25 +78,25 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the largest number of tasks of the kind that one machine ran.
+    """Return the number of waves of tasks of the kind: the largest number of tasks that one node ran.
 
-    A machine has at most one slot of a kind, so the number is that of waves.
+    A node has at most one slot of a kind.
     """
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the machines that ran more reduces than the number of reduces divided by slots, rounded up."""
+    """Return the nodes that ran more reduces than the number of reduces divided by slots, rounded up."""
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)
 
 
 def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
-    """Return a note that compares reduce durations on busier machines and on others, or no note.
+    """Return a note that compares reduce durations on the nodes `busier` with those on other nodes.
 
-    Durations count from the end of the last map.
+    The list is empty if no node is busier. Durations count from the end of the last map.
     """
     lengths: dict[bool, list[float]] = {True: [], False: []}
     for run, nodes in zip(runs, busier, strict=True):
@@ -121,7 +125,7 @@ def _overlapping(run: RunTables) -> float:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the tasks over time as in the paper: maps below, reduces above with a paler shuffle."""
+    """Draw the tasks over time as in the paper. Maps are below the reduces, whose shuffle is paler."""
     axes = figure.subplots(1, len(SLOTS), sharex=True, sharey=True)
     for ax, name in zip(axes, SLOTS, strict=True):
         done = measured.series[name].sort_values(["kind", "start"])

@@ -1,4 +1,4 @@
-"""DTSS (xu2015): the experiments in the order of the thesis, and those for its future work."""
+"""The experiments with the policy DTSS (thesis xu2015), in the thesis's order, and for its future work."""
 
 from schedbed.deploy.papers.xu2015 import analysis, beyond, dtss_live, dtss_mini, fig12, fig13, fig14, fig15
 

@@ -1,4 +1,8 @@
-"""Section 4.1.1.3: the completion time of a split map by its split point P, from measured durations."""
+"""Section 4.1.1.3: how the completion time of a split map depends on its split point P.
+
+The completion time is computed by the thesis's model from measured durations. A split map has two parts; P is
+the share of the first one.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,10 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the inputs of the thesis's model, as means of each repeat, and compute what splitting saves.
+    """Measure the inputs of the thesis's model, and compute how much time splitting maps saves.
 
-    The inputs are the durations of whole maps under delay scheduling, local (N) and remote (M), and the wait
-    of second parts under P=0.25 (D).
+    The inputs are means of each repeat: the duration of unsplit maps with local input (N) and with remote
+    input (M) under delay scheduling, and the wait of a split map's second part under P=0.25 (D).
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -44,7 +48,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Return the mean durations in s of maps with local input and of all others (NaN without any)."""
+    """Return the mean durations in s of maps with local input, and of all other maps.
+
+    A value is NaN if there are no such maps.
+    """
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     took_s, local = maps["end"] - maps["start"], maps["locality"] == "node"
@@ -52,9 +59,9 @@ def whole_maps(run: RunTables) -> tuple[float, float]:
 
 
 def waited(run: RunTables) -> float:
-    """Return the mean time in s from the assignment of a split map's first part to that of the second.
+    """Return the mean time in s between the assignments of the first and the second part of a split map.
 
-    Only second parts with local input count.
+    Only second parts with local input are included.
     """
     parts = useful(run.attempts)
     parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")
@@ -64,7 +71,10 @@ def waited(run: RunTables) -> float:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw completion times by split point P: both parts, the split map, and delay scheduling."""
+    """Draw how the completion times of both parts and of the split map depend on the split point P.
+
+    A line shows the completion time under delay scheduling.
+    """
     ax = figure.subplots()
     local_s, remote_s, wait_s = (fmean(measured.samples(key)) for key in ("local", "remote", "wait"))
     share = np.linspace(0, 1, 101)

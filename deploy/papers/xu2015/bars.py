@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the makespans of each user, with one bar per policy."""
+    """Draw the makespan of each user, with one bar per policy."""
     ax = figure.subplots()
     bars, errors = [], []
     for number, (policy, repeats) in enumerate(measured.series["makespans"].items()):

@@ -1,4 +1,4 @@
-"""The main result of Figure 12, live: ten jobs under delay scheduling and under DTSS with P=0.25."""
+"""The main result of Figure 12 in live runs: ten jobs under delay scheduling and under DTSS with P=0.25."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ JOBS = 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' makespans under both policies on the same jobs, live and simulated."""
+    """Measure by how many percent DTSS reduces the users' makespans on the same jobs, live and simulated."""
     return compare(bench, "headline", plan(bench.seed), gain)
 
 
 def plan(seed: int) -> Mapping[str, Any]:
-    """Return the live scenario of Figure 12, in which an attempt's start is CPU time of its task."""
+    """Return the live scenario of Figure 12 with ten random jobs drawn from the seed.
+
+    The time to start an attempt is part of the CPU time of the task.
+    """
     return scenario(jobs(seed, 0, cpu_s=FITTED.start_s)[:JOBS], [DELAY, QUARTER], layout="skewed", live=True)
 
 
 def gain(played: Played) -> Sequence[float]:
-    """Return the users' mean reduction of the makespan under DTSS in percent, one number per repeat."""
+    """Return by how many percent DTSS reduces the users' makespans on average, one number per repeat."""
     found: list[float] = []
     for pair in zip(*(played.each(policy) for policy in played.policies), strict=True):
         delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)

@@ -1,4 +1,7 @@
-"""DTSS on random clusters that match Table 6 and the number of epochs, with one run of twenty jobs."""
+"""DTSS's results on randomly drawn clusters that match the thesis's Table 6 and number of epochs.
+
+Each cluster runs the twenty jobs once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ from schedbed.deploy.results.metrics import locality
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values to match: busy slots before the ramp, epochs of DTSS, distance from Table 6."""
+    """Yield the values that must match the thesis, as pairs of key and number.
+
+    They are the busy slots at the start of Table 6, the number of epochs under DTSS, and the distance from
+    Table 6.
+    """
     played, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
     held = slots(held_slots(played, delay), EPOCH_S)
@@ -30,9 +37,9 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return the values of the claims on one drawn cluster: gains of DTSS, local input and fairness.
+    """Return our values for the claims on a drawn cluster: DTSS's gains, local input, and fairness.
 
-    Local input is also measured in a run whose input is spread evenly.
+    Local input is also measured in a run whose input is spread evenly over the nodes.
     """
     setting, played = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies
@@ -57,7 +64,7 @@ def _setting(drawn: Drawn) -> Setting:
 
 
 def _skewed(bench: Bench, drawn: Drawn) -> Played:
-    """Return a run of the drawn cluster in which all input is on one node. The bench runs it once."""
+    """Return a run on the drawn cluster with all input on one node. The bench runs it only once."""
     (played,) = play(bench, setting=_setting(drawn))
     return played
 

@@ -1,4 +1,7 @@
-"""Scheduling epochs of Figure 15 and Tables 6 to 9: each user's map slots and fair share ratio by epoch."""
+"""The scheduling epochs of Figure 15 and Tables 6 to 9: users' map slots and fair share ratios by epoch.
+
+An epoch is a fixed number of seconds.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,15 @@ EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
 
 def epochs(run: RunTables, scale: float) -> float:
-    """Return the number of epochs until the last map ended."""
+    """Return the number of scheduling epochs until the last map ended. `scale` is that of the scenario."""
     return float(run.attempts.loc[run.attempts["kind"] == "map", "end"].max()) / (EPOCH_S * scale)
 
 
 def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the mean number of running maps by user and epoch, until the last job ended."""
+    """Return the mean number of running maps in each epoch of `epoch_s` seconds, by user.
+
+    The last epoch is the one in which the last job ended.
+    """
     owners = run.jobs.set_index("job")["user"]
     maps = run.attempts[run.attempts["kind"] == "map"]
     tasks = Intervals.of(maps, maps["job"].map(owners).to_numpy(str), run.end_s)
@@ -30,9 +36,10 @@ def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
 
 
 def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the fair share ratios (equations 40 and 41) by user, for the first 20 epochs.
+    """Return each user's fair share ratios (equations 40 and 41) in the first 20 epochs.
 
-    The epochs of a user begin with the user's first job. `held` are the users' map slots by epoch.
+    `held` has each user's running maps by epoch. A user's ratios begin with the epoch of the user's first
+    job.
     """
     submits = run.jobs.groupby("user")["submit"].min()
     first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
@@ -42,14 +49,17 @@ def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Ma
 
 
 def off_fair(found: Mapping[str, np.ndarray]) -> float:
-    """Return the mean distance of fair share ratios from 1, over users and epochs."""
+    """Return the mean distance of fair share ratios from 1, over all users and epochs.
+
+    `found` has them by user.
+    """
     return float(np.abs(np.concatenate(list(found.values())) - 1).mean())
 
 
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
-    """Return the mean absolute difference between the cells of a printed table and the simulated values.
+    """Return the mean absolute difference between the cells of a printed table and our values.
 
-    The last printed cell of each user is that of epoch 20.
+    Both have one array per user. The last printed cell of each user is that of epoch 20.
     """
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())

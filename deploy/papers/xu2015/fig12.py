@@ -1,4 +1,4 @@
-"""Figure 12: each user's makespan when all input is on one of five nodes."""
+"""Figure 12: each user's makespan if all input is on one of five nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ SHOWN = (DELAY, QUARTER, MOST)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' gains under DTSS over delay scheduling: mean, least and largest, by repeat."""
+    """Measure by how many percent DTSS reduces the users' makespans against delay scheduling.
+
+    The mean, the least and the largest reduction are measured in each repeat. Simulations also try other
+    values of the fitted parameters.
+    """
     names = (
         "quarter_mean",
         "quarter_least",
@@ -61,7 +65,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def tasks_a_map(run: RunTables) -> float:
-    """Return the number of tasks that ran per original map, after splitting."""
+    """Return the mean number of tasks into which an original map was split."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     whole = maps["split_of"].isna() | (maps["split_of"] == "")
@@ -69,7 +73,11 @@ def tasks_a_map(run: RunTables) -> float:
 
 
 def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
-    """Return the gains, and the number of epochs of P=0.25, with other values of the fitted parameters."""
+    """Return DTSS's gains and number of epochs with other values of the fitted parameters.
+
+    `setting` has these values. Gains are reductions of the makespan against delay scheduling in percent. Each
+    value has one number per repeat.
+    """
     runs, key = play(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies
     means = [[fmean(gains(played, policy, delay)) for played in runs] for policy in (quarter, most)]

@@ -1,4 +1,4 @@
-"""Figure 13: the amount of input that maps read on their own node."""
+"""Figure 13: the amount of input that maps read on the node on which they ran."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the local input under each policy in the runs of Figure 12, in GB before scale."""
+    """Measure the local input in GB under each policy in the runs of Figure 12, divided by the scale."""
     found: dict[str, list[float]] = {key: [] for key in SHOWN}
     for played in play(bench):
         for key, policy in SHOWN.items():
@@ -30,13 +30,16 @@ def measure(bench: Bench) -> Measured:
 
 
 def local_bytes(run: RunTables) -> int:
-    """Return the number of input bytes of maps and parts of maps that ran on a node with their input."""
+    """Return the number of input bytes of the maps that ran on a node with their input.
+
+    A part of a split map is also a map.
+    """
     maps = useful(run.attempts)
     return int(maps.loc[(maps["kind"] == "map") & (maps["locality"] == "node"), "length"].sum())
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the local input as one bar per policy."""
+    """Draw the amount of local input, with one bar per policy."""
     ax = figure.subplots()
     for place, (key, policy) in enumerate(SHOWN.items()):
         found = measured.samples(key)

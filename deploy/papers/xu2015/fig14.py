@@ -1,4 +1,4 @@
-"""Figure 14: each user's makespan when the input is spread over all nodes."""
+"""Figure 14: each user's makespan if the input is spread over all nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ NOTE = (
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure gains and locality for the jobs of Figure 12 with an even layout of the input.
+    """Measure DTSS's gains and the share of local input for the jobs of Figure 12, with input on all nodes.
 
-    Simulations also measure locality with two other layouts that are even over all jobs.
+    Simulations also measure local input with two other layouts that are even over all jobs.
     """
     runs = play(bench, layout="even")
     found = {
@@ -38,10 +38,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return percentages of local input bytes and of local tasks, one number per repeat.
+    """Return the percentages of local input bytes and of local map tasks, one number per repeat.
 
-    Local tasks are all local tasks (`quarter_local_tasks`), or only maps that were not split
-    (`quarter_local_whole`).
+    `quarter_local_tasks` is the percentage of all map tasks that are local. `quarter_local_whole` is the
+    percentage that are local and were not split.
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}
@@ -57,9 +57,10 @@ def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
 
 
 def whole_and_rests(run: RunTables) -> tuple[float, float]:
-    """Return the percentage of map tasks that are local whole maps, and of second parts that are local.
+    """Return two percentages: of map tasks that are local and unsplit, and of local second parts.
 
-    The second number is 100 if no map was split.
+    The first is a share of all map tasks, and the second a share of the second parts of split maps. The
+    second is 100 if no map was split.
     """
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"].sort_values("offset")

@@ -1,4 +1,4 @@
-"""Figure 15 and Tables 6 to 9: each user's map slots by epoch, and their distance from a fair share."""
+"""Figure 15 and Tables 6 to 9: each user's map slots in each epoch, and their distance from a fair share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure map slots by epoch in the runs of Figure 12, and the distances from the thesis's tables."""
+    """Measure each user's map slots by epoch in the runs of Figure 12, and the distance from a fair share.
+
+    The distance from the thesis's tables is also measured.
+    """
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
     shown: dict[str, Mapping[str, np.ndarray]] = {}
@@ -80,7 +83,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the distance from Table 6 (`delay`) or 7 (`quarter`) with other parameters, by repeat."""
+    """Return the mean distance of map slots from Table 6 (`delay`) or 7 (`quarter`), one number per repeat.
+
+    `setting` has values of the parameters that the thesis does not print.
+    """
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
     policy = setting.policies[list(SHOWN).index(key)]
@@ -89,9 +95,9 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
-    """Return the other values that the parameters were fitted to, in addition to Table 6.
+    """Return the other values to which the parameters of the simulation were fitted, in addition to Table 6.
 
-    These are the slots in use before the ramp, and the number of epochs.
+    They are the slots in use at the start of the runs, and the number of epochs, one number per repeat.
     """
     busy, ended = [], []
     for played in runs:

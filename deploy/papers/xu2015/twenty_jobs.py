@@ -1,11 +1,11 @@
 """The workload and the cluster of sections 5.1.1 and 5.1.2: twenty IO-bound jobs of three users, 30 s apart.
 
 Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat
-draws new jobs, so an interval covers such workloads in general. Reads and writes are as in SWIM's jobs. Any
+draws other jobs, so an interval covers such workloads in general. Reads and writes are as in SWIM's jobs. Any
 other time of a Hadoop attempt is represented by the start of its JVM, which takes as long for a part of a map
 as for a whole map. In live runs, where no framework adds costs, this time is CPU time, divided among the
 parts of a map. Pools of equal shares are ordered by name, as in HFS and as Table 6 suggests. The length of a
-start and the waiting time of a job are fitted to Table 6 and to the 141 epochs of Figure 15; all figures use
+start and the waiting time of a job are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use
 the same values.
 """
 
@@ -33,10 +33,10 @@ LIVE_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Parameters that the thesis does not print.
+    """Values of the parameters that the thesis does not print.
 
-    They are the time to start an attempt, the CPU time of a whole map, and the waiting time T1. `name` is
-    appended to the names of runs; it is empty for the fitted parameters.
+    `start_s` is the time to start an attempt, `cpu_s` the CPU time of a whole map, and `wait_s` the waiting
+    time T1. `name` is appended to the names of runs; it is empty for the fitted values.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Setting:
 
     @property
     def policies(self) -> tuple[str, str, str]:
-        """Return the SPECs of delay scheduling, of DTSS with P=0.25 and of DTSS with P=0.75.
+        """Return the SPECs (text forms) of delay scheduling, DTSS with P=0.25, and DTSS with P=0.75.
 
-        The wait T2 is 0, since the thesis's Algorithm 1 does not have it.
+        The waiting time T2 is 0, since the thesis's Algorithm 1 does not have it.
         """
         waits = f"node_wait={self.wait_s:g}s,rack_wait=0s,ties=name"
         return f"delay:{waits}", f"dtss:p=0.25,{waits}", f"dtss:p=0.75,{waits}"
@@ -78,7 +78,7 @@ on a node at random; each job's whole input on one node, the next job's on the n
 
 
 def jobs(seed: int, repeat: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the random jobs of a repeat as in a scenario file; `cpu_s` is the CPU time of each task."""
+    """Return the random jobs of a repeat as in a scenario file. `cpu_s` is the CPU time of each task in s."""
     coin, made = chance(seed, "xu2015", repeat), []
     for number in range(JOBS):
         task = {"cpu": f"{cpu_s}s", "write": BLOCK}
@@ -108,7 +108,8 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario of five nodes with one map slot and one reduce slot each.
 
-    `layout` selects the placement of the input. Live runs divide all times by 20.
+    `layout` selects where the input is placed: `skewed`, `even`, `random` or `whole` (see `LAYOUTS`).
+    `setting` has the time to start an attempt. A live scenario divides all times by 20.
     """
     node = {
         "cores": 4,
@@ -129,7 +130,10 @@ def scenario(
 
 
 def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[Played]:
-    """Run all policies in each repeat with other random jobs, and return one run per repeat."""
+    """Run the scenario with other random jobs in each repeat, and return one run per repeat.
+
+    `layout` selects where the input is placed. `setting` has the unknown parameters of the policies.
+    """
     policies = list(setting.policies)
     if layout != "skewed":
         policies = policies[:2]
@@ -147,7 +151,7 @@ def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the resolved scenario with each job's whole input on one node, alternating between the nodes."""
+    """Return the resolved scenario with each job's whole input on one node. Jobs use the nodes in turn."""
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
@@ -158,19 +162,19 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(played: Played, policy: str) -> RunTables:
-    """Return the tables with each attempt starting at its assignment, when it takes its slot."""
+    """Return the run's tables with each attempt's start set to its assignment, when it takes its slot."""
     run = played.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
 
 
 def makespans(played: Played, policy: str) -> Mapping[str, float]:
-    """Return the makespan of each user in s, before `scale`."""
+    """Return the makespan in s of each user under the policy. Times are divided by the scenario's scale."""
     by_user = makespan(played.of(policy).jobs)["per_user"]
     return {user: took_s / played.run.scenario["scale"] for user, took_s in by_user.items()}
 
 
 def gains(played: Played, policy: str, than: str = DELAY) -> list[float]:
-    """Return the reduction of each user's makespan under `policy` against `than`, in percent."""
+    """Return by how many percent each user's makespan is shorter under `policy` than under `than`."""
     mine, theirs = makespans(played, policy), makespans(played, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]

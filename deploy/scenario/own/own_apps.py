@@ -1,4 +1,4 @@
-"""The application of a job, shipped or the user's own, which is found and checked without running it."""
+"""Lookup of a job's application, which is shipped or the user's own, with checks that do not run it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,18 @@ Own = dict[str, Any]
 
 
 def is_own(app: str) -> bool:
-    """Return whether a name means a user's own application: `streaming`, or a class in a file."""
+    """Return whether the name `app` means a user's own application.
+
+    Such a name is `streaming` or the name of a class in a file (`path/to/app.py:NAME`).
+    """
     return app == STREAMING or is_app_file(app)
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return the job's application with its derived parameters; None after adding a complaint."""
+    """Return a job's application and, for a user's own application, the parameters derived from its files.
+
+    Return None after an error, which is added to the complaints of `inputs` for the job's key path `path`.
+    """
     try:
         if is_app_file(given.app):
             return _of_class(given, path, inputs)
@@ -58,9 +64,10 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 
 
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
-    """Return the parameters that a job runs with.
+    """Return the parameters with which a job's application runs.
 
-    The time limit of a user's own code is multiplied by `scale`.
+    `own` are the derived parameters from `find_app`. The time limit of a user's own application is multiplied
+    by `scale`. Errors are added to the complaints for the job's key path `path`.
     """
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
@@ -74,9 +81,10 @@ def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInp
 
 
 def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
-    """Return the declaration of the class `path/to/app.py:NAME`, and the path of its file.
+    """Read the declaration of the application class `path/to/app.py:NAME`; also return the path of its file.
 
-    The file is searched in `base`, then in the working folder. Raises BadInput with the error in one line.
+    The file is searched in the folder `base`, then in the working folder. Raises BadInput with the error in
+    one line.
     """
     name, _, class_name = spec.rpartition(":") if ".py:" in spec else (spec, "", "")
     if not class_name:
@@ -87,7 +95,7 @@ def read_app(spec: str, base: Path) -> tuple[ClassSource, Path]:
 
 
 class _Wrong(Exception):
-    """An error in one key of a job, which `find_app` adds to the complaints."""
+    """An error in the value of one key of a job. `find_app` catches it and adds it to the complaints."""
 
     def __init__(self, key: str | tuple[str | int, ...], message: str) -> None:
         super().__init__(message)
@@ -95,7 +103,7 @@ class _Wrong(Exception):
 
 
 def _given(job: JobModel) -> dict[str, Any]:
-    """Return the job's parameters together with its commands (`mapper`, `combiner` and `reducer`)."""
+    """Return one dictionary of the job's parameters and its streaming commands (`mapper` and so on)."""
     commands = {"mapper": job.mapper, "combiner": job.combiner, "reducer": job.reducer}
     return {role: text for role, text in commands.items() if text is not None} | job.params
 
@@ -157,7 +165,11 @@ def _costs(costs: Any, key: str) -> dict[str, float]:
 
 
 def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
-    """Return the files in `folder` that a command names, and the files that its Python files import."""
+    """Return the files in `folder` that a streaming command contains, and those that its Python files import.
+
+    The dictionary's keys are file names as in the command. Raises _Wrong, for the job's key `key`, if the
+    value is no command.
+    """
     if not isinstance(command, str) or not command.strip():
         raise _Wrong(key, f"{command!r} is no command")
     try:
@@ -177,7 +189,10 @@ def _files_of(word: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _extra(given: JobModel, folder: Path) -> dict[str, Path]:
-    """Return the files in the job's key `files`, by their name in an attempt's working folder."""
+    """Return the files in the job's key `files`, as a dictionary from file name to path.
+
+    An attempt finds each file under this name in its working folder.
+    """
     found: dict[str, Path] = {}
     for index, name in enumerate(given.files):
         real = folder / Path(name).expanduser()
@@ -195,7 +210,10 @@ def _is_file(path: Path) -> bool:
 
 
 def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[dict[str, Any]]:
-    """Return the value of the parameter `files`, and register each file as an input of the scenario."""
+    """Register each file as an input of the scenario, and return a JSON list that describes the files.
+
+    The list is the value of the application's parameter `files`.
+    """
     shipped: list[ProgramFile] = []
     for name, real in files.items():
         try:

@@ -1,1 +1,1 @@
-"""Models of single keys of a scenario file, with functions that resolve their values."""
+"""Models of single keys of a scenario file, and functions that convert the values of these keys."""

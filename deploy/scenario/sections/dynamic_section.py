@@ -1,4 +1,4 @@
-"""`blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, with their parameters."""
+"""`blocks: {dynamic: ...}`: the schemes that create replicas while jobs run, and their parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from schedbed.deploy.scenario.scalars import Count, Duration, Factor, Section, s
 
 
 class Dare(Section):
-    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: a share `p` of the maps that fetch their block from another
-    node keep a replica. These replicas take at most the share `budget` of the inputs' bytes.
+    """`dynamic: {dare: {p: 0.3, budget: 0.2}}`: nodes keep blocks that their maps fetched from other nodes.
+
+    The share `p` of the maps that fetch their block keep it as a replica. These replicas use at most the
+    share `budget` of the bytes of all inputs.
     """
 
     p: Annotated[Factor, says("share of the maps that leave a replica of the block they fetch")] = 0.3
@@ -19,13 +21,18 @@ class Dare(Section):
 
 
 class DareChoice(Section):
-    """`dynamic: {dare: ...}`: DARE with parameters."""
+    """`dynamic: {dare: ...}`: the replication scheme DARE with the given parameters."""
 
     dare: Annotated[Dare, says("the parameters of DARE")]
 
 
 class Scarlett(Section):
-    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: more replicas for popular inputs."""
+    """`dynamic: {scarlett: {epoch: 60s, delta: 1, budget: 0.2}}`: popular inputs have more replicas.
+
+    Every `epoch`, the number of replicas of each input is changed to `delta` more than the largest number of
+    jobs that read the input at the same time. The additional replicas use at most the share `budget` of the
+    bytes of all inputs.
+    """
 
     epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
     delta: Annotated[Count, says("replicas beyond the most jobs that read an input at a time")] = 1
@@ -33,14 +40,16 @@ class Scarlett(Section):
 
 
 class ScarlettChoice(Section):
-    """`dynamic: {scarlett: ...}`: Scarlett with parameters."""
+    """`dynamic: {scarlett: ...}`: the replication scheme Scarlett with the given parameters."""
 
     scarlett: Annotated[Scarlett, says("the parameters of Scarlett")]
 
 
 class Cdrm(Section):
-    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: each input gets the fewest replicas
-    that reach the required availability, on the nodes that are least likely to be busy.
+    """`dynamic: {cdrm: {epoch: 60s, availability: 0.99, failure: 0.1}}`: replicas for a given availability.
+
+    Every `epoch`, each input is given the fewest replicas that reach the `availability`, if each node is down
+    with the probability `failure`. New replicas are placed on the nodes that are least likely to be busy.
     """
 
     epoch: Annotated[Duration, Field(gt=0), says("time between changes of the numbers of replicas")] = 60.0
@@ -51,7 +60,7 @@ class Cdrm(Section):
 
 
 class CdrmChoice(Section):
-    """`dynamic: {cdrm: ...}`: CDRM with parameters."""
+    """`dynamic: {cdrm: ...}`: the replication scheme CDRM with the given parameters."""
 
     cdrm: Annotated[Cdrm, says("the parameters of CDRM")]
 

@@ -1,4 +1,7 @@
-"""`framework`: the time and CPU that a simulated run adds to tasks, as a profile's name or as numbers."""
+"""`framework`: the time and CPU that a framework such as Hadoop 1 adds to the tasks of a simulated run.
+
+The value is the name of a profile, or a profile with some changed costs.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ Cost = Annotated[Duration, Field(le=3600)]
 
 
 class FrameworkCosts(Section):
-    """The costs of a framework. A missing value is taken from the profile.
+    """Costs that replace those of a framework profile. A missing key leaves the profile's value unchanged.
 
     `scale` does not change these costs.
     """
@@ -86,7 +89,7 @@ FrameworkModel = Annotated[
 
 
 def framework_of(given: Any) -> Framework:
-    """Return the framework costs for a checked value of the key `framework`."""
+    """Return the framework costs for the value of the key `framework`, which has been validated already."""
     if isinstance(given, str):
         return PROFILES[given]
     assert isinstance(given, FrameworkChoice)

@@ -1,4 +1,4 @@
-"""A node's disk, memory and foreground load in a scenario, and their effects under load."""
+"""A node's disk, memory and foreground load in a scenario, and how they slow down tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ ForegroundShare = Annotated[
 
 
 class DiskModel(Section):
-    """`disk: {rate: 40MB/s, seek: 0.1}`: n concurrent streams together get rate / (1 + seek x (n - 1))."""
+    """`disk: {rate: 40MB/s, seek: 0.1}`: a disk that becomes slower with the number of concurrent streams.
+
+    The total rate of n concurrent streams is rate / (1 + seek x (n - 1)).
+    """
 
     rate: Annotated[Rate, says("rate of the disk, shared by reads and writes")]
     seek: Annotated[
@@ -28,8 +31,10 @@ class DiskModel(Section):
 
 
 class MemoryModel(Section):
-    """`memory: {size: 8GiB, paging: 0.3}`: if tasks declare more memory than `size`, the disk slows down to
-    rate / (1 + paging x (declared / size - 1)).
+    """`memory: {size: 8GiB, paging: 0.3}`: a memory that slows down the disk when tasks declare too much.
+
+    If tasks declare more memory than `size`, the rate of the disk is rate / (1 + paging x (declared / size -
+    1)).
     """
 
     size: Annotated[Size, says("memory of the node")]
@@ -42,7 +47,7 @@ class MemoryModel(Section):
 
 
 class ForegroundStep(Section):
-    """`{at: 60s, cpu: 0.2}`: from `at` on, foreground work takes the share `cpu` of a node's CPU."""
+    """`{at: 60s, cpu: 0.2}`: from the time `at`, other work uses the share `cpu` of a node's CPU."""
 
     at: Annotated[Duration, Field(le=1e9), says("when the share begins, multiplied by `scale`")]
     cpu: ForegroundShare
@@ -92,7 +97,10 @@ Foreground = Annotated[
 
 
 def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the foreground load as pairs (scaled start time in s, CPU share from then on)."""
+    """Return the foreground load of a node as pairs of a start time in s and the CPU share used from then on.
+
+    Start times are multiplied by `scale`.
+    """
     if not isinstance(value, list):
         return ((0.0, value),) if value else ()
     return tuple((step.at * scale, step.cpu) for step in value)

@@ -1,4 +1,4 @@
-"""`measure`: the period that a run's figures cover, without a warm-up and a cool-down."""
+"""`measure`: the jobs on which a run's figures are based, so that a warm-up and a cool-down are left out."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from schedbed.deploy.scenario.scalars import Duration, Section, says
 
 
 class Measure(Section):
-    """`measure: {from: 10m, until: 1h}`: figures cover the jobs submitted in [from, until).
+    """`measure: {from: 10m, until: 1h}`: a run's figures are based on the jobs submitted in [from, until).
 
-    Both times are scaled.
+    Both times are multiplied by `scale`.
     """
 
     from_: Annotated[
