@@ -66,7 +66,7 @@ class SentRows:
 
 @dataclass(slots=True)
 class HowItEnded:
-    """How a simulation ended: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
+    """The end of a simulation: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
 
     state: str = "interrupted"
     note: str = ""

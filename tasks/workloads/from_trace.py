@@ -31,7 +31,7 @@ class Assume:
 
     Sizes and rates are those of the traced cluster, before scaling. `share` is the share of a job's tasks
     that is kept (emulated nodes / traced nodes). The bytes of each task are unchanged. `users` is the number
-    of users among whom jobs are divided at random. 0 means the users in the trace, or five users if the trace
+    of users that jobs are divided among at random. 0 means the users in the trace, or five users if the trace
     has none.
     """
 

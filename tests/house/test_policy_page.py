@@ -19,7 +19,7 @@ def test_each_field_has_its_row() -> None:
     made = tables()
     assert "| `now_s` | `float` | Seconds since the run's start" in made["View"]
     assert "| `any_reduce()` | `TaskView \\| None` | Return any unstarted reduce" in made["JobView"]
-    assert "| `preempt(view)` | Return attempts to stop now" in made["Hooks"]
+    assert "| `preempt(view)` | Return the attempts to stop now" in made["Hooks"]
     assert "| `aria` |  | yes | yes |" in made["sizes"]
 
 
