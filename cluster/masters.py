@@ -43,7 +43,7 @@ class JobTrackerDoor(Protocol):
         """Register the node `node` with the number `incarnation` of its current life."""
         ...
 
-    async def heartbeat(self, beat: Heartbeat) -> Answer:
+    async def heartbeat(self, heartbeat: Heartbeat) -> Answer:
         """Send the report of a node to the JobTracker.
 
         Return the actions for the node, with the specifications of the attempts to start.

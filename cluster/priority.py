@@ -21,7 +21,7 @@ _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def go_first() -> None:
+def raise_priority() -> None:
     """Give the threads of this process priority over other processes. Child processes inherit the priority.
 
     The priority is as high as the host permits.
@@ -32,8 +32,8 @@ def go_first() -> None:
         _ask_for_slices(thread, SLICE_NS)
 
 
-def take_turns() -> None:
-    """Reset this thread to the default priority and time slice, after it inherited those of `go_first`."""
+def reset_priority() -> None:
+    """Reset this thread to the default priority and time slice, after it inherited those of `raise_priority`."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, max(PLAIN_NICE, os.getpriority(os.PRIO_PROCESS, 0)))
     _ask_for_slices(0, 0)

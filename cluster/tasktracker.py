@@ -42,7 +42,7 @@ from schedbed.tasks.specs import Counters
 
 log = logging.getLogger(__name__)
 
-NAMENODE_BEAT_S = 2.0
+NAMENODE_HEARTBEAT_S = 2.0
 RETRY_S = 0.1
 
 
@@ -229,7 +229,7 @@ class TaskTracker:
         """Serve the machine, and restart it whenever it ends, until the TaskTracker is stopped."""
         while not self._stopping:
             workers = [
-                asyncio.create_task(work) for work in (self._read(), self._beat(), self._tend_blocks())
+                asyncio.create_task(work) for work in (self._read(), self._heartbeats(), self._tend_blocks())
             ]
             await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
             for worker in workers:
@@ -280,7 +280,7 @@ class TaskTracker:
     def _hear(self, raw: dict[str, Any]) -> None:
         match raw.pop("type"):
             case "beat":
-                self._on_beat(raw)
+                self._on_heartbeat(raw)
             case "ended":
                 self._on_ended(raw)
             case "fetch_failed":
@@ -294,7 +294,7 @@ class TaskTracker:
             case unknown:
                 raise ValueError(f"the agent said {unknown!r}")
 
-    def _on_beat(self, raw: dict[str, Any]) -> None:
+    def _on_heartbeat(self, raw: dict[str, Any]) -> None:
         when = self._clock.epoch_s, self._clock.stretch
         running = [self._scale.status(AttemptStatus(**status), *when) for status in raw["running"]]
         self._tracker.on_running(running)
@@ -338,16 +338,16 @@ class TaskTracker:
 
     # ----------------------------------------------------------- the masters
 
-    async def _beat(self) -> None:
+    async def _heartbeats(self) -> None:
         """Send a heartbeat after each agent report and each attempt's end. Resend lost heartbeats."""
         while True:
             await self._due.wait()
             self._due.clear()
             if self._joined != self._tracker.incarnation:
                 continue
-            beat = self._tracker.heartbeat()
+            heartbeat = self._tracker.heartbeat()
             answer: Answer = await self._until_heard(
-                lambda beat=beat: self._masters.job_tracker.heartbeat(beat), may_be_lost=True
+                lambda heartbeat=heartbeat: self._masters.job_tracker.heartbeat(heartbeat), may_be_lost=True
             )
             await self._act(answer)
             if self._tracker.has_news:
@@ -379,9 +379,9 @@ class TaskTracker:
         await self._send({"type": "report_blocks"})
 
     async def _tend_blocks(self) -> None:
-        """Request the NameNode's commands every NAMENODE_BEAT_S seconds and send them to the agent."""
+        """Request the NameNode's commands every NAMENODE_HEARTBEAT_S seconds and send them to the agent."""
         while True:
-            await asyncio.sleep(NAMENODE_BEAT_S)
+            await asyncio.sleep(NAMENODE_HEARTBEAT_S)
             commands = await self._until_heard(lambda: self._masters.name_node.heartbeat(self.node.node))
             for command in commands:
                 await self._send(command)

@@ -24,7 +24,7 @@ def error_answer(status: int, line: str) -> web.Response:
 
 
 @web.middleware
-async def told(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Handle a request, and turn an exception of the handler into the response `{"error": message}`.
 
     The status is 400, 404 or 413 for bad input, and 403 or 429 for a missing permission or a used-up quota.

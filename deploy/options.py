@@ -96,7 +96,7 @@ def check_machines_name(machines: str) -> None:
         raise BadInput(f"--machines {machines}: unknown kind of machine, expected {expected}")
 
 
-def order_of_play(policies: int, repeats: int) -> list[tuple[int, int]]:
+def run_order(policies: int, repeats: int) -> list[tuple[int, int]]:
     """Return a pair (repeat, index of the policy) for each run, in the order in which the runs take place.
 
     Every second repeat runs the policies in reverse order, so that slow changes of the host's speed cancel

@@ -78,10 +78,10 @@ def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = U
     later. Work that was killed while other work was running is tried again alone. A KeyboardInterrupt stops
     all processes, and is raised again after `ended` was called with STOPPED for unfinished work.
     """
-    return _Crew(works, at_once, bounds).play()
+    return _WorkerPool(works, at_once, bounds).run()
 
 
-class _Crew:
+class _WorkerPool:
     """The state of one call of `side_by_side`. Each piece of work is identified by its index in `works`."""
 
     def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
@@ -94,7 +94,7 @@ class _Crew:
         self._looked_s = 0.0  # Time of the last look at the host's memory, which is slow.
         self._short_of_memory = (KILLED,) if bounds.memory_bytes else (KILLED, NO_MEMORY)
 
-    def play(self) -> list[WorkEnd]:
+    def run(self) -> list[WorkEnd]:
         """Run all pieces of work. Return how each of them ended, in order."""
         with self._none_left():
             while self._waiting or self._running or self._alone:

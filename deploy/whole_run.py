@@ -44,7 +44,7 @@ class Runs(Protocol):
 
     SUBMITS: ClassVar[bool]  # Whether jobs can be submitted during a run.
 
-    def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
+    def run_all(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
         """Run every policy in every repeat. If a run fails, continue with the next one.
 
         Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
@@ -86,13 +86,13 @@ def run_scenario(
     with (
         _not_left_empty(folder),
         locked(folder),
-        _full_disk_is_told(folder),
+        _full_disk_fails(folder),
         _page(folder, runs, options) as watch,
     ):
         record = _run_file(scenario, options, started)
         record.save(folder)
         try:
-            runs.play(folder, record, watch)
+            runs.run_all(folder, record, watch)
             if options.slowdowns:
                 record.isolated_s = isolated(scenario)
             record.save(folder)
@@ -249,7 +249,7 @@ def _not_left_empty(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _full_disk_is_told(folder: Path) -> Iterator[None]:
+def _full_disk_fails(folder: Path) -> Iterator[None]:
     """Convert an OSError for a full disk in the `with` block to RunFailed with a one-line message.
 
     The files written so far are kept, so that `schedbed report` can use them.

@@ -27,7 +27,7 @@ from typing import Any, NoReturn, TextIO
 
 from schedbed.deploy.failures import one_line
 from schedbed.scheduler.guard.bounded_output import TEXT_MAX
-from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE, read_mark
+from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE, read_mark
 from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, limit_s, stuck_s
 from schedbed.tasks.errors import BadInput
@@ -282,9 +282,9 @@ def _answer(
         gc.freeze()  # Keeps the parent's memory pages shared.
         _own_streams(texts)
         _limit_memory(bounds.memory_bytes)
-        CALL_MARK.share(memory)
+        CALL_RECORD.share(memory)
         refuse_harm()
-        TIME_BOUND.last_words = _last_words(pipe)
+        TIME_BOUND.exit_with = _last_words(pipe)
 
         def send(message: Any) -> None:
             _write(pipe, MESSAGE, _packed(message))

@@ -120,7 +120,7 @@ class Driver:
         }
 
     @property
-    def books(self) -> Ledger:
+    def ledger(self) -> Ledger:
         """Return the ledger, which contains the state of the current core. Callers may only read it."""
         return self.core.ledger
 
@@ -145,7 +145,7 @@ class Driver:
         """Append the policy's answers to the last event to the journal, before nodes receive the answers."""
         replies = None if self._answers is None else self._answers.take()
         if replies is not None and self._journal is not None:
-            self._journal.append(self.books.now_s, ANSWERED, replies)
+            self._journal.append(self.ledger.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
         """Return the policy's report, with a note `replay` or `journal` if there is a problem.
@@ -218,7 +218,7 @@ class Driver:
         for part, kept in ((self.policy, state["policy_state"]), (self._sink, state["rows"])):
             if kept is not None:
                 restore: Any = part
-                restore.restore_state(self.books, kept)
+                restore.restore_state(self.ledger, kept)
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
@@ -238,7 +238,7 @@ class Driver:
             break
         else:
             raise ValueError("the JobTracker's snapshots are damaged, so that it cannot go on")
-        nodes = self.books.nodes
+        nodes = self.ledger.nodes
         if nodes:
             self.do(now_s, "recovered")
         for effect in list(self._open.values()):

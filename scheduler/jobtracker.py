@@ -28,9 +28,9 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.core.settings import CoreConfig
 from schedbed.scheduler.driver import Driver, Plan
-from schedbed.scheduler.guard.call_mark import CALL_MARK, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
+from schedbed.scheduler.guard.call_record import CALL_RECORD, LAST_CALL, LAST_WORDS, kept_mark, no_short_life
 from schedbed.scheduler.guard.kept_open import KeptOpen
-from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
 from schedbed.scheduler.guard.untouched import check_untouched
 from schedbed.scheduler.journal import Journal
 from schedbed.scheduler.policies.keeper_choice import keeping_of
@@ -96,7 +96,7 @@ class Recorder:
         """Return each table's stored rows and number of dropped rows, for a snapshot."""
         return self._rows, self._dropped
 
-    def restore_state(self, books: Ledger, state: Any) -> None:
+    def restore_state(self, ledger: Ledger, state: Any) -> None:
         """Restore the state that `keep_state` returned before a restart."""
         self._rows, self._dropped = state
 
@@ -139,11 +139,11 @@ class JobTracker:
             serve=self._serve,
         )
         self._last_words = journal.with_name(LAST_WORDS)
-        TIME_BOUND.last_words = self._leave
+        TIME_BOUND.exit_with = self._leave
         self._unfinished: list[Effect] = []
         self._mark, blame = kept_mark(journal.with_name(LAST_CALL))
         self._ticks = 0
-        CALL_MARK.share(self._mark)
+        CALL_RECORD.share(self._mark)
         self._kept_open = KeptOpen(journal.with_name(LAST_CALL))
         TIME_BOUND.on_tick = self._tick
         if blame:
@@ -170,7 +170,7 @@ class JobTracker:
     def _look_at_files(self) -> None:
         """Exit if the policy has closed files of this process, because Ray and sockets then fail."""
         if self._kept_open.is_lost():
-            self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_MARK.last()}")
+            self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_RECORD.last()}")
 
     def _leave(self, why: str) -> NoReturn:
         """Write the reason `why` to a file and end the process.
@@ -246,13 +246,13 @@ class JobTracker:
         """Register a node at the start of an incarnation (the node's life until its loss or restart)."""
         self._do("register", node, incarnation)
 
-    async def heartbeat(self, beat: Heartbeat) -> Answer:
+    async def heartbeat(self, heartbeat: Heartbeat) -> Answer:
         """Process a heartbeat. Return the actions for the node, and the specifications of attempts to launch.
 
         Raises MasterGone if the run has failed.
         """
         self._submit_due()
-        reply = self._do("heartbeat", beat)
+        reply = self._do("heartbeat", heartbeat)
         if reply is None:
             raise MasterGone("the run has failed")
         actions = tuple(action for action in reply.actions if not self._is_late(action))
@@ -295,24 +295,24 @@ class JobTracker:
             task.cancel()
         self._journal.close()
         if TIME_BOUND.on_tick == self._tick:
-            TIME_BOUND.on_tick = look_at_nothing
+            TIME_BOUND.on_tick = no_tick
         self._kept_open.close()
 
     # ------------------------------------------------------------- internals
 
-    def _serve(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
+    def _serve(self, core: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
         """Pass a heartbeat to the core and return the reply. Store a row with the time that this took."""
         started_s = time.perf_counter()
-        reply = core.heartbeat(now_s, beat)
+        reply = core.heartbeat(now_s, heartbeat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
-        maps = sum(1 for status in beat.running if "_m_" in status.attempt)
-        usage = beat.usage
+        maps = sum(1 for status in heartbeat.running if "_m_" in status.attempt)
+        usage = heartbeat.usage
         self._recorder.heartbeat(
             (
                 now_s,
-                beat.node,
+                heartbeat.node,
                 maps,
-                len(beat.running) - maps,
+                len(heartbeat.running) - maps,
                 usage.cpu_util,
                 usage.disk_util,
                 usage.net_util,
@@ -386,7 +386,7 @@ class JobTracker:
                     self._do("replicas_changed", block, tuple(nodes))
                 if self._cluster.blocks.replicas is not None and self._failure is None:
                     await self._name_node.note_reads(
-                        *reads_of(self._driver.books), self._cluster.blocks.replicas
+                        *reads_of(self._driver.ledger), self._cluster.blocks.replicas
                     )
 
     def _spawn(self, work: Any) -> None:

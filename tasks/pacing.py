@@ -148,7 +148,7 @@ class Budget:
         self._file.close()
 
     def reserve(
-        self, name: str, amount: float, since: float | None = None, place: StreamPlace | None = None
+        self, name: str, amount: float, since: float | None = None, place: StreamCell | None = None
     ) -> float:
         """Charge `amount` to the bucket `name`. Return the time at which the charge is paid at the bucket's
         rate.
@@ -173,7 +173,7 @@ class Budget:
                 cells[place.cell] = place.until = paid_at + EXPIRES_S
             return paid_at
 
-    def _streams(self, place: StreamPlace, now: float) -> int:
+    def _streams(self, place: StreamCell, now: float) -> int:
         """Return the number of active streams, including the stream of `place`.
 
         If `place` has no cell and a cell is free, the cell is assigned to `place`.
@@ -191,7 +191,7 @@ class Budget:
             place.cell = free
         return count
 
-    def leave(self, place: StreamPlace) -> None:
+    def leave(self, place: StreamCell) -> None:
         """Stop counting the stream of `place`. Takes no lock, since any code may delete a stream object."""
         with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
@@ -247,7 +247,7 @@ def _cell(name: str, field: int) -> int:
     return NAMES.index(name) * _FIELDS + field
 
 
-class StreamPlace:
+class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
     `cell` is its index, or -1 without a cell. `until` is the value of the cell while it belongs to the
@@ -276,7 +276,7 @@ class Stream:
         sleep: Callable[[float], None],
         beyond: Stream | None = None,
     ) -> None:
-        self._place = StreamPlace()
+        self._place = StreamCell()
         self._beyond = beyond
         self._budget = budget
         self._name = name

@@ -37,7 +37,7 @@ from schedbed.cluster.agent.usage import UsageMeter
 from schedbed.cluster.agent.warm import privileges
 from schedbed.cluster.agent.warm.zygote_link import ZygoteDied, ZygoteLink
 from schedbed.cluster.clock import RunClock
-from schedbed.cluster.priority import go_first
+from schedbed.cluster.priority import raise_priority
 from schedbed.cluster.wire.port_range import listen_at
 from schedbed.cluster.wire.tls import scheme_of
 from schedbed.tasks.context import NodeContext
@@ -94,16 +94,16 @@ class Agent:
         Return the exit code of the process.
         """
         runner = await self._listen()
-        beating = None
+        heartbeats = None
         try:
             await self._attempts.open(self._link)
             print(json.dumps(self._greeting()), flush=True)
-            beating = asyncio.create_task(self._beat())
+            heartbeats = asyncio.create_task(self._send_heartbeats())
             self._watch()
             await self._over.wait()
         finally:
-            if beating is not None:
-                beating.cancel()
+            if heartbeats is not None:
+                heartbeats.cancel()
             await self._attempts.close()
             await self._control.close()
             await self._keeper.close()
@@ -148,7 +148,7 @@ class Agent:
         self._failed = True
         self._over.set()
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         """Report the node's state to the TaskTracker every `heartbeat_s` seconds, without accumulated delay.
 
         No report is sent while no TaskTracker is connected or while earlier messages are unsent.
@@ -162,13 +162,13 @@ class Agent:
             if self._control.ready:
                 usage = self._usage.read(clock.steady_s(), self._attempts.cpu_s(), self._attempts.pids())
                 launch_cpu_s = self._attempts.launch_cpu_s()
-                beat = {
+                heartbeat = {
                     "running": self._attempts.statuses(),
                     "usage": asdict(usage),
                     "launch_cpu_s": launch_cpu_s,
                     "disk_full": self._where.disk_is_full,
                 }
-                self._control.say({"type": "beat", **beat})
+                self._control.say({"type": "beat", **heartbeat})
 
     # ------------------------------------------------------------- messages sent
 
@@ -271,7 +271,7 @@ def main(first_zygote: Callable[[int], ZygoteLink] = ZygoteLink.start) -> int:
     new Python process.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
-    go_first()
+    raise_priority()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process that holds this standard input handles Ctrl-C.
     privileges.prctl(privileges.PR_SET_DUMPABLE, 0)  # Attempts of the same user must not trace this process.
     try:

@@ -15,7 +15,7 @@ from schedbed.cluster.agent.folder import open_plain
 from schedbed.cluster.agent.limits import NO_LOSSES, Losses
 from schedbed.cluster.agent.node_groups import PROCESSES
 from schedbed.cluster.agent.warm.spares import Spare
-from schedbed.tasks.own.silence import Silence
+from schedbed.tasks.own.silence import StatusFileAge
 from schedbed.tasks.specs import AttemptSpec, TaskKind
 
 Message = dict[str, Any]
@@ -36,7 +36,7 @@ class Running:
     losses: Losses = NO_LOSSES  # kernel counters of its group before the attempt
     kill_reason: str | None = None
     fail_reason: str | None = None  # why the agent itself kills the attempt
-    silence: Silence | None = None  # detects inactivity; only for attempts with user code
+    silence: StatusFileAge | None = None  # detects inactivity; only for attempts with user code
     retried: bool = False
     begun: bool = False  # whether its own code has begun
     begun_s: float = 0.0  # CPU time of its group when its own code began

@@ -134,7 +134,7 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
     refused = ""
     for base in (own, own.parent) if own != top else (own,):
         try:
-            hand_on(base, MUST_2)
+            enable_controllers(base, MUST_2)
             if os.access(base, os.W_OK) and os.access(base / "cgroup.procs", os.W_OK):
                 return Hierarchies(2, dict.fromkeys((*MUST_2, *_handed_on(base, ("pids",))), base))
             refused = f"{base} is not writable"
@@ -146,13 +146,13 @@ def _version_2(own: Path, top: Path) -> Hierarchies:
 def _handed_on(group: Path, controllers: tuple[str, ...]) -> tuple[str, ...]:
     """Return `controllers` if they can be enabled for the child groups of a version 2 group, or else ()."""
     try:
-        hand_on(group, controllers)
+        enable_controllers(group, controllers)
     except (OSError, CgroupError):
         return ()
     return controllers
 
 
-def hand_on(group: Path, controllers: tuple[str, ...]) -> None:
+def enable_controllers(group: Path, controllers: tuple[str, ...]) -> None:
     """Enable cgroup controllers, such as cpu, for the child groups of a version 2 group.
 
     Raises OSError if the kernel refuses, or CgroupError if a controller is still disabled afterwards.

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, find_hierarchies, hand_on
+from schedbed.cluster.agent.cgroup_find import CgroupError, Hierarchies, enable_controllers, find_hierarchies
 
 PREFIX = "schedbed-"
 REMOVE_S = 3.0
@@ -99,8 +99,8 @@ class PathFiles:
             for folder in self._bases:
                 make_group(folder)
                 if self.version == 2:
-                    hand_on(folder.parent, tuple(self._folders))
-                    hand_on(folder, tuple(self._folders))
+                    enable_controllers(folder.parent, tuple(self._folders))
+                    enable_controllers(folder, tuple(self._folders))
                 for name in names:
                     make_group(folder / name)
         except (OSError, CgroupError) as error:

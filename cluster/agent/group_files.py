@@ -45,7 +45,7 @@ class Quota(NamedTuple):
     text: str
 
 
-def lay_down(quota: Quota) -> None:
+def apply_quota(quota: Quota) -> None:
     """Apply a CPU limit: write its text to its descriptor, read it back, and close the descriptor.
 
     Raises OSError if the kernel did not accept the limit.

@@ -282,7 +282,7 @@ class NodeLimits:
     def _report(self) -> dict[str, str]:
         """Return a dictionary from cpu, memory, disk and network to the enforcement of the limit.
 
-        The values are those of `Hello.limits`, such as `cgroup v2`.
+        The values are those of `StartedMachine.limits`, such as `cgroup v2`.
         """
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)

@@ -145,7 +145,7 @@ class BlockManager:
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
         """Return whether a node should store a block that it has fetched as an additional replica.
 
-        This is the replication scheme DARE (see `Kept`). `budget` is the size of all additional replicas, as
+        This is the replication scheme DARE (see `DareCopies`). `budget` is the size of all additional replicas, as
         a share of the size of all inputs.
         """
         state = self.map.blocks.get(block)

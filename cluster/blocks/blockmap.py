@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.live_nodes import NodeIndex
 from schedbed.tasks.specs import NodeId
 
 
@@ -50,7 +50,7 @@ class BlockMap:
     def __init__(self) -> None:
         self.blocks: dict[str, BlockState] = {}
         self.nodes: dict[NodeId, NodeState] = {}
-        self.field = Field()  # The same nodes with their loads.
+        self.field = NodeIndex()  # The same nodes with their loads.
         self._marked: dict[str, None] = {}  # Blocks with a corrupt mark, for fast lookup.
 
     def rack(self, node: NodeId) -> str:

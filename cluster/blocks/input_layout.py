@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from schedbed.cluster.blocks.blockmanager import BlockManager
-from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.live_nodes import NodeIndex
 from schedbed.cluster.blocks.namespace import File
 from schedbed.cluster.blocks.placement import hot_nodes, place_even, place_file, place_hdfs, place_preferred
 from schedbed.cluster.masters import Rows
@@ -64,7 +64,7 @@ def _place_input(
     if file.skew is not None:
         hot = hot_nodes(manager.order, file.skew)
         hot = [each for each in field.candidates() if each.node in hot]
-        field = Field(hot) if hot else field
+        field = NodeIndex(hot) if hot else field
     if file.placement == "hdfs":
         return place_hdfs(field, count, seed=seed, block=block)
     return place_even(field.candidates(), count, seed=seed, block=block, file_blocks=file_blocks)

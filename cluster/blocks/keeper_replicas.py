@@ -16,7 +16,7 @@ CAUSE = "dare"
 """The cause in blocks.parquet of a kept copy."""
 
 
-class Kept:
+class DareCopies:
     """The copies of blocks that DARE keeps in addition to ordinary replicas, and each block's fetches.
 
     A copy that replaces a lost replica is adopted: from then on it counts as an ordinary replica.

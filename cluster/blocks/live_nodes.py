@@ -18,7 +18,7 @@ class CandidateNode:
     load_bytes: int = 0
 
 
-class Field:
+class NodeIndex:
     """An index of the live nodes, with the rack and the load of each node.
 
     The load of a node is the bytes of its replicas. Node names are sorted, both in the whole list and in the

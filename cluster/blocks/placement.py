@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from schedbed.cluster.blocks.live_nodes import CandidateNode, Field
+from schedbed.cluster.blocks.live_nodes import CandidateNode, NodeIndex
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import NodeId
 
@@ -25,7 +25,7 @@ DRAWS = 8
 
 
 def place_hdfs(
-    candidates: Field | Iterable[CandidateNode],
+    candidates: NodeIndex | Iterable[CandidateNode],
     count: int,
     *,
     seed: int,
@@ -42,7 +42,7 @@ def place_hdfs(
     random nodes. Nodes with more than twice the average load are chosen only if no other nodes are left. With
     too few candidates, fewer nodes are returned.
     """
-    field = candidates if isinstance(candidates, Field) else Field(candidates)
+    field = candidates if isinstance(candidates, NodeIndex) else NodeIndex(candidates)
     taken = dict.fromkeys([*(held.node for held in existing), *exclude])
     choice = _Choice(field, chance(seed, "place", block, len(existing)), taken)
     racks = [held.rack for held in existing]
@@ -58,7 +58,7 @@ def place_hdfs(
 
 
 def place_file(
-    field: Field, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
+    field: NodeIndex, count: int, blocks: Sequence[str], lengths: Sequence[int], *, seed: int
 ) -> list[list[NodeId]]:
     """Choose `count` nodes for each block of a new file by HDFS's rack rule, and return one list per block.
 
@@ -82,7 +82,7 @@ def place_file(
     return placed
 
 
-def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
+def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
     """Draw up to three nodes for a block by HDFS's rack rule. Stop before the first unsuitable node.
 
     A node is unsuitable if its rack is wrong, if it was drawn before, or if its load exceeds `most_bytes`.
@@ -106,7 +106,7 @@ def _first_draws(field: Field, count: int, most_bytes: float, luck: Random) -> l
     return [first, second, third]
 
 
-def _complete(field: Field, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
+def _complete(field: NodeIndex, count: int, chosen: list[NodeId], luck: Random) -> list[NodeId]:
     """Add nodes to `chosen` by HDFS's rack rule until there are `count`, if possible. Return `chosen`."""
     taken: dict[NodeId, None] = {}
     choice, racks = _Choice(field, luck, taken), [field.racks[node] for node in chosen]
@@ -127,7 +127,7 @@ class _Choice:
     Nodes with more than twice the average load are chosen only if no other node is left.
     """
 
-    def __init__(self, field: Field, luck: Random, taken: Mapping[NodeId, None]) -> None:
+    def __init__(self, field: NodeIndex, luck: Random, taken: Mapping[NodeId, None]) -> None:
         self._field = field
         self._luck = luck
         self._taken = taken
@@ -200,7 +200,7 @@ def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
 
 
 def place_preferred(
-    candidates: Field | Iterable[CandidateNode],
+    candidates: NodeIndex | Iterable[CandidateNode],
     count: int,
     *,
     seed: int,
@@ -208,7 +208,7 @@ def place_preferred(
     preferred: Sequence[NodeId],
 ) -> list[NodeId]:
     """Choose up to `count` nodes for a block, first live nodes in `preferred`, then by HDFS's rack rule."""
-    field = candidates if isinstance(candidates, Field) else Field(candidates)
+    field = candidates if isinstance(candidates, NodeIndex) else NodeIndex(candidates)
     names = [node for node in dict.fromkeys(preferred) if node in field.racks][:count]
     named = [CandidateNode(node, field.racks[node], field.load_bytes[node]) for node in names]
     more = place_hdfs(field, count - len(named), seed=seed, block=block, existing=named)

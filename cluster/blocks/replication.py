@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedbed.cluster.blocks.blockmap import BlockMap, BlockState
-from schedbed.cluster.blocks.keeper_replicas import Kept
+from schedbed.cluster.blocks.keeper_replicas import DareCopies
 from schedbed.cluster.blocks.live_nodes import CandidateNode
 from schedbed.cluster.blocks.placement import place_hdfs, surplus
 from schedbed.cluster.blocks.replica_schemes import NodeChoice
@@ -41,7 +41,7 @@ class Replication:
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
         self.map = blocks
-        self.kept = Kept()
+        self.kept = DareCopies()
         self.raised: dict[
             str, tuple[str, int, float]
         ] = {}  # By block: cause, previous number of replicas, load.

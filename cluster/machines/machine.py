@@ -15,7 +15,7 @@ program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class StartedMachine:
     """The description of a machine that has started: the agent's URL and pid, and how limits are enforced.
 
     `limits` maps cpu, memory, disk and network to the mechanism: `cgroup v1`, `cgroup v2`, `loop device`,
@@ -54,7 +54,7 @@ class Machine(Protocol):
     The node's files remain until `dispose` is called.
     """
 
-    async def start(self) -> Hello:
+    async def start(self) -> StartedMachine:
         """Start the machine. Raises BadInput if the requested limits are impossible on this host."""
         ...
 

@@ -23,7 +23,7 @@ from schedbed.cluster.agent.config import AgentConfig
 from schedbed.cluster.agent.software.process_tree import ProcessTree
 from schedbed.cluster.machines.forked_agent import TEMPLATE, ForkedAgent, TemplateDied
 from schedbed.cluster.machines.kernel_counters import GroupCounters
-from schedbed.cluster.machines.machine import Hello, KernelTotals, MachineFailed, MachineKind
+from schedbed.cluster.machines.machine import KernelTotals, MachineFailed, MachineKind, StartedMachine
 from schedbed.cluster.spec import NodeSpec
 from schedbed.tasks.errors import BadInput
 
@@ -49,7 +49,7 @@ class ProcessMachine:
         """Return the specification of the node."""
         return self._config.node
 
-    async def start(self) -> Hello:
+    async def start(self) -> StartedMachine:
         """Start the agent and wait until it accepts requests.
 
         Raises BadInput if the requested limits are impossible on this host, MachineFailed if the agent does
@@ -75,7 +75,7 @@ class ProcessMachine:
             failure = BadInput if code == EXIT_BAD_INPUT else MachineFailed
             raise failure(f"{self._config.node.node}: {said['error']}")
         self._counters = self._find_counters(said["limits"])
-        return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
+        return StartedMachine(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     async def stop(self) -> None:
         """End the agent by closing its standard input, which ends all processes of the node.
@@ -107,7 +107,7 @@ class ProcessMachine:
         # group yet.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.to_thread(self._bury, process)
+        await asyncio.to_thread(self._reap, process)
 
     async def freeze(self) -> None:
         """Stop all processes of the machine with SIGSTOP."""
@@ -163,7 +163,7 @@ class ProcessMachine:
     def _no_answer(self) -> MachineFailed:
         return MachineFailed(f"{self._config.node.node}: no answer ({_last_line(self._log)})")
 
-    def _bury(self, process: ForkedAgent) -> None:
+    def _reap(self, process: ForkedAgent) -> None:
         """Wait until the agent and the zygote have ended, then remove the node's control groups.
 
         Both processes have ended when the pipe of the standard output is closed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedbed.cluster.messages import MapOutput, MapOutputs
 
 
-class Board:
+class AnnouncedOutputs:
     """The announced map outputs of a job. `latest` maps the index of each map to its latest output.
 
     `lost` is the number of outputs in `latest` that were lost and will be replaced. `all_done` is True if no

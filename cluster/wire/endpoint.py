@@ -11,8 +11,8 @@ from typing import Any
 
 from schedbed.cluster.wire.handshake import handshakes
 from schedbed.cluster.wire.port_range import PortRange, listen_at
-from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 
 PATH_BYTES = 100
 """Longest path of a unix socket in bytes that every system accepts."""
@@ -44,12 +44,12 @@ class Endpoint:
 
 
 async def listen(
-    place: Endpoint, make: Callable[[], asyncio.Protocol], strangers: Strangers | None = None
+    place: Endpoint, make: Callable[[], asyncio.Protocol], unauthenticated: UnauthenticatedPeers | None = None
 ) -> tuple[asyncio.Server, Endpoint]:
     """Listen at the address `place`. `make` returns a protocol for each connection.
 
     Return the server, and the address for clients, with the port in use and without the private key. Peers in
-    the TLS handshake are added to `strangers`, the peers that have not sent the token. Raises OSError, or
+    the TLS handshake are added to `unauthenticated`, the peers that have not sent the token. Raises OSError, or
     BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ async def listen(
         server = await loop.create_unix_server(make, place.path)
         Path(place.path).chmod(0o600)
         return server, place
-    make = handshakes(make, place.tls, strangers or Strangers(place.token))
+    make = handshakes(make, place.tls, unauthenticated or UnauthenticatedPeers(place.token))
     server = await loop.create_server(make, sock=listen_at(place.host, place.port, place.ports))
     tls = None if place.tls is None else place.tls.public()
     return server, replace(place, port=server.sockets[0].getsockname()[1], tls=tls)

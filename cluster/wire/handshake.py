@@ -7,24 +7,27 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 
 
 class Handshake(asyncio.Protocol):
     """The protocol of a connection until its TLS handshake is complete.
 
-    Then `make` creates the next protocol. Peers in the handshake are added to `strangers`, the peers that
+    Then `make` creates the next protocol. Peers in the handshake are added to `unauthenticated`, the peers that
     have not sent the token. This limits the number of peers that never complete the handshake, which
     asyncio's own handshake does not limit.
     """
 
     def __init__(
-        self, make: Callable[[], asyncio.Protocol], context: ssl.SSLContext, strangers: Strangers
+        self,
+        make: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        unauthenticated: UnauthenticatedPeers,
     ) -> None:
         self._make = make
         self._context = context
-        self._strangers = strangers
+        self._unauthenticated = unauthenticated
         self._held = bytearray()
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
@@ -33,13 +36,13 @@ class Handshake(asyncio.Protocol):
         """Implement `asyncio.Protocol`: start the TLS handshake."""
         raw = cast(asyncio.Transport, transport)
         raw.pause_reading()  # The handshake must read the peer's first bytes.
-        self._strangers.add(self, raw.abort)
+        self._unauthenticated.add(self, raw.abort)
         self._task = asyncio.create_task(self._shake(raw))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
         self._is_over = True
-        self._strangers.discard(self)
+        self._unauthenticated.discard(self)
 
     def data_received(self, data: bytes) -> None:
         """Implement `asyncio.Protocol`: store data for the next protocol.
@@ -53,7 +56,7 @@ class Handshake(asyncio.Protocol):
             secure = await asyncio.get_running_loop().start_tls(raw, self, self._context, server_side=True)
         except OSError:  # no TLS, or the peer has gone: strangers get no answer and no line in the log
             secure = None
-        self._strangers.discard(self)
+        self._unauthenticated.discard(self)
         if secure is None or self._is_over:
             raw.abort()
             return
@@ -65,14 +68,14 @@ class Handshake(asyncio.Protocol):
 
 
 def handshakes(
-    make: Callable[[], asyncio.Protocol], tls: Tls | None, strangers: Strangers
+    make: Callable[[], asyncio.Protocol], tls: Tls | None, unauthenticated: UnauthenticatedPeers
 ) -> Callable[[], asyncio.Protocol]:
     """Return a function that creates the protocol of a connection.
 
     It is `make` without TLS. With TLS, it creates a `Handshake`, which calls `make` after the TLS handshake.
-    `strangers` are the peers that have not sent the token.
+    `unauthenticated` are the peers that have not sent the token.
     """
     if tls is None:
         return make
     context = tls.serving()
-    return lambda: Handshake(make, context, strangers)
+    return lambda: Handshake(make, context, unauthenticated)

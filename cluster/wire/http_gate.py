@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from aiohttp import web
 
 from schedbed.cluster.wire.handshake import handshakes
-from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls, scheme_of
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware  # older versions have only one of the two names
@@ -56,7 +56,7 @@ class HttpGate:
 
     The token is in the header `Authorization: Bearer`, or in the query parameter `parameter` if set. `unwrap`
     extracts the token from a parameter value that contains more than the token. `others` returns whether a
-    text is another valid token. `strangers` are the connected peers that have not sent the token.
+    text is another valid token. `unauthenticated` are the connected peers that have not sent the token.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class HttpGate:
         *,
         parameter: str = "",
         unwrap: Callable[[bytes], bytes] | None = None,
-        strangers: Strangers | None = None,
+        unauthenticated: UnauthenticatedPeers | None = None,
         others: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.refusal = refusal
-        self.strangers = Strangers(token) if strangers is None else strangers
+        self.unauthenticated = UnauthenticatedPeers(token) if unauthenticated is None else unauthenticated
         self._parameter = parameter.encode()
         self._unwrap = unwrap
         self._others = others
@@ -101,13 +101,13 @@ class HttpGate:
             given = next((value for name, _, value in pairs if name == self._parameter), b"")
             if given:
                 return self._admits(given) or (
-                    self._unwrap is not None and self.strangers.is_token(self._unwrap(given))
+                    self._unwrap is not None and self.unauthenticated.is_token(self._unwrap(given))
                 )
         shown = next((value.strip() for name, value in fields if name.lower() == b"authorization"), b"")
         return shown.startswith(SCHEME) and self._admits(shown[len(SCHEME) :])
 
     def _admits(self, shown: bytes) -> bool:
-        return self.strangers.is_token(shown) or (self._others is not None and self._others(shown))
+        return self.unauthenticated.is_token(shown) or (self._others is not None and self._others(shown))
 
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
@@ -144,7 +144,7 @@ class _GatedSite(web.BaseSite):
         await super().start()
         server = cast(web.Server, self._runner.server)
         loop = asyncio.get_running_loop()
-        make = handshakes(lambda: _Caller(self._gate, server), self._tls, self._gate.strangers)
+        make = handshakes(lambda: _Caller(self._gate, server), self._tls, self._gate.unauthenticated)
         self._server = await loop.create_server(make, sock=self._listening)
 
     async def stop(self) -> None:
@@ -153,7 +153,7 @@ class _GatedSite(web.BaseSite):
         Implements `aiohttp.web.BaseSite`.
         """
         await super().stop()
-        self._gate.strangers.drop_all()
+        self._gate.unauthenticated.drop_all()
 
 
 class _Caller(asyncio.Protocol):
@@ -169,11 +169,11 @@ class _Caller(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Implement `asyncio.Protocol`: add the peer to the peers that have not sent the token."""
         self._transport = cast(asyncio.Transport, transport)
-        self._gate.strangers.add(self, self._transport.abort)
+        self._gate.unauthenticated.add(self, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Implement `asyncio.Protocol`: remove the peer from the peers that have not sent the token."""
-        self._gate.strangers.discard(self)
+        self._gate.unauthenticated.discard(self)
 
     def data_received(self, data: bytes) -> None:
         """Implement `asyncio.Protocol`: collect the headers of the first request and check the token.
@@ -202,7 +202,7 @@ class _Caller(asyncio.Protocol):
 
     def _hand_over(self) -> None:
         assert self._transport is not None
-        self._gate.strangers.discard(self)
+        self._gate.unauthenticated.discard(self)
         handler = self._server()
         self._transport.set_protocol(handler)
         handler.connection_made(self._transport)

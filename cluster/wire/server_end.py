@@ -15,7 +15,7 @@ from typing import Any
 from schedbed.cluster.wire.door_codec import codecs_of
 from schedbed.cluster.wire.endpoint import Endpoint, listen
 from schedbed.cluster.wire.framing import FRAME_BYTES, GREETING_BYTES, Frames, TooLong, frame
-from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 from schedbed.cluster.wire.value_codec import WrongValue, packed
 from schedbed.cluster.wire.wire_errors import error_to_wire, is_expected
 from schedbed.tasks.errors import BadInput
@@ -80,22 +80,22 @@ class ServerEnd:
         self._of: dict[Frames, _Client] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
-        self._strangers = Strangers("")
+        self._unauthenticated = UnauthenticatedPeers("")
 
     async def listen(self, place: Endpoint) -> Endpoint:
         """Listen at the address `place` for clients with its token.
 
         Return the address with the port in use.
         """
-        self._strangers = Strangers(place.token)
-        self._server, found = await listen(place, self._connection, self._strangers)
+        self._unauthenticated = UnauthenticatedPeers(place.token)
+        self._server, found = await listen(place, self._connection, self._unauthenticated)
         return found
 
     async def close(self) -> None:
         """Close all connections and cancel all running calls."""
         if self._server is not None:
             self._server.close()
-        self._strangers.drop_all()
+        self._unauthenticated.drop_all()
         for frames in list(self._of):
             frames.close()
         for task in list(self._tasks):
@@ -105,7 +105,7 @@ class ServerEnd:
 
     def _connection(self) -> Frames:
         frames = Frames(self._hear, self._lose, GREETING_BYTES)
-        self._strangers.add(frames, frames.close)
+        self._unauthenticated.add(frames, frames.close)
         return frames
 
     def _hear(self, frames: Frames, said: Any) -> None:
@@ -120,9 +120,9 @@ class ServerEnd:
 
         Otherwise close the connection without an answer.
         """
-        self._strangers.discard(frames)
+        self._unauthenticated.discard(frames)
         match said:
-            case {"token": str(token), "client": str(name)} if self._strangers.is_token(token):
+            case {"token": str(token), "client": str(name)} if self._unauthenticated.is_token(token):
                 client = self._clients.setdefault(name, _Client())
             case _:
                 frames.close()
@@ -135,7 +135,7 @@ class ServerEnd:
         frames.send(frame({"life": self._life}))
 
     def _lose(self, frames: Frames) -> None:
-        self._strangers.discard(frames)
+        self._unauthenticated.discard(frames)
         client = self._of.pop(frames, None)
         if client is not None and client.frames is frames:
             loop = asyncio.get_running_loop()

@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.arena.cell_processes import play_all
+from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.worker_fork import PR_SET_PDEATHSIG, WorkBounds
@@ -39,7 +39,7 @@ def packed(cells: Sequence[Cell], bounds: WorkBounds) -> str:
     return json.dumps({"cells": said, "bounds": asdict(bounds), "files": files})
 
 
-def play_packed(said: str) -> list[Row]:
+def run_packed(said: str) -> list[Row]:
     """Simulate the cells of the JSON batch `said` one after the other. Return their rows in the same
     order.
     """
@@ -54,7 +54,7 @@ def play_packed(said: str) -> list[Row]:
         shared = Path(made) / "alone"
         shared.mkdir()
         bounds = WorkBounds(**batch["bounds"])
-        play_all(cells, 1, bounds, shared, lambda cell, row: rows.update({cell.key: row}))
+        run_cells(cells, 1, bounds, shared, lambda cell, row: rows.update({cell.key: row}))
         return [
             _renamed(rows[cell.key], cell.policy, each["policy"])
             for cell, each in zip(cells, batch["cells"], strict=True)
@@ -93,7 +93,7 @@ def main() -> None:
     """Read a batch of cells from standard input, simulate them, and print the rows as JSON."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    json.dump(play_packed(sys.stdin.read()), sys.stdout)
+    json.dump(run_packed(sys.stdin.read()), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from schedbed.deploy.arena.cells import Cell, Row, play
+from schedbed.deploy.arena.cells import Cell, Row, run_cell
 from schedbed.deploy.side_by_side import SideWork, side_by_side
 from schedbed.deploy.worker_fork import RESULT, STOPPED, Send, WorkBounds, WorkEnd
 from schedbed.deploy.workspace import base_folder, owned, sweep
 
 
-def play_all(
+def run_cells(
     cells: Sequence[Cell], jobs: int, bounds: WorkBounds, shared: Path, done: Callable[[Cell, Row], None]
 ) -> None:
     """Simulate the cells, `jobs` at a time, each within the limits `bounds`.
@@ -35,11 +35,9 @@ def play_all(
     sweep(base_folder())
     with tempfile.TemporaryDirectory(prefix=owned("arena-"), dir=base_folder()) as scratch:
         folders = (shared, Path(scratch))
-        works = [
-            SideWork(do=partial(_play_one, cell, folders), ended=partial(row_of, cell)) for cell in cells
-        ]
+        works = [SideWork(do=partial(_run_one, cell, folders), ended=partial(row_of, cell)) for cell in cells]
         side_by_side(works, jobs, bounds)
 
 
-def _play_one(cell: Cell, folders: tuple[Path, Path], _: Send) -> dict[str, Any]:
-    return play(cell, *folders)
+def _run_one(cell: Cell, folders: tuple[Path, Path], _: Send) -> dict[str, Any]:
+    return run_cell(cell, *folders)

@@ -90,7 +90,7 @@ class Cell:
         }
 
 
-def play(cell: Cell, shared: Path, scratch: Path) -> Row:
+def run_cell(cell: Cell, shared: Path, scratch: Path) -> Row:
     """Simulate a cell in a temporary folder below `scratch`. Return its row of metrics.
 
     `shared` is the folder of a cache of the times that jobs take alone, which do not depend on the policy. If
@@ -144,7 +144,7 @@ def _simulate(cell: Cell, shared: Path, scratch: Path) -> Row:
             jobs=[job.job for job in scenario.jobs],
             machines="sim",
         )
-        SimRuns(scenario, RunOptions(machines="sim", live=False)).play(folder, run)
+        SimRuns(scenario, RunOptions(machines="sim", live=False)).run_all(folder, run)
         run.isolated_s = _alone(cell, scenario, shared)
         merge_parts(folder, run)
         (ended,) = run.runs

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from schedbed.deploy.arena import arena_page
-from schedbed.deploy.arena.cell_processes import play_all
+from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import COLUMNS, FIGURES, Cell, Row, kept_rows
 from schedbed.deploy.arena.courses import Course
 from schedbed.deploy.arena.live_leaders import hold_live, live_contest
 from schedbed.deploy.arena.ranking import front, rank
-from schedbed.deploy.arena.ray_cells import play_over
+from schedbed.deploy.arena.ray_cells import run_on_hosts
 from schedbed.deploy.arena.reasons import mean, sentence
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.worker_fork import WorkBounds
@@ -66,7 +66,7 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
     policies_of(contest.policies)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        rows = _play_missing(contest, folder, say)
+        rows = _run_missing(contest, folder, say)
         found = summarize(contest, rows)
         _write(folder, contest, rows, found)
         live = live_contest(found["leaders"], found["rank"]["ranks"], contest.live_seeds)
@@ -76,7 +76,7 @@ def hold(contest: Contest, folder: Path, say: Say) -> dict[str, Any]:
     return found
 
 
-def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
+def _run_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
     cells = contest.cells()
     kept = kept_rows(folder / ROWS)
     missing = [cell for cell in cells if cell.key not in kept]
@@ -99,9 +99,9 @@ def _play_missing(contest: Contest, folder: Path, say: Say) -> list[Row]:
                 advance()
 
         if contest.address is None:
-            play_all(missing, contest.jobs, contest.bounds, shared, done)
+            run_cells(missing, contest.jobs, contest.bounds, shared, done)
         else:
-            play_over(contest.address, missing, contest.bounds, done)
+            run_on_hosts(contest.address, missing, contest.bounds, done)
     return [kept[cell.key] for cell in cells]
 
 

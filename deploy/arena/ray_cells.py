@@ -19,13 +19,13 @@ from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.worker_fork import WorkBounds
 
 
-def play_over(
+def run_on_hosts(
     address: str, cells: Sequence[Cell], bounds: WorkBounds, done: Callable[[Cell, Row], None]
 ) -> None:
     """Simulate the cells on the hosts of the Ray cluster at `address`. Call `done` with each cell and its
     row.
 
-    The rows equal those of `play_all`, which simulates on this host. Ray's workers receive schedbed's code
+    The rows equal those of `run_cells`, which simulates on this host. Ray's workers receive schedbed's code
     and users' policy files, but traces and applications must exist on each host at the same paths. A Ray task
     whose host is lost runs again on another host. Raises BadInput if the Ray cluster cannot be joined.
     """
@@ -34,7 +34,7 @@ def play_over(
     apart = list(batches(cells))
     if not apart:
         return
-    for number, found in tasks_on_hosts(address, play_apart, [packed(batch, bounds) for batch in apart]):
+    for number, found in tasks_on_hosts(address, run_apart, [packed(batch, bounds) for batch in apart]):
         failed = isinstance(found, Exception)
         rows = [cell.row("failed", str(found)) for cell in apart[number]] if failed else found
         for cell, row in zip(apart[number], rows, strict=True):
@@ -49,7 +49,7 @@ def batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
         yield list(same)
 
 
-def play_apart(batch: str) -> list[Row]:
+def run_apart(batch: str) -> list[Row]:
     """Simulate a JSON batch of cells in a subprocess and return their rows.
 
     Raises RuntimeError if the subprocess fails.

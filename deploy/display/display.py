@@ -68,21 +68,21 @@ class PlainLines:
             self._job(status, job)
         for node in status["nodes"]:
             if node["state"] != self._nodes.get(node["node"], "alive"):
-                self._say(f"{stamp(status)} {node['node']} is {node['state']}")
+                self._say(f"{run_time(status)} {node['node']} is {node['state']}")
             self._nodes[node["node"]] = node["state"]
         if self._clock() - self._last_s >= LINE_EVERY_S:
-            self._say(f"{stamp(status)} {totals(status)}")
+            self._say(f"{run_time(status)} {totals(status)}")
 
     def _job(self, status: Status, job: Mapping[str, Any]) -> None:
         before = self._jobs.get(job["job"])
         self._jobs[job["job"]] = job["state"]
         if before is None:
             size = f"{job['maps']} maps, {job['reduces']} reduces"
-            self._say(f"{stamp(status)} {job['job']} {job['name']} of {job['user']} submitted: {size}")
+            self._say(f"{run_time(status)} {job['job']} {job['name']} of {job['user']} submitted: {size}")
         if job["state"] in ENDED and before not in ENDED:
             took = f" after {job['finish_s'] - job['submit_s']:.1f} s" if job["finish_s"] is not None else ""
             why = f": {job['reason']}" if job["reason"] else ""
-            self._say(f"{stamp(status)} {job['job']} {job['name']} {job['state']}{took}{why}")
+            self._say(f"{run_time(status)} {job['job']} {job['name']} {job['state']}{took}{why}")
 
     def _say(self, line: str) -> None:
         self._last_s = self._clock()
@@ -101,7 +101,7 @@ def title(status: Status) -> str:
     return text
 
 
-def stamp(status: Status) -> str:
+def run_time(status: Status) -> str:
     """Return the current time of the run as text, such as `12.3 s`.
 
     The time is `now_s` of the status or, if missing, the time of the last decision.

@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from schedbed.deploy.display.display import ENDED, REFRESH_S, Status, stamp, title, totals
+from schedbed.deploy.display.display import ENDED, REFRESH_S, Status, run_time, title, totals
 
 BAR = 24
 SMALL_BAR = 8
@@ -65,7 +65,7 @@ class Picture:
     def _leave_line(self) -> None:
         """Print the summary line of the run that has ended, if there is one."""
         if self._status is not None:
-            line = f"{title(self._status)}: {stamp(self._status).strip()}, {totals(self._status)}"
+            line = f"{title(self._status)}: {run_time(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))
             self._status = None
 
@@ -78,7 +78,7 @@ def draw(status: Status, height: int) -> RenderableType:
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
     head = Text.assemble(
-        (title(status), "bold"), "   ", stamp(status).strip(), "   ", (totals(status), "dim")
+        (title(status), "bold"), "   ", run_time(status).strip(), "   ", (totals(status), "dim")
     )
     return Group(
         Rule(style="dim"),

@@ -20,7 +20,7 @@ from schedbed.cluster.run_config import RunConfig
 from schedbed.deploy.doctor.achieved import nodes_alone
 from schedbed.deploy.doctor.loads import LoadedNode, Message, connected, probe
 from schedbed.deploy.doctor.trials import TRIALS, WANTED_BYTES, HostileTrial, LimitRow, TrialSeen, judge
-from schedbed.deploy.doctor.witness import Witness, highest_rate, highest_value
+from schedbed.deploy.doctor.witness import CounterReader, highest_rate, highest_value
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import ResolvedScenario
 from schedbed.tasks.hostile.fork_bomb import PROCESSES
@@ -116,7 +116,7 @@ class _Run:
     async def row(self) -> LimitRow:
         """Run the trial and return its result with a verdict."""
         names = [attempt.spec.attempt for attempt in self._tried]
-        witness = Witness(self._node.machine, names, self._trial.counter)
+        witness = CounterReader(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
         over = threading.Event()
         watching = asyncio.create_task(asyncio.to_thread(witness.watch, over, pause_s))
@@ -185,14 +185,14 @@ class _Run:
 
     async def _lives(self) -> bool:
         """Return whether the node's machine is alive and still sends heartbeats."""
-        self._node.beats.clear()
+        self._node.heartbeats.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):
-                while self._node.machine.is_alive() and not self._node.beats:
+                while self._node.machine.is_alive() and not self._node.heartbeats:
                     await asyncio.sleep(LOOK_S)
-        return self._node.machine.is_alive() and bool(self._node.beats)
+        return self._node.machine.is_alive() and bool(self._node.heartbeats)
 
-    async def _left_behind(self, witness: Witness) -> int:
+    async def _left_behind(self, witness: CounterReader) -> int:
         """Wait for the attempts' processes to end. Kill those that do not, and return their number."""
         give_up_s = time.monotonic() + SETTLE_S
         while True:
@@ -207,7 +207,7 @@ class _Run:
                 os.kill(pid, signal.SIGKILL)
         return len(left)
 
-    def _seen(self, witness: Witness, report: Message, lives: bool, left: int) -> TrialSeen:
+    def _seen(self, witness: CounterReader, report: Message, lives: bool, left: int) -> TrialSeen:
         achieved, resolution, by = None, 0.0, "none"
         if self._trial.resource in ("memory", "processes"):
             achieved, by = highest_value(witness.readings, self._trial.counter) or (None, by)

@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from schedbed.cluster.machines.machine import Hello, Machine
+from schedbed.cluster.machines.machine import Machine, StartedMachine
 from schedbed.cluster.spec import NodeSpec
 from schedbed.deploy.doctor.host_load import ahead_of_others
 from schedbed.deploy.doctor.rate_fit import LEAST_READINGS, FittedRate, fit_rate
@@ -43,21 +43,21 @@ class LoadedNode:
 
     spec: NodeSpec
     machine: Machine
-    hello: Hello
+    hello: StartedMachine
     socket: aiohttp.ClientWebSocketResponse
     reports: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
-    beats: list[Message] = field(default_factory=list)
+    heartbeats: list[Message] = field(default_factory=list)
     cpu_counts: list[tuple[float, float]] = field(default_factory=list)
     """Readings of the kernel's counter of CPU time: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
-        """Sort the agent's messages into `reports` and `beats` until its connection ends."""
+        """Sort the agent's messages into `reports` and `heartbeats` until its connection ends."""
         async for message in self.socket:
             said = message.json()
             if said["type"] == "ended":
                 self.reports.put_nowait(said)
             elif said["type"] == "beat":
-                self.beats.append(said["usage"])
+                self.heartbeats.append(said["usage"])
 
     def count_cpu(self) -> None:
         """Record the node's CPU time in `cpu_counts`, if the kernel counts it."""
@@ -70,7 +70,7 @@ class LoadedNode:
         """
         if len(self.cpu_counts) >= LEAST_READINGS:
             return fit_rate(self.cpu_counts).times(1 / self.spec.cpu_rate)
-        return FittedRate(mean(beat["cpu_util"] for beat in self.beats))
+        return FittedRate(mean(heartbeat["cpu_util"] for heartbeat in self.heartbeats))
 
     async def send(self, type_: str, **message: Any) -> None:
         """Send a JSON message of the type `type_` to the agent."""
@@ -130,11 +130,11 @@ class Loads:
         launched = await self.launch(work)
         await asyncio.sleep(WARM_S)
         for node in nodes:
-            node.beats.clear()
+            node.heartbeats.clear()
             node.cpu_counts.clear()
         await asyncio.to_thread(self._count_cpu, nodes)
         async with asyncio.timeout(PATIENCE_S):
-            while not all(node.beats for node in nodes):
+            while not all(node.heartbeats for node in nodes):
                 await asyncio.sleep(READ_S)
         found = {node.spec.node: node.cpu_ratio() for node in nodes}
         for node, spec in launched:

@@ -99,7 +99,7 @@ class AttemptProcesses:
         return False
 
 
-class Witness:
+class CounterReader:
     """Takes readings of one node, and of the processes of its attempts, while the attempts run."""
 
     def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:

@@ -17,9 +17,9 @@ TRIES = 20
 PATIENCE_S = 3.0  # After this time the call is repeated, which does no harm.
 
 
-class RayHands:
+class RayFaultCalls:
     """An injector of single faults into a live cluster through Ray. Implements the protocol
-    `instant_faults.Hands`.
+    `instant_faults.FaultCalls`.
     """
 
     def __init__(self, cluster: RayCluster) -> None:
@@ -49,7 +49,7 @@ class RayHands:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Implement `Hands.pick_replica`: ask the NameNode for a replica to damage.
+        """Implement `FaultCalls.pick_replica`: ask the NameNode for a replica to damage.
 
         Return the block and the node of the replica, or None if there is none. Raises MasterGone if the
         NameNode does not answer.

@@ -15,7 +15,7 @@ from schedbed.cluster.conditions import Conditions, NodeOrders
 from schedbed.cluster.fault_plan import FaultPlan, Row
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.masters import MasterGone
-from schedbed.deploy.live.instant_faults import EFFECTS, Hands, LiveCluster
+from schedbed.deploy.live.instant_faults import EFFECTS, FaultCalls, LiveCluster
 from schedbed.tasks.specs import NodeId
 
 STEP_S = 0.2
@@ -35,14 +35,14 @@ class FaultInjector:
         self,
         faults: Iterable[PlannedFault],
         nodes: Iterable[NodeId],
-        hands: Hands,
+        fault_calls: FaultCalls,
         always: Sequence[PlannedFault] = (),
         declared: Iterable[PlannedFault] = (),
     ) -> None:
         names = list(nodes)
         conditions = Conditions(names, always)
-        self._orders = NodeOrders(names, conditions, hands.on_node)
-        self._cluster = LiveCluster(names, hands, conditions, self._orders)
+        self._orders = NodeOrders(names, conditions, fault_calls.on_node)
+        self._cluster = LiveCluster(names, fault_calls, conditions, self._orders)
         self._plan = FaultPlan(faults, conditions, self, declared)
         # Requests of other threads, processed by the injecting thread. A deque needs no lock.
         self._added: deque[PlannedFault] = deque()
@@ -122,7 +122,7 @@ class FaultInjector:
         """
         for node in self._orders.frozen():
             with suppress(MasterGone):
-                self._cluster.hands.on_node(node, "thaw", {})
+                self._cluster.fault_calls.on_node(node, "thaw", {})
 
 
 @contextmanager

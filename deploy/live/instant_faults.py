@@ -15,7 +15,7 @@ from schedbed.cluster.faults import PlannedFault
 from schedbed.tasks.specs import NodeId
 
 
-class Hands(Protocol):
+class FaultCalls(Protocol):
     """The calls to the Ray actors of a live cluster that inject faults.
 
     Each call may raise MasterGone if the actor is down.
@@ -68,12 +68,12 @@ class Hands(Protocol):
 class LiveCluster:
     """The parts of a live cluster that are needed to inject faults.
 
-    `hands` calls the Ray actors, `conditions` contains the faults in force, and `orders` sends the effects of
+    `fault_calls` calls the Ray actors, `conditions` contains the faults in force, and `orders` sends the effects of
     these faults to the nodes.
     """
 
     nodes: Sequence[NodeId]
-    hands: Hands
+    fault_calls: FaultCalls
     conditions: Conditions
     orders: NodeOrders
 
@@ -94,18 +94,18 @@ def kill_attempt(cluster: LiveCluster, fault: PlannedFault) -> str:
     nodes = [node for node in cluster.up() if fault.hits(node)]
     first = int(fault.luck * len(nodes))
     for node in (*nodes[first:], *nodes[:first]):
-        hit = cluster.hands.on_node(node, "kill_attempt", {"target": fault.target, "luck": fault.luck})
+        hit = cluster.fault_calls.on_node(node, "kill_attempt", {"target": fault.target, "luck": fault.luck})
         if hit:
             return hit
     return ""
 
 
 def _harm_replica(cluster: LiveCluster, fault: PlannedFault, order: str) -> str:
-    found = cluster.hands.pick_replica(cluster.up(), fault.target, fault.nodes, fault.luck)
+    found = cluster.fault_calls.pick_replica(cluster.up(), fault.target, fault.nodes, fault.luck)
     if found is None:
         return ""
     block, node = found
-    cluster.hands.on_node(node, order, {"block": block})
+    cluster.fault_calls.on_node(node, order, {"block": block})
     return f"{block} on {node}"
 
 
@@ -132,7 +132,7 @@ def kill_tracker(cluster: LiveCluster, fault: PlannedFault) -> str:
     Each restarted TaskTracker later receives the faults in force on its node.
     """
     for node in fault.nodes:
-        cluster.hands.kill_tracker(node)
+        cluster.fault_calls.kill_tracker(node)
     cluster.orders.renew(fault.nodes)
     return ""
 
@@ -146,7 +146,7 @@ def kill_host(cluster: LiveCluster, fault: PlannedFault) -> str:
     hit: dict[NodeId, None] = {}
     for node in fault.nodes:
         if node not in hit:
-            hit |= dict.fromkeys(cluster.hands.kill_host(node))
+            hit |= dict.fromkeys(cluster.fault_calls.kill_host(node))
     cluster.orders.renew(hit)
     return ",".join(hit)
 
@@ -157,8 +157,8 @@ def crash_jobtracker(cluster: LiveCluster, fault: PlannedFault) -> str:
     The restarted JobTracker refuses all calls until the fault ends.
     """
     if fault.until_s is not None:
-        cluster.hands.hold("jobtracker", fault.until_s - fault.at_s)
-    cluster.hands.kill_master("jobtracker")
+        cluster.fault_calls.hold("jobtracker", fault.until_s - fault.at_s)
+    cluster.fault_calls.kill_master("jobtracker")
     return ""
 
 
@@ -166,7 +166,7 @@ def restart_namenode(cluster: LiveCluster, fault: PlannedFault) -> str:
     """Kill the NameNode's process, which Ray then restarts. Return "", since the fault needs no other
     target.
     """
-    cluster.hands.kill_master("namenode")
+    cluster.fault_calls.kill_master("namenode")
     return ""
 
 

@@ -26,7 +26,7 @@ from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.deploy.display.choice import make_display
 from schedbed.deploy.doctor.stretch import settled
 from schedbed.deploy.failures import RunFailed, one_line, port_told
-from schedbed.deploy.live.fault_calls import RayHands
+from schedbed.deploy.live.fault_calls import RayFaultCalls
 from schedbed.deploy.live.fault_injector import FaultInjector
 from schedbed.deploy.live.hand_controls import HandControls
 from schedbed.deploy.live.hosts import check_links, host_loads, racks_by_host
@@ -34,7 +34,7 @@ from schedbed.deploy.live.job_outputs import outputs_folder
 from schedbed.deploy.live.live_session import OnStatus, Session
 from schedbed.deploy.live.native_lines import native_lines_in
 from schedbed.deploy.live.ray_cluster import RayCluster
-from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.options import IN_CLEAR, RunOptions, no_interrupts, run_order
 from schedbed.deploy.private_files import token_file
 from schedbed.deploy.results.record_check import shortened
 from schedbed.deploy.results.runfile import RunFile, RunRecord
@@ -66,7 +66,7 @@ class LiveRuns:
         self._watch: LivePage | None = None
         self.doors: dict[str, str] = {}  # Address and token file of each server, by name.
 
-    def play(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
+    def run_all(self, folder: Path, record: RunFile, watch: LivePage | None = None) -> None:
         """Run every policy in every repeat. If a run fails, continue with the next one.
 
         Table rows are written to `folder`, and a description of each run is added to `record`. `watch` is the
@@ -74,7 +74,7 @@ class LiveRuns:
         """
         self._folder, self._record, self._watch = folder, record, watch
         self._before = frozenset(listeners_of(os.getpid()))
-        order = order_of_play(len(self._scenario.policies), self._scenario.repeats)
+        order = run_order(len(self._scenario.policies), self._scenario.repeats)
         nodes = f"{len(self._scenario.cluster.nodes)} nodes"
         with ExitStack() as stack:
             display = stack.enter_context(make_display(live=self._options.live))
@@ -104,7 +104,7 @@ class LiveRuns:
                 if watch is not None:
                     watch.begin(config.cluster.nodes, about)
                 display.stage(f"{choice.spec}: starting {nodes} and loading their input")
-                self._play_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
+                self._run_one(cluster, config, repeat, lambda status, a=about: display.update(status | a))
 
     def _settle_on_hosts(self, cluster: RayCluster) -> None:
         """Adapt the scenario to the hosts that run its nodes, and store the hosts in run.json.
@@ -141,7 +141,7 @@ class LiveRuns:
             adaptive=self._scenario.adaptive_stretch and self._scenario.cluster.limits != "off",
         )
 
-    def _play_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
+    def _run_one(self, cluster: RayCluster, config: RunConfig, repeat: int, on_status: Any) -> None:
         history = History(self._folder, config.policy, repeat, every_s=self.PART_EVERY_S)
         followers = [each for each in (self._meter, self._watch) if each is not None]
         session = Session(cluster, self._scenario, config, history, followers)
@@ -151,7 +151,7 @@ class LiveRuns:
             about = {"policy": config.policy, "repeat": str(repeat), "machines": config.machines}
             self._meter.begin(config.cluster.nodes, **about)
         try:
-            record.epoch_s = session.start(lambda: self._look_at_doors(cluster, session)).epoch_s
+            record.epoch_s = session.start(lambda: self._check_listeners(cluster, session)).epoch_s
             with self._webhdfs(cluster, session, config.token):
                 self._follow(cluster, session, on_status)
             self._judge(record, session)
@@ -218,7 +218,7 @@ class LiveRuns:
             token_file(self._folder / "webhdfs-credentials", for_hadoop),
         ):
             self._tell("WebHDFS", f"{url}, delegation token in {path}")
-            self._look_at_doors(cluster, session)
+            self._check_listeners(cluster, session)
             yield
 
     def _tell(self, name: str, where: str) -> None:
@@ -235,7 +235,7 @@ class LiveRuns:
             self._watch.controls = HandControls(self._scenario, session, faults)
         session.follow(faults, on_status)
 
-    def _look_at_doors(self, cluster: RayCluster, session: Session) -> None:
+    def _check_listeners(self, cluster: RayCluster, session: Session) -> None:
         """Raise RunFailed if a process of the run listens on an unexpected address or port."""
         found = set(without_guarded_ray(listeners_of(os.getpid(), ports_of(session.agents)))) - self._before
         asked_for: list[str] = []
@@ -247,9 +247,9 @@ class LiveRuns:
     def _faults(self, cluster: RayCluster) -> FaultInjector:
         nodes = self._scenario.cluster.nodes
         names = [node.node for node in nodes]
-        hands = RayHands(cluster)
+        fault_calls = RayFaultCalls(cluster)
         return FaultInjector(
-            self._scenario.faults, names, hands, by_nature(nodes), foreground_slowdowns(nodes)
+            self._scenario.faults, names, fault_calls, by_nature(nodes), foreground_slowdowns(nodes)
         )
 
     def _judge(self, record: RunRecord, session: Session) -> None:

@@ -23,7 +23,7 @@ from schedbed.deploy.live.job_loading import JobLoader
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.live.ray_cluster import RayCluster
 from schedbed.deploy.scenario.resolved import ResolvedScenario
-from schedbed.scheduler.guard.call_mark import LAST_CALL, LAST_WORDS
+from schedbed.scheduler.guard.call_record import LAST_CALL, LAST_WORDS
 from schedbed.scheduler.guard.stuck_watch import StuckWatch
 from schedbed.scheduler.history import COLUMNS, History, places_of
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob

@@ -24,7 +24,7 @@ LOG = "log.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class FinishedRun:
     """A finished run of a scenario: its folder, its record and its tables."""
 
     folder: Path
@@ -68,9 +68,9 @@ class Played:
 
 
 class Bench:
-    """The runner of an experiment's scenarios. `play` keeps a run's tables, and `times` only the jobs' times.
+    """The runner of an experiment's scenarios. `run` keeps a run's tables, and `times` only the jobs' times.
 
-    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `played` has
+    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `finished` has
     the runs that this command has made so far, by folder, so that experiments share them. With `full`,
     experiments use the paper's own size, which may take hours. `jobs` is the number of simulations that run
     in parallel.
@@ -83,12 +83,12 @@ class Bench:
         machines: str,
         repeats: int,
         seed: int,
-        played: dict[Path, Played] | None = None,
+        finished: dict[Path, FinishedRun] | None = None,
         full: bool = False,
         jobs: int = 1,
     ) -> None:
         self.folder, self.machines, self.repeats, self.seed = folder, machines, repeats, seed
-        self._played = {} if played is None else played
+        self._finished = {} if finished is None else finished
         self.full = full
         self._jobs = jobs
         self.used: list[Path] = []  # folders of the runs that the experiment used
@@ -108,14 +108,14 @@ class Bench:
         """Return whether the experiment has run or simulated any scenario."""
         return bool(self.used) or self.simulations > 0
 
-    def play(
+    def run(
         self,
         name: str,
         scenario: Mapping[str, Any] | ResolvedScenario,
         *,
         repeats: int | None = None,
         slowdowns: bool = False,
-    ) -> Played:
+    ) -> FinishedRun:
         """Run a scenario in the subfolder `name` of the bench's folder, and return the finished run.
 
         `scenario` is a ResolvedScenario or has the form of a scenario file. A seed in the scenario replaces
@@ -125,11 +125,11 @@ class Bench:
         """
         folder = self.folder / name
         self.used.append(folder)
-        if folder not in self._played:
-            self._play(folder, self._resolved(scenario, name, repeats or self.repeats), slowdowns)
+        if folder not in self._finished:
+            self._run_scenario(folder, self._resolved(scenario, name, repeats or self.repeats), slowdowns)
             run = open_record(folder)
-            self._played[folder] = Played(folder, run, Recorded(folder, run))
-        return self._played[folder]
+            self._finished[folder] = FinishedRun(folder, run, Recorded(folder, run))
+        return self._finished[folder]
 
     def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
         """Simulate a scenario with one policy once, and return the times of its jobs. No tables are written.
@@ -152,7 +152,7 @@ class Bench:
         own["profiles"] = {"store": "none"}  # The user's earlier runs must have no influence.
         return resolve({**own, **scenario})
 
-    def _play(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
+    def _run_scenario(self, folder: Path, scenario: ResolvedScenario, slowdowns: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         options = RunOptions(
             out=folder,

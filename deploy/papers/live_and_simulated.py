@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER
 from schedbed.deploy.papers.verdict import Exact
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LIVE_REPEATS = 5
 SIMULATED = "simulated"
 
-Measure = Callable[[Played], Sequence[float]]
+Measure = Callable[[FinishedRun], Sequence[float]]
 """A function that returns the main result of a run, one number per repeat."""
 
 
@@ -29,9 +29,9 @@ def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) ->
     `value` computes the result of a run, and `name` is the folder of the runs. Live runs and simulations have
     the same seed and number of repeats.
     """
-    live = list(value(bench.play(name, plan)))
+    live = list(value(bench.run(name, plan)))
     beside = simulating(bench)
-    simulated = list(value(beside.play(name, plan)))
+    simulated = list(value(beside.run(name, plan)))
     agree = (fmean(live) > 0) == (fmean(simulated) > 0)
     unclear = [
         where

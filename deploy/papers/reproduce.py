@@ -14,7 +14,7 @@ from typing import Any
 from schedbed.deploy import hostwatch
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.papers import page, terminal
-from schedbed.deploy.papers.bench import Played
+from schedbed.deploy.papers.bench import FinishedRun
 from schedbed.deploy.papers.catalogue import CatalogueEntry
 from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.run_experiment import run
@@ -109,7 +109,7 @@ def reproduce(
         for number, entry in enumerate(chosen, 1)
     ]
     with locked(folder):
-        _play(planned, jobs, made, folder, say)
+        _run_planned(planned, jobs, made, folder, say)
     say(f"{terminal.tally(made.results, machines)}\nResults: {folder}  (open {folder / page.NAME})")
     broken = [result.entry.label for result in made.results if result.state == BROKEN]
     if broken:
@@ -117,7 +117,7 @@ def reproduce(
     return folder
 
 
-def _play(
+def _run_planned(
     planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
 ) -> None:
     """Run the experiments, save all results after each of them, and print them with `say`.
@@ -143,15 +143,15 @@ def _play(
         job.entry.paper: [each for each in planned if each.entry.paper == job.entry.paper] for job in planned
     }
     if made.machines == "sim" and jobs > 1 and len(papers) > 1:
-        _play_papers(list(papers.values()), jobs, done_aside)
+        _run_papers(list(papers.values()), jobs, done_aside)
         return
-    played: dict[Path, Played] = {}
+    finished: dict[Path, FinishedRun] = {}
     for job in planned:
         begin(job)
-        done(job, run(replace(job, jobs=jobs), played))
+        done(job, run(replace(job, jobs=jobs), finished))
 
 
-def _play_papers(
+def _run_papers(
     papers: Sequence[Sequence[PlannedExperiment]],
     jobs: int,
     done: Callable[[PlannedExperiment, ExperimentResult], None],
@@ -186,9 +186,9 @@ def _play_papers(
 
 def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
     """Run the experiments of one paper, and send each result to the parent process as JSON values."""
-    played: dict[Path, Played] = {}
+    finished: dict[Path, FinishedRun] = {}
     for job in mine:
-        found = run(job, played)
+        found = run(job, finished)
         about = {"state": found.state, "note": found.note, "took_s": found.took_s, "repeats": found.repeats}
         made = {"notes": found.notes, "figure": found.figure, "runs": found.runs}
         send(about | made | {"rows": [row.to_json() for row in found.rows]})

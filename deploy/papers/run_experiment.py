@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedbed.deploy.failures import RunFailed
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment_result import BROKEN, ExperimentResult, PlannedExperiment
 from schedbed.deploy.papers.figures import draw
 from schedbed.deploy.papers.verdict import judge
@@ -17,10 +17,10 @@ from schedbed.deploy.results.summary import load
 from schedbed.tasks.errors import BadInput
 
 
-def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
+def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> ExperimentResult:
     """Run one experiment, judge its values, draw its figure, and return the result.
 
-    An error in the experiment is stored in the result. `played` has the finished runs of the same paper, by
+    An error in the experiment is stored in the result. `finished` has the finished runs of the same paper, by
     folder; new runs are added.
     """
     began_s = time.monotonic()
@@ -30,7 +30,7 @@ def run(job: PlannedExperiment, played: dict[Path, Played]) -> ExperimentResult:
         machines=job.machines,
         repeats=job.repeats,
         seed=job.seed,
-        played=played,
+        finished=finished,
         full=job.full,
         jobs=job.jobs,
     )

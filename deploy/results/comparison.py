@@ -147,7 +147,7 @@ def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
     return next((row["best"] for row in rows if row["figure"] == figure.label), None)
 
 
-def is_told_apart(policies: Policies, name: str, figure: Figure) -> bool:
+def differs_from_first(policies: Policies, name: str, figure: Figure) -> bool:
     """Return whether the policy `name` differs significantly from the first policy by the metric `figure`.
 
     The result is False if runs of one of the two are not trusted (the host did not provide the declared

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, beat_intervals
+from schedbed.deploy.results.metrics import RESOURCES, UTIL_COLUMN, heartbeat_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,7 +266,7 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
     """
     import pandas as pd
 
-    covered = beat_intervals(heartbeats)
+    covered = heartbeat_intervals(heartbeats)
     table = pd.DataFrame(
         {
             "node": heartbeats["node"].to_numpy(),

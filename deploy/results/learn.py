@@ -40,8 +40,8 @@ def learn(folder: Path, record: RunFile, scenario: ResolvedScenario) -> list[str
         return []
     tables, learnt = read_tables(folder), {}
     for run in done:
-        played = select(tables, record.nodes, run.policy, run.repeat)
-        for job, own in _jobs(scenario, played):
+        finished = select(tables, record.nodes, run.policy, run.repeat)
+        for job, own in _jobs(scenario, finished):
             learnt |= dict.fromkeys(_keep(store, scenario, job, own))
     return sorted(learnt)
 

@@ -110,10 +110,12 @@ def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool)
     """
     from scipy.optimize import nnls
 
-    beats = run.heartbeats[(run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)]
-    running = beats[["running_maps", "running_reduces"]].to_numpy(dtype=float)
-    held = beats["memory_bytes"].to_numpy(dtype=float)
-    found = nnls(running, held)[0] if alone and len(beats) else np.zeros(2)
+    heartbeats = run.heartbeats[
+        (run.heartbeats["running_maps"] > 0) | (run.heartbeats["running_reduces"] > 0)
+    ]
+    running = heartbeats[["running_maps", "running_reduces"]].to_numpy(dtype=float)
+    held = heartbeats["memory_bytes"].to_numpy(dtype=float)
+    found = nnls(running, held)[0] if alone and len(heartbeats) else np.zeros(2)
 
     def percent(bytes_: float, declared: Demand) -> float:
         known = bytes_ if bytes_ > 0 else float(declared.memory_bytes)

@@ -300,7 +300,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
 
     Each heartbeat is weighted by the time since the node's previous heartbeat.
     """
-    covered = beat_intervals(heartbeats)
+    covered = heartbeat_intervals(heartbeats)
     if not covered.sum():
         return dict.fromkeys(RESOURCES, NAN)
     return {
@@ -309,7 +309,7 @@ def utilisation(heartbeats: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def beat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
+def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
     """Return, for each heartbeat, the seconds since the node's previous heartbeat, or 0 for the node's first
     one.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.results.comparison import Policies, best, is_told_apart, verdicts
+from schedbed.deploy.results.comparison import Policies, best, differs_from_first, verdicts
 from schedbed.deploy.results.fidelity import doubts
 from schedbed.deploy.results.measures.approximate_rates import rate_notes
 from schedbed.deploy.results.measures.changed_stretch import stretch_notes
@@ -33,7 +33,7 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
     leaf = leaf_of(policies[name], figure.path)
     if leaf is None or leaf["mean"] is None:
         return "-"
-    star = ("*",) if is_told_apart(policies, name, figure) else ()
+    star = ("*",) if differs_from_first(policies, name, figure) else ()
     return " ".join((figure.show(leaf["mean"]), *interval(figure, leaf), *star))
 
 
@@ -151,7 +151,7 @@ def notes(summary: Mapping[str, Any]) -> list[str]:
     """
     policies = summary["policies"]
     leaves = [leaf_of(policy, figure.path) for policy in policies.values() for figure in FIGURES]
-    starred = any(is_told_apart(policies, name, figure) for name in policies for figure in FIGURES)
+    starred = any(differs_from_first(policies, name, figure) for name in policies for figure in FIGURES)
     skewed = any(leaf is not None and "covers" in leaf for leaf in leaves)
     return [
         *stretch_notes(summary),

@@ -22,7 +22,7 @@ from schedbed.deploy.results.recorded import Recorded
 from schedbed.deploy.results.runfile import RunFile
 
 NAME = "timeline.json"
-BEATS_A_NODE_MAX = 4000
+HEARTBEATS_A_NODE_MAX = 4000
 QUEUE_POINTS_MAX = 4000
 SKIPS_MAX = 10_000  # The most skips per run; of more, every n-th is included.
 COLORS = {
@@ -167,12 +167,12 @@ def _attempt(row: Mapping[str, Any], pid: int, tid: int) -> Iterator[Event]:
 
 
 def _counters(mine: RunTables, pids: Mapping[str, int]) -> Iterator[Event]:
-    for node, beats in mine.heartbeats.groupby("node", sort=True):
+    for node, heartbeats in mine.heartbeats.groupby("node", sort=True):
         pid = pids.get(str(node))
         if pid is None:
             continue
-        step = len(beats) // BEATS_A_NODE_MAX + 1
-        few = beats.iloc[::step].fillna(0.0)
+        step = len(heartbeats) // HEARTBEATS_A_NODE_MAX + 1
+        few = heartbeats.iloc[::step].fillna(0.0)
         for t, cpu, disk, net in zip(
             few["t"], few["cpu_util"], few["disk_util"], few["net_util"], strict=True
         ):

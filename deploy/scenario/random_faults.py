@@ -22,7 +22,7 @@ FAULTS_MAX = 10_000
 
 
 @dataclass(slots=True)
-class _Wounded:
+class _Unavailable:
     """The periods in which faults make the replicas on nodes unavailable, as a list of nodes with times."""
 
     spared: int  # the most nodes that may be affected at a time
@@ -48,7 +48,7 @@ def draw_faults(
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
-    wounded = _Wounded(spared)
+    wounded = _Unavailable(spared)
     for fault in beside:
         kind = KINDS[fault.kind]
         if kind.hides_replicas:
@@ -88,7 +88,7 @@ def _draw(
     names: list[NodeId],
     at_s: float,
     until_s: float,
-    wounded: _Wounded,
+    wounded: _Unavailable,
     scale: float,
 ) -> PlannedFault | None:
     for name in luck.sample(asked.kinds, len(asked.kinds)):

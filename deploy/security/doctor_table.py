@@ -30,7 +30,7 @@ from schedbed.deploy.options import RunOptions
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.security.listeners import Listener, listeners_of
 from schedbed.deploy.security.start_check import ports_of
-from schedbed.deploy.security.stranger import NOBODY, TLS, StrangerAnswer, try_all
+from schedbed.deploy.security.stranger import NOBODY, TLS, ClientAnswer, try_all
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.users.user_book import UserBook
 from schedbed.deploy.whole_run import run_scenario
@@ -55,8 +55,8 @@ class TriedListener:
     """
 
     listener: Listener
-    own: StrangerAnswer
-    other: StrangerAnswer | None
+    own: ClientAnswer
+    other: ClientAnswer | None
     modes: str = ""
 
     @property

@@ -43,7 +43,7 @@ CALLS: Mapping[str, Callable[[Listener], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class StrangerAnswer:
+class ClientAnswer:
     """A listener's answer to a client without a token. `way` is the protocol used, or empty."""
 
     way: str
@@ -55,7 +55,7 @@ class StrangerAnswer:
         return self.answer in (REFUSES, UNREACHABLE, SAME_USER)
 
 
-def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[StrangerAnswer]:
+def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[ClientAnswer]:
     """Start a process without a token that calls all listeners, and return their answers.
 
     With `uid`, the process runs as the user with this id, which needs root. Raises RunFailed if the process
@@ -73,10 +73,10 @@ def try_all(listeners: Sequence[Listener], uid: int | None = None) -> list[Stran
     if told.returncode:
         lines = told.stderr.strip().splitlines() or ["it said nothing"]
         raise RunFailed(f"listeners could not be tried by a process of its own: {lines[-1]}")
-    return [StrangerAnswer(**each) for each in json.loads(told.stdout)]
+    return [ClientAnswer(**each) for each in json.loads(told.stdout)]
 
 
-def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
+def answer_of(listener: Listener, *, is_owner: bool) -> ClientAnswer:
     """Return the answer of one listener to this process, which has no token.
 
     `is_owner` tells whether this process runs as the user that owns the listener.
@@ -87,18 +87,18 @@ def answer_of(listener: Listener, *, is_owner: bool) -> StrangerAnswer:
         with connect(listener):
             pass
         if frames_refuse(listener) == REFUSES:
-            return StrangerAnswer(FRAMES, REFUSES)
-        return StrangerAnswer("", SAME_USER if is_owner else OPEN)
+            return ClientAnswer(FRAMES, REFUSES)
+        return ClientAnswer("", SAME_USER if is_owner else OPEN)
     except OSError:
-        return StrangerAnswer("", UNREACHABLE)
+        return ClientAnswer("", UNREACHABLE)
 
 
-def _answer(listener: Listener) -> StrangerAnswer:
+def _answer(listener: Listener) -> ClientAnswer:
     for way, call in CALLS.items():
         answer = call(listener)
         if answer != UNKNOWN:
-            return StrangerAnswer(way, answer)
-    return StrangerAnswer("", UNKNOWN)
+            return ClientAnswer(way, answer)
+    return ClientAnswer("", UNKNOWN)
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import PortRange
 from schedbed.deploy.failures import Denied
 from schedbed.deploy.http_thread import HttpThread
-from schedbed.deploy.json_answers import Handler, object_in, told
+from schedbed.deploy.json_answers import Handler, errors_as_json, object_in
 from schedbed.deploy.live.job_outputs import Outputs
 from schedbed.deploy.service.users.user_book import TokenUser, UserBook
 from schedbed.tasks.errors import BadInput
@@ -61,8 +61,8 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """Return the aiohttp application of the API; `json_answers.told` converts errors to answers."""
-    app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), told])
+    """Return the aiohttp application of the API; `json_answers.errors_as_json` converts errors to answers."""
+    app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), errors_as_json])
     callers = Callers(service.book, gate)
     handlers = _Handlers(service, callers)
     app.router.add_get("/status", handlers.status)
@@ -92,7 +92,7 @@ class Callers:
         A user who was removed in the meantime gets status 401.
         """
         token = request.headers.get("Authorization", "").partition(" ")[2].strip()
-        if self._gate.strangers.is_token(token):
+        if self._gate.unauthenticated.is_token(token):
             return None
         user = self._book.who(token)
         if user is None:

@@ -260,7 +260,7 @@ class ClusterRuns(LiveRuns):
                     api = stack.enter_context(
                         Api(service, record.token, self._options.ports, port=self._order.api)
                     )
-                self._look_at_doors(cluster, session)
+                self._check_listeners(cluster, session)
                 record = replace(record, url=api.url)
                 write_record(self._place, record)
                 self._ready(record)

@@ -242,8 +242,8 @@ class _MemoryNode:
             yield memoryview(self._data)[low : min(low + PIECE_BYTES, end)].tobytes()
             self.read_until_s = self._cpu.spent_s()
 
-    def create(self, path: str, replication: int, block_bytes: int) -> _Sunk:
-        return _Sunk(self.meter)
+    def create(self, path: str, replication: int, block_bytes: int) -> _CountingSink:
+        return _CountingSink(self.meter)
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
         return len(self._outputs), self._outputs[cursor:], True
@@ -265,7 +265,7 @@ class _MemoryNode:
         pass
 
 
-class _Sunk:
+class _CountingSink:
     """An output file that discards the data and only counts the bytes."""
 
     def __init__(self, meter: Meter) -> None:

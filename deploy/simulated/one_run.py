@@ -65,7 +65,7 @@ class SentRows:
 
 
 @dataclass(slots=True)
-class HowItEnded:
+class SimulationEnd:
     """The end of a simulation: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
 
     state: str = "interrupted"
@@ -145,7 +145,7 @@ class OneRun:
     repeat: int
     label: str
     place: tuple[Path, RunFile, Progress]
-    ended: HowItEnded = field(default_factory=HowItEnded)
+    ended: SimulationEnd = field(default_factory=SimulationEnd)
     history: History = field(init=False)
     _record: RunRecord | None = None
     _shown: RunProgress = field(init=False)
@@ -165,7 +165,7 @@ class OneRun:
         If the run was begun before, delete its earlier rows and start over.
         """
         folder, record, progress = self.place
-        self.ended = HowItEnded()
+        self.ended = SimulationEnd()
         self.history = self.new_history()
         if self._record is not None:
             drop_parts(folder, self.choice.spec, self.repeat)
@@ -183,7 +183,7 @@ class OneRun:
                 case ["show", now_s, ends]:
                     self.show(float(now_s), int(ends))
                 case ["ended", said]:
-                    self.ended = HowItEnded(**said)
+                    self.ended = SimulationEnd(**said)
                 case _:
                     raise ValueError("unknown")
         except (KeyError, TypeError, ValueError) as error:  # A user's code may have written to the pipe.

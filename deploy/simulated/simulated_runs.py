@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.deploy.display.progress import make_progress
-from schedbed.deploy.options import RunOptions, no_interrupts, order_of_play
+from schedbed.deploy.options import RunOptions, no_interrupts, run_order
 from schedbed.deploy.results.runfile import RunFile
 from schedbed.deploy.scenario.resolved import PolicyChoice, ResolvedScenario
 from schedbed.deploy.side_by_side import SideWork, side_by_side
-from schedbed.deploy.simulated.one_run import HistoryRows, HowItEnded, OneRun, RowTarget, SentRows
+from schedbed.deploy.simulated.one_run import HistoryRows, OneRun, RowTarget, SentRows, SimulationEnd
 from schedbed.deploy.simulated.task_costs import costs_of
 from schedbed.deploy.worker_fork import Send
 from schedbed.scheduler.guard.untouched import check_untouched
@@ -68,7 +68,7 @@ def setup_of(
         ),
         costs=costs,
         seed=seed,
-        play=repeat if as_live else 0,
+        repeat=repeat if as_live else 0,
         faults=scenario.faults,
         contention=simulate.contention,
         latencies=latencies,
@@ -124,7 +124,7 @@ class SimRuns:
         self._latencies = latencies or Latencies()
         self._cpu_factors, self._as_live = cpu_factors, as_live
 
-    def play(self, folder: Path, record: RunFile, watch: object = None) -> None:
+    def run_all(self, folder: Path, record: RunFile, watch: object = None) -> None:
         """Simulate every policy in every repeat. A run that fails does not stop the others.
 
         `folder` receives the results, and `record` a record of each run. If the options allow several runs at
@@ -132,7 +132,7 @@ class SimRuns:
         process. The files written are the same in all cases.
         """
         scenario = self._scenario
-        order = order_of_play(len(scenario.policies), scenario.repeats)
+        order = run_order(len(scenario.policies), scenario.repeats)
         tasks = sum(job.maps + job.reduces for job in scenario.jobs)
         at_once = min(self._options.jobs, len(order))
         with make_progress(tasks, live=self._options.live) as progress:
@@ -156,9 +156,9 @@ class SimRuns:
                 if run.is_of_file:
                     side_by_side([self._work(run)], 1)
                 else:
-                    self._play_here(run)
+                    self._simulate_here(run)
 
-    def _play_here(self, run: OneRun) -> None:
+    def _simulate_here(self, run: OneRun) -> None:
         run.begin()
         try:
             self._simulate(run, run.history, run.show, run.ended)
@@ -177,7 +177,7 @@ class SimRuns:
         """
 
         def simulate(send: Send) -> None:
-            found, sent = HowItEnded(), SentRows(send)
+            found, sent = SimulationEnd(), SentRows(send)
             history = None if run.is_of_file else run.new_history()
             try:
                 self._simulate(run, history or sent, sent.show, found)
@@ -196,7 +196,7 @@ class SimRuns:
             needs_bytes=needs_bytes,
         )
 
-    def _simulate(self, run: OneRun, target: RowTarget, show: Show, ended: HowItEnded) -> None:
+    def _simulate(self, run: OneRun, target: RowTarget, show: Show, ended: SimulationEnd) -> None:
         choice, rows = run.choice, HistoryRows(target)
         simulation: Simulation | None = None
         try:
@@ -245,8 +245,8 @@ class SimRuns:
         attempts.
         """
 
-        def show(played: Simulation) -> None:
-            show_counts(played.now_s, played.statistics.ends)
+        def show(current: Simulation) -> None:
+            show_counts(current.now_s, current.statistics.ends)
 
         tasks = sum(job.maps + job.reduces for job in simulation.jobs)
         if self._scenario.simulate.engine == "auto" and tasks >= COMPILED_TASKS:

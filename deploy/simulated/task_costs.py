@@ -18,7 +18,7 @@ from schedbed.tasks.workloads.planned import PlannedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handling:
+class MovingCosts:
     """The CPU time that live tasks use to move data and to start, in core-seconds of the host.
 
     The values were measured with synthetic tasks that compute nothing, at 0.1 host cores per emulated core
@@ -56,7 +56,7 @@ class Handling:
         return self.fetch_s * maps + self.fetched_byte_s * fetched_bytes
 
 
-HANDLING = Handling()
+HANDLING = MovingCosts()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:

@@ -153,7 +153,7 @@ def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) 
         makespan_s=pair(lambda run: metrics.makespan(run.jobs)["all"]),
         completion_s=pair(lambda run: metrics.completion(run.jobs)["mean"]),
         locality=pair(_node_local),
-        order=median(order_agreement(run.attempts, play.attempts) for run in live for play in sim),
+        order=median(order_agreement(run.attempts, other.attempts) for run in live for other in sim),
         order_live=median(among) if among else None,
         jobs=_by_job(live, sim),
         phases=_by_phase(live, sim),
@@ -204,10 +204,10 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
     """Return the mean seconds of each phase, by kind of task and by job and kind."""
-    means, played = ([_phase_means(run) for run in runs] for runs in (live, sim))
+    means, simulated = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {
-        group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in played])
-        for group in played[0]
+        group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in simulated])
+        for group in simulated[0]
     }
 
 

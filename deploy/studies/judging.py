@@ -75,6 +75,6 @@ def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -
     if len(found) < 2:
         return None
     best, second = sorted((each.policy for each in found), key=lambda policy: median(live_s[policy]))[:2]
-    played = min(found, key=lambda each: each.completion_s.sim)
+    fastest = min(found, key=lambda each: each.completion_s.sim)
     ratio = ratio_interval(live_s[second], live_s[best])
-    return Winner(best, played.policy, ratio is not None and ratio[0] > 1)
+    return Winner(best, fastest.policy, ratio is not None and ratio[0] > 1)

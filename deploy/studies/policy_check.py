@@ -49,7 +49,7 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 
 
 @dataclass(slots=True)
-class PlayedStory:
+class StoryResult:
     """The result of simulating a policy in one scenario.
 
     `failure` is the reason for an early end; `difference` describes changed answers after a restart of the
@@ -101,34 +101,34 @@ class PolicyFinding:
         return f"{self.text}, in: {first}{also}"
 
 
-def play_story(
-    name: str, choice: PolicyChoice, end_s: float | None = None, *, all_beats: bool = False
-) -> PlayedStory:
+def run_story(
+    name: str, choice: PolicyChoice, end_s: float | None = None, *, all_heartbeats: bool = False
+) -> StoryResult:
     """Simulate a scenario under a policy; `end_s` is the time at which it ended under `fifo`.
 
-    With `all_beats` no heartbeat is skipped.
+    With `all_heartbeats` no heartbeat is skipped.
     """
     scenario = resolve(STORIES[name])
-    played = PlayedStory()
+    finished = StoryResult()
     simulation: Simulation | None = None
     until_s = time.monotonic() + WALL_S
     try:
         setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
-        setup = replace(setup, snapshot_every=SNAPSHOT_EVERY, play_all_beats=all_beats)
-        simulation = Simulation(setup, played)
+        setup = replace(setup, snapshot_every=SNAPSHOT_EVERY, process_all_heartbeats=all_heartbeats)
+        simulation = Simulation(setup, finished)
         while simulation.step():
             if end_s is not None and simulation.now_s > TIMES_LONGER * end_s + PATIENCE_S:
-                played.failure = f"no end after {simulation.now_s:.0f} s, under fifo {end_s:.0f} s"
+                finished.failure = f"no end after {simulation.now_s:.0f} s, under fifo {end_s:.0f} s"
                 break
             if time.monotonic() > until_s:
-                played.failure = f"too slow: {WALL_S:g} s for {simulation.now_s:.0f} s of a small cluster"
+                finished.failure = f"too slow: {WALL_S:g} s for {simulation.now_s:.0f} s of a small cluster"
                 break
     except (PolicyError, Stuck) as error:
-        played.failure = str(error)
+        finished.failure = str(error)
     if simulation is not None:
-        played.end_s = simulation.now_s
-        played.difference = simulation.master.report().get("replay", "")
-    return played
+        finished.end_s = simulation.now_s
+        finished.difference = simulation.master.report().get("replay", "")
+    return finished
 
 
 class PolicyCheck:
@@ -167,24 +167,24 @@ class PolicyCheck:
 
     # ------------------------------------------------------------------ stories
 
-    def look_at(self, story: str, played: PlayedStory, fifo: PlayedStory) -> None:
+    def look_at(self, story: str, finished: StoryResult, fifo: StoryResult) -> None:
         """Add the errors of one simulation: failures, illegal proposals, lost and starved jobs."""
-        if played.failure:
-            self._add(story, played.failure)
-        if played.difference:
-            self._add(story, played.difference)
-        rejected = [row for row in played.decisions if row.answer == "reject"]
+        if finished.failure:
+            self._add(story, finished.failure)
+        if finished.difference:
+            self._add(story, finished.difference)
+        rejected = [row for row in finished.decisions if row.answer == "reject"]
         if rejected:
             first = rejected[0]
             about = f"{first.task or 'an answer'} on {first.node} at {first.t:.1f} s: {first.reason}"
             method = "preempt" if "pre-empted" in first.reason or "Kill" in first.reason else "decide"
             self._add(story, f"{len(rejected)} illegal proposals, the first: {about}", method=method)
         good = {row.job for row in fifo.jobs if row.state == "succeeded"}
-        lost = sorted(row.job for row in played.jobs if row.job in good and row.state != "succeeded")
+        lost = sorted(row.job for row in finished.jobs if row.job in good and row.state != "succeeded")
         if lost:
             self._add(story, f"jobs fail that succeed under fifo: {', '.join(lost)}")
-        starved = _starved(played.jobs)
-        if starved and not played.failure:
+        starved = _starved(finished.jobs)
+        if starved and not finished.failure:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
@@ -201,23 +201,23 @@ class PolicyCheck:
             self._add(story, f"cannot be repeated ({how}): {text}")
         return False
 
-    def compare_beats(self, story: str, first: Sequence[str], end_s: float) -> bool:
+    def compare_heartbeats(self, story: str, first: Sequence[str], end_s: float) -> bool:
         """Return whether a run without skipped heartbeats has the decisions of the first run.
 
         Add a difference as a finding.
         """
-        all_beats = play_story(story, self.choice, end_s, all_beats=True).lines()
-        if first == all_beats:
+        all_heartbeats = run_story(story, self.choice, end_s, all_heartbeats=True).lines()
+        if first == all_heartbeats:
             return True
-        if self.compare(story, first, play_story(story, self.choice, end_s).lines(), by_process=False):
-            pairs = zip((*first, "the end"), (*all_beats, "the end"), strict=False)
+        if self.compare(story, first, run_story(story, self.choice, end_s).lines(), by_process=False):
+            pairs = zip((*first, "the end"), (*all_heartbeats, "the end"), strict=False)
             one, other = next(pair for pair in pairs if pair[0] != pair[1])
             self._add(
                 story, f"elidable or awaits_beat promises too much: {one}, with every heartbeat {other}"
             )
         return False
 
-    def play_all(self, say: Say) -> None:
+    def run_stories(self, say: Say) -> None:
         """Simulate each scenario with and without skipped heartbeats, and again in another process.
 
         The other process has another hash seed.
@@ -226,14 +226,14 @@ class PolicyCheck:
         first: dict[str, list[str]] = {}
         began_s = time.monotonic()
         for story in STORIES:
-            usual = play_story(story, fifo)
-            played = play_story(story, self.choice, usual.end_s)
-            say(f"  {story:24} {_told(played):>10}   fifo {usual.end_s:.0f} s")
-            self.look_at(story, played, usual)
-            if "has not ended after" in played.failure or played.failure.startswith("too slow"):
+            usual = run_story(story, fifo)
+            finished = run_story(story, self.choice, usual.end_s)
+            say(f"  {story:24} {_told(finished):>10}   fifo {usual.end_s:.0f} s")
+            self.look_at(story, finished, usual)
+            if "has not ended after" in finished.failure or finished.failure.startswith("too slow"):
                 return
-            if not played.failure and self.compare_beats(story, played.lines(), usual.end_s):
-                first[story] = played.lines()
+            if not finished.failure and self.compare_heartbeats(story, finished.lines(), usual.end_s):
+                first[story] = finished.lines()
         if first and len(first) == len(STORIES):
             most_s = CHILD_S + CHILD_TIMES * (time.monotonic() - began_s)
             say(f"  all once more in another process, which takes {most_s:.0f} s at most")
@@ -269,14 +269,14 @@ def _check_here(choice: PolicyChoice, say: Say) -> list[str]:
     """Check a policy in this process; print the notes and return the findings as lines."""
     check = PolicyCheck(choice)
     say(f"  parameters: {check.parameters()}")
-    check.play_all(say)
+    check.run_stories(say)
     for finding in check.notes.values():
         say(f"note: {finding.line()}")
     return [finding.line() for finding in check.found.values()]
 
 
-def _told(played: PlayedStory) -> str:
-    return "fails" if played.failure else f"{played.end_s:.0f} s"
+def _told(finished: StoryResult) -> str:
+    return "fails" if finished.failure else f"{finished.end_s:.0f} s"
 
 
 def _starved(jobs: Sequence[JobRow]) -> str:
@@ -313,4 +313,4 @@ def answer_child(given: str) -> None:
     """Simulate the scenarios and print the decisions as JSON, for the parent process."""
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
-    print("\n" + json.dumps({story: play_story(story, choice).lines() for story in stories}), end="")
+    print("\n" + json.dumps({story: run_story(story, choice).lines() for story in stories}), end="")

@@ -35,7 +35,7 @@ from schedbed.scheduler.history import read_tables
 from schedbed.tasks.errors import BadInput
 
 NAME = "validate.json"
-PLAYS = 25
+SIM_REPEATS = 25
 """Number of simulated runs of each policy, with different times of heartbeats; their median is compared.
 
 A few milliseconds decide which task a slot gets next, which changes a short run's makespan by several percent.
@@ -100,7 +100,7 @@ def hold_against_live(
     scenario = scenario.without_learning()
     if live_folder is None:
         live_folder = run_scenario(scenario, RunOptions(out=folder / "live", live=options.live, check=False))
-    simulated = replace(scenario, repeats=PLAYS, simulate=replace(scenario.simulate, contention=True))
+    simulated = replace(scenario, repeats=SIM_REPEATS, simulate=replace(scenario.simulate, contention=True))
     measured = LiveRepeats.of(live_folder, [choice.spec for choice in scenario.policies])
     fitted_on, judged_on = split_repeats(measured.repeats)
     recorded = [
@@ -112,8 +112,8 @@ def hold_against_live(
     sim_folder = run_scenario(
         simulated,
         replace(options, out=folder / "sim", machines="sim"),
-        lambda played, options: SimRuns(
-            played, options, costs, latencies, cpu_factors=cpu_factors, as_live=True
+        lambda resolved, options: SimRuns(
+            resolved, options, costs, latencies, cpu_factors=cpu_factors, as_live=True
         ),
     )
     judged = {
@@ -218,8 +218,8 @@ def _runs(folder: Path) -> dict[str, list[RunTables]]:
 
 def _show(found: Agreement, say: Say, show_phases: bool) -> None:
     count = len(found.makespan_s.live)
-    plays = len(found.makespan_s.simulated)
-    say(f"\n{found.policy}: live (median of {count}) against simulated (median of {plays})")
+    repeats = len(found.makespan_s.simulated)
+    say(f"\n{found.policy}: live (median of {count}) against simulated (median of {repeats})")
     rows = [
         _row("makespan [s]", found.makespan_s, f"within {MAKESPAN_MAX:.0%}"),
         _row("completion, mean [s]", found.completion_s, f"within {COMPLETION_MAX:.0%}"),

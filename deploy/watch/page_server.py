@@ -21,7 +21,7 @@ from schedbed.cluster.faults import KINDS
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.deploy.failures import RunFailed, port_told
 from schedbed.deploy.http_thread import HttpThread
-from schedbed.deploy.json_answers import Handler, error_answer, object_in, told
+from schedbed.deploy.json_answers import Handler, error_answer, errors_as_json, object_in
 from schedbed.deploy.private_files import token_file
 from schedbed.deploy.watch.run_feed import RunFeed
 from schedbed.tasks.errors import BadInput
@@ -243,7 +243,7 @@ class _Guard:
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            response = self._refusal(request) or await told(request, handler)
+            response = self._refusal(request) or await errors_as_json(request, handler)
             if not response.prepared:
                 response.headers.setdefault("Content-Security-Policy", OWN + CLOSED)
                 response.headers.update(SAFE)
@@ -260,7 +260,7 @@ class _Guard:
             return error_answer(403, "Origin: expected this page")
         if request.method not in ("GET", "HEAD"):
             scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-            if scheme != "Bearer" or not self._gate.strangers.is_token(shown.strip()):
+            if scheme != "Bearer" or not self._gate.unauthenticated.is_token(shown.strip()):
                 return error_answer(401, "no token that may change the run in the header Authorization")
         return None
 
@@ -304,7 +304,7 @@ class _PageHandlers:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **SAFE})
         await response.prepare(request)
         token = request.query.get("token") or request.headers.get("Authorization", "").partition(" ")[2]
-        client = PageClient(looks_only=not self._gate.strangers.is_token(token.strip()))
+        client = PageClient(looks_only=not self._gate.unauthenticated.is_token(token.strip()))
         try:
             await response.write(self._watch.joined(client))
             while True:

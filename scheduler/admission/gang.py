@@ -7,7 +7,7 @@ job. The policy `easy` is FIFO with reservations.
 
 from __future__ import annotations
 
-from schedbed.scheduler.models.gang_books import GangBooks, gang_size
+from schedbed.scheduler.models.gangs import Gangs, gang_size
 from schedbed.scheduler.policy import Limits
 from schedbed.scheduler.registry.declarations import Axis
 from schedbed.scheduler.view import JobView, NodeView, View
@@ -25,7 +25,7 @@ class Gang:
     limits = Limits(slots=True)
 
     def __init__(self) -> None:
-        self._gangs = GangBooks()
+        self._gangs = Gangs()
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:

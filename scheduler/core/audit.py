@@ -8,7 +8,7 @@ from schedbed.scheduler.core.states import JobState, TaskState
 from schedbed.tasks.specs import TaskKind
 
 
-def check_books(ledger: Ledger) -> None:
+def check_tables(ledger: Ledger) -> None:
     """Raise AssertionError if the core's state is inconsistent.
 
     The checks cover the resources of nodes (used + free = capacity), counters, indices, and task states.

@@ -22,7 +22,7 @@ from schedbed.cluster.messages import (
     Reregister,
 )
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core.audit import check_books
+from schedbed.scheduler.core.audit import check_tables
 from schedbed.scheduler.core.entities import MAP, REDUCE, Job, Node, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost, Sink
@@ -47,7 +47,7 @@ class Core:
         self._silence_s = config.silence_s
         self._most_maps, self._most_reduces = config.maps_per_heartbeat, config.reduces_per_heartbeat
         self._heard_s = 0.0  # No live node's last heartbeat was earlier.
-        self._on_beat = getattr(policy, "beat", None)
+        self._on_heartbeat = getattr(policy, "beat", None)
         self._on_tick = getattr(policy, "tick", None)
         self._preempt = getattr(policy, "preempt", None)
         self._speculation: Speculation | None = getattr(policy, "speculation", None)
@@ -192,15 +192,15 @@ class Core:
 
     # Heartbeats
 
-    def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
+    def heartbeat(self, now_s: float, heartbeat: Heartbeat) -> Reply:
         """Process a node's heartbeat and return the reply.
 
         If the heartbeat's sequence number is not new, return the last reply again.
         """
         ledger = self._ledger
-        node = ledger.nodes.get(beat.node)
-        sequence = beat.sequence
-        if node is None or not node.alive or node.incarnation != beat.incarnation:
+        node = ledger.nodes.get(heartbeat.node)
+        sequence = heartbeat.sequence
+        if node is None or not node.alive or node.incarnation != heartbeat.incarnation:
             return Reply(sequence, (Reregister(),))
         if sequence <= node.sequence and node.reply is not None:
             node.heard_s = now_s
@@ -208,23 +208,23 @@ class Core:
         ledger.now_s = node.heard_s = now_s
         ledger.beats += 1
         node.sequence = sequence
-        node.usage = beat.usage
-        if beat.disk_full is not node.disk_full:
-            ledger.note_disk(node.node, full=beat.disk_full)
-        for report in beat.finished:
+        node.usage = heartbeat.usage
+        if heartbeat.disk_full is not node.disk_full:
+            ledger.note_disk(node.node, full=heartbeat.disk_full)
+        for report in heartbeat.finished:
             attempt = node.attempts.get(report.attempt)
             if attempt is not None:
                 ledger.reported(attempt, report)
             else:
                 self._discard_stray(report)
-        if beat.running or node.attempts:
-            self._take_statuses(node, beat)
-        for failure in beat.fetch_failures:
+        if heartbeat.running or node.attempts:
+            self._take_statuses(node, heartbeat)
+        for failure in heartbeat.fetch_failures:
             self._fetch_failed(failure)
         actions: list[Action] = node.outbox
         node.outbox = []
-        if self._on_beat is not None:
-            self._on_beat(ledger, node)
+        if self._on_heartbeat is not None:
+            self._on_heartbeat(ledger, node)
         if ledger.ready_maps > 0:
             self._offer(node, MAP, actions)
         if ledger.ready_reduces > 0:
@@ -236,10 +236,10 @@ class Core:
         reply = node.reply = Reply(sequence, tuple(actions))
         return reply
 
-    def _take_statuses(self, node: Node, beat: Heartbeat) -> None:
+    def _take_statuses(self, node: Node, heartbeat: Heartbeat) -> None:
         held = node.attempts.get
-        missing = len(node.attempts) - len(beat.running)
-        for listed in beat.running:
+        missing = len(node.attempts) - len(heartbeat.running)
+        for listed in heartbeat.running:
             attempt = held(listed.attempt)
             if attempt is None:
                 missing += 1
@@ -250,16 +250,16 @@ class Core:
                 attempt.started_s = listed.started_s
                 if attempt.state is ASSIGNED:
                     attempt.state = RUNNING
-            if attempt.state is KILLING and beat.sequence > attempt.killed + 1:
+            if attempt.state is KILLING and heartbeat.sequence > attempt.killed + 1:
                 node.outbox.append(KillAttempt(attempt=attempt.attempt, reason=attempt.reason))
         if missing:
-            self._miss_attempts(node, beat)
+            self._miss_attempts(node, heartbeat)
 
-    def _miss_attempts(self, node: Node, beat: Heartbeat) -> None:
+    def _miss_attempts(self, node: Node, heartbeat: Heartbeat) -> None:
         """End the attempts of the node that the heartbeat should list but does not list."""
-        listed = {status.attempt for status in beat.running}
+        listed = {status.attempt for status in heartbeat.running}
         for attempt in list(node.attempts.values()):
-            if attempt.attempt not in listed and beat.sequence > attempt.sequence + 1:
+            if attempt.attempt not in listed and heartbeat.sequence > attempt.sequence + 1:
                 if attempt.state is KILLING:
                     self._ledger.end_attempt(attempt, KILLED, attempt.reason)
                     self._ledger.forget_outputs(attempt)
@@ -359,12 +359,12 @@ class Core:
         """
         self._ledger.moved.pop(block, None)
 
-    def check_books(self) -> None:
+    def check_tables(self) -> None:
         """Raise AssertionError if the core's state is inconsistent.
 
         The duration grows in proportion to the number of nodes and tasks.
         """
-        check_books(self._ledger)
+        check_tables(self._ledger)
 
 
 def _feed(node: Node, actions: list[Action]) -> None:

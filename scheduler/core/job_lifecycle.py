@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedbed.cluster.messages import ForgetJob, MapOutput
 from schedbed.scheduler.core.avoidance import Avoidance
-from schedbed.scheduler.core.books import Books, count
+from schedbed.scheduler.core.core_tables import CoreTables, count
 from schedbed.scheduler.core.entities import MAP, NO_SPLIT, Job, Stage, Tally, Task
 from schedbed.scheduler.core.records import JobEnded
 from schedbed.scheduler.core.rows import job_row
@@ -16,7 +16,7 @@ ENDED_KEPT = 1000
 """The number of ended jobs kept for the live display."""
 
 
-class JobBooks(Books):
+class JobTables(CoreTables):
     """The part of the core's state that processes the submission, completion and changes of jobs.
 
     The subclass `Ledger` adds the state changes of nodes and attempts.

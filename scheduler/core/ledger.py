@@ -8,9 +8,9 @@ from __future__ import annotations
 from schedbed.cluster.messages import AttemptReport, ForgetJob, MapOutput
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler import policy as policies
-from schedbed.scheduler.core.books import count
+from schedbed.scheduler.core.core_tables import count
 from schedbed.scheduler.core.entities import REDUCE, Attempt, Feed, Job, Node, Task
-from schedbed.scheduler.core.job_lifecycle import JobBooks
+from schedbed.scheduler.core.job_lifecycle import JobTables
 from schedbed.scheduler.core.records import Commit, Discard
 from schedbed.scheduler.core.states import (
     ASSIGNED,
@@ -35,10 +35,10 @@ from schedbed.tasks.parts import cut
 from schedbed.tasks.specs import NodeId, TaskKind
 
 
-class Ledger(JobBooks):
+class Ledger(JobTables):
     """The complete state of the core. This class adds the state changes of nodes and attempts.
 
-    The base class `JobBooks` has the state changes of jobs.
+    The base class `JobTables` has the state changes of jobs.
     """
 
     def add_node(self, spec: NodeSpec, incarnation: int) -> None:

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from schedbed.scheduler.guard.read_only import Face, label
+from schedbed.scheduler.guard.read_only import Proxy, label
 
 TEXT_MAX = 300
 """The maximum number of characters of an error's text in a message."""
 
 
-class Culprit:
+class PolicySource:
     """The source code of one policy: its file, and other files in the same folder that it may import.
 
     The methods find the line of this code that caused an error or is slow.
@@ -26,12 +26,12 @@ class Culprit:
         self._folder = str(Path(file).parent)
 
     @staticmethod
-    def of_class(made: type) -> Culprit:
+    def of_class(made: type) -> PolicySource:
         """Return the source code of the policy class `made`, which a Python program passed directly."""
         try:
-            return Culprit(inspect.getfile(made))
+            return PolicySource(inspect.getfile(made))
         except (TypeError, OSError):  # For example, a class defined in an interactive session.
-            return Culprit(next((code.co_filename for code in _codes(made)), "<unknown>"))
+            return PolicySource(next((code.co_filename for code in _codes(made)), "<unknown>"))
 
     def _owns(self, frame: FrameType) -> bool:
         file = frame.f_code.co_filename
@@ -84,7 +84,7 @@ def told(error: BaseException) -> str:
 
 def _words(error: BaseException) -> object:
     """Return the error, or a clearer message if a policy read an attribute that a read-only proxy lacks."""
-    if type(error) is AttributeError and isinstance(error.obj, Face):
+    if type(error) is AttributeError and isinstance(error.obj, Proxy):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error
 

@@ -6,7 +6,7 @@ import sys
 from threading import get_ident
 from typing import Any
 
-from schedbed.scheduler.guard.call_mark import CALL_MARK
+from schedbed.scheduler.guard.call_record import CALL_RECORD
 
 TEXT_MAX = 4_000_000
 """The number of characters that a policy may write to standard output and standard error together."""
@@ -38,7 +38,7 @@ class OutputBound:
         write = stream.write
 
         def write_bounded(text: str) -> int:
-            if CALL_MARK.inside and get_ident() == CALL_MARK.thread:
+            if CALL_RECORD.inside and get_ident() == CALL_RECORD.thread:
                 self._written += len(text)
                 if self._written > self._most:
                     raise PermissionError(f"the policy wrote more than {self._most:,} characters of output")

@@ -1,7 +1,7 @@
 """Calls of a user's policy with a time limit, a call mark, and errors that state the policy's file and line.
 
 A call is also aborted if the policy reads a value that may be outdated because the simulation skipped a
-heartbeat (`BeatRead`).
+heartbeat (`HeartbeatRead`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any, NoReturn
 
-from schedbed.scheduler.guard.blame import Culprit, told
-from schedbed.scheduler.guard.call_mark import CALL_MARK
+from schedbed.scheduler.guard.blame import PolicySource, told
+from schedbed.scheduler.guard.call_record import CALL_RECORD
 from schedbed.scheduler.guard.time_bound import TIME_BOUND, Overdue
 from schedbed.scheduler.guard.user_interrupt import is_raised
 from schedbed.scheduler.policy import PolicyFailed
 
 
-class BeatRead(BaseException):
+class HeartbeatRead(BaseException):
     """The exception raised when a policy reads a value that may be outdated because a heartbeat was skipped.
 
     The simulation then starts again and skips no heartbeats.
     """
 
 
-class BeatWatch:
+class HeartbeatWatch:
     """A record of whether a policy has read a value that each heartbeat can change.
 
     `read`: the policy has read such a value. `is_over`: the run has ended.
@@ -37,26 +37,26 @@ class BeatWatch:
         self.is_over = False
 
     def note(self) -> None:
-        """Record that the policy reads a value that each heartbeat can change, and raise BeatRead.
+        """Record that the policy reads a value that each heartbeat can change, and raise HeartbeatRead.
 
         After the end of the run, raise TypeError instead.
         """
         if self.is_over:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")
         self.read = True
-        raise BeatRead
+        raise HeartbeatRead
 
 
 class Guard:
     """A caller of one policy's code, with a time limit and errors that state the policy's file and line.
 
-    `culprit` is the policy's source code and `made` the policy's class.
+    `source` is the policy's source code and `made` the policy's class.
     """
 
-    def __init__(self, culprit: Culprit, made: type = object) -> None:
-        self._culprit = culprit
+    def __init__(self, source: PolicySource, made: type = object) -> None:
+        self._source = source
         self._made = made
-        self.watch = BeatWatch()
+        self.watch = HeartbeatWatch()
         TIME_BOUND.watch()
 
     def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -71,14 +71,14 @@ class Guard:
 
         For speed, the wrapper calls no helper functions.
         """
-        bound, mark, now, watch = TIME_BOUND, CALL_MARK, (what, self._culprit), self.watch
+        bound, mark, now, watch = TIME_BOUND, CALL_RECORD, (what, self._source), self.watch
         number = mark.number(f"{what} ({self.line_of(what)})")
 
         def call(*arguments: Any) -> Any:
             try:
                 memory = mark.memory
                 bound.thread = thread = get_ident()
-                if memory is not None:  # Same as `CallMark.enter`.
+                if memory is not None:  # Same as `CallRecord.enter`.
                     mark.inside, mark.thread = True, thread
                     memory[0] = number
                     mark.count = memory[1] = (mark.count + 2) & 255
@@ -89,13 +89,13 @@ class Guard:
                 finally:
                     bound.now = None
                     mark.inside = False
-                    if memory is not None:  # Same as `CallMark.leave`.
+                    if memory is not None:  # Same as `CallRecord.leave`.
                         memory[1] = mark.count & 254
                     if bound.interrupted:
                         bound.settle()
                     if watch.read:  # Also raise if the policy caught the exception.
-                        raise BeatRead
-            except BeatRead:
+                        raise HeartbeatRead
+            except HeartbeatRead:
                 raise
             except BaseException as error:
                 mark.enter(number)  # Computing the error's text may run code of the policy.
@@ -126,9 +126,9 @@ class Guard:
         The text is computed under the time limit, because the policy may define the error's class. `what` is
         the name of the call.
         """
-        place = self._culprit.line_of_traceback(error.__traceback__) or self.line_of(what)
+        place = self._source.line_of_traceback(error.__traceback__) or self.line_of(what)
         try:
-            text = TIME_BOUND.call(what, self._culprit, told, (error,))
+            text = TIME_BOUND.call(what, self._source, told, (error,))
         except Overdue:
             return PolicyFailed(TIME_BOUND.trouble)
         except BaseException as other:
@@ -141,4 +141,4 @@ class Guard:
 
     def line_of(self, method: str) -> str:
         """Return the file and line where the policy's method begins, such as `mine.py, line 7`."""
-        return self._culprit.line_of_method(self._made, method)
+        return self._source.line_of_method(self._made, method)

@@ -17,21 +17,21 @@ from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.snapshots import Unkept
 from schedbed.scheduler.core.states import JOB_RUNNING, SUCCEEDED
 from schedbed.scheduler.guard.answers import Answers
-from schedbed.scheduler.guard.blame import Culprit
-from schedbed.scheduler.guard.faces import Faces, TaskFace
-from schedbed.scheduler.guard.guarded_calls import BeatWatch, Guard
+from schedbed.scheduler.guard.blame import PolicySource
+from schedbed.scheduler.guard.guarded_calls import Guard, HeartbeatWatch
 from schedbed.scheduler.guard.idle_watch import IdleWatch
 from schedbed.scheduler.guard.own_order import (
     HOOKS,
     composed,
-    hears_each_beat,
+    hears_each_heartbeat,
     is_shipped,
     method_of,
     takes_core,
 )
 from schedbed.scheduler.guard.own_parts import GuardedAdmission, GuardedSpeculation
+from schedbed.scheduler.guard.proxies import Proxies, TaskProxy
 from schedbed.scheduler.guard.read_only import clean, is_plain, raw_of
-from schedbed.scheduler.guard.watched_faces import WatchedFaces
+from schedbed.scheduler.guard.watched_proxies import WatchedProxies
 from schedbed.scheduler.policies.keeper_choice import Keeping
 from schedbed.scheduler.policy import Kill, Limits, Policy, PolicyFailed, Proposal
 from schedbed.tasks.specs import TaskKind
@@ -43,11 +43,11 @@ REJECTS = 100
 class GuardedPolicy:
     """A wrapper that the core calls instead of a user's policy. It has the same hooks and attributes."""
 
-    def __init__(self, make: Callable[[], Any], culprit: Culprit, made: type) -> None:
-        self._guard = Guard(culprit, made)
+    def __init__(self, make: Callable[[], Any], source: PolicySource, made: type) -> None:
+        self._guard = Guard(source, made)
         self.own: Any = self._guard.call("__init__", make)
-        self._faces = Faces()
-        self._make_faces: Callable[..., Faces] = Faces
+        self._proxies = Proxies()
+        self._make_proxies: Callable[..., Proxies] = Proxies
         self._ledger: Ledger | None = None
         self._rejects = 0
         self._answers: Answers | None = None
@@ -72,14 +72,14 @@ class GuardedPolicy:
         if takes_core(own):
             self._take_core(own)
         else:
-            self._take_faces(own)
+            self._take_proxies(own)
         self._say(own)
         if getattr(own, "speculation", None) is not None:
             self.speculation = self._speculation_of(own.speculation)
         if getattr(own, "admission", None) is not None:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
-    def _take_faces(self, own: Any) -> None:
+    def _take_proxies(self, own: Any) -> None:
         """Wrap the methods of the policy `own` so that they receive read-only proxies."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
@@ -93,7 +93,7 @@ class GuardedPolicy:
 
     def _take_core(self, own: Any) -> None:
         """Wrap the policy `own`, whose shipped axes may receive the core's own objects."""
-        core: Any = composed(own, self._guard, self._hook, self._faces_of)
+        core: Any = composed(own, self._guard, self._hook, self._proxies_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
         for name in HOOKS:
@@ -108,7 +108,7 @@ class GuardedPolicy:
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
-        self.elidable = not hears_each_beat(own)
+        self.elidable = not hears_each_heartbeat(own)
         ticks = getattr(own, "acts_on_ticks", None)
         if ticks is not None:
             self.acts_on_ticks = bool(ticks)
@@ -138,39 +138,39 @@ class GuardedPolicy:
             return call(*[self._shown(each) for each in arguments])
 
         def of_view(view: Ledger) -> Any:
-            faces = self._faces if view is self._ledger else self._met(view)
-            return call(faces[view])
+            proxies = self._proxies if view is self._ledger else self._met(view)
+            return call(proxies[view])
 
         def of_one(view: Ledger, about: Any) -> Any:
-            faces = self._faces if view is self._ledger else self._met(view)
-            return call(faces[view], faces[about])
+            proxies = self._proxies if view is self._ledger else self._met(view)
+            return call(proxies[view], proxies[about])
 
         def of_kind(view: Ledger, job: Job, kind: TaskKind) -> Any:
-            faces = self._faces if view is self._ledger else self._met(view)
-            return call(faces[view], faces[job], kind)
+            proxies = self._proxies if view is self._ledger else self._met(view)
+            return call(proxies[view], proxies[job], kind)
 
         special = {"tick": of_view, "changed": of_kind} | dict.fromkeys(
             ("submitted", "beat", "ended", "finished"), of_one
         )
         return special.get(name, hook)
 
-    def _faces_of(self, view: Ledger) -> Faces:
-        return self._faces if view is self._ledger else self._met(view)
+    def _proxies_of(self, view: Ledger) -> Proxies:
+        return self._proxies if view is self._ledger else self._met(view)
 
     def _shown(self, argument: Any) -> Any:
         if argument is not self._ledger and isinstance(argument, Ledger):
             self._met(argument)
-        return argument if isinstance(argument, TaskKind) else self._faces[argument]
+        return argument if isinstance(argument, TaskKind) else self._proxies[argument]
 
-    def _met(self, ledger: Ledger) -> Faces:
+    def _met(self, ledger: Ledger) -> Proxies:
         """Create and return the collection of proxies for a new ledger (state of a core)."""
         self._ledger = ledger
-        self._faces = self._make_faces(ledger.size_view, ledger.seed)
-        return self._faces
+        self._proxies = self._make_proxies(ledger.size_view, ledger.seed)
+        return self._proxies
 
-    def watch_beats(self) -> BeatWatch:
+    def watch_heartbeats(self) -> HeartbeatWatch:
         """Return a watch on reads of values from heartbeats. Call this before the core's first event."""
-        self._make_faces = partial(WatchedFaces, self._guard.watch)
+        self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
     def keep_answers(self) -> Answers:
@@ -215,20 +215,20 @@ class GuardedPolicy:
             self._idle.succeeded()
         if self._own_ended is not None:
             self._own_ended(view, attempt)
-        self._faces.pop(attempt, None)
+        self._proxies.pop(attempt, None)
 
     def finished(self, view: Ledger, job: Job) -> None:
         """Implement `Hooks.finished`: call the policy's hook, then drop the proxies of the job's tasks."""
         if self._own_finished is not None:
             self._own_finished(view, job)
-        self._faces.forget(job)
+        self._proxies.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
         """Implement `Hooks.preempt`: return those kills from the policy that the core can carry out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
-            attempt: Attempt | None = self._faces.raw(getattr(own, "attempt", None), Attempt)
+            attempt: Attempt | None = self._proxies.raw(getattr(own, "attempt", None), Attempt)
             if attempt is None or attempt.state not in ("assigned", "running"):
                 self._reject_kill(view, own, attempt)
                 continue
@@ -272,17 +272,17 @@ class GuardedPolicy:
         return proposal if self._answers is None else self._answers.proposal(view, proposal, method)
 
     def _propose_core(self, view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        faces = self._faces if view is self._ledger else self._met(view)
+        proxies = self._proxies if view is self._ledger else self._met(view)
         if view.avoiding:
-            self._withhold(faces, view, node, kind)
+            self._withhold(proxies, view, node, kind)
         try:
             proposal = self._core_decide(view, node, kind)
         except PolicyFailed:
             raise
         except Exception as error:
             raise self._guard.blamed("decide", error) from error
-        if faces.withheld:
-            faces.offer_all()
+        if proxies.withheld:
+            proxies.offer_all()
         if proposal is not None:
             self._idle.launched()
         elif trouble := self._idle.none(view):
@@ -290,10 +290,10 @@ class GuardedPolicy:
         return proposal
 
     @staticmethod
-    def _withhold(faces: Faces, view: Ledger, node: Node, kind: TaskKind) -> None:
+    def _withhold(proxies: Proxies, view: Ledger, node: Node, kind: TaskKind) -> None:
         for job in view.avoiding:
             if view.avoids(job, node, kind):
-                faces.withhold(job)
+                proxies.withhold(job)
 
     def _first_possible(
         self,
@@ -304,12 +304,12 @@ class GuardedPolicy:
         ask: Callable[..., Any] | None = None,
     ) -> Proposal | None:
         ask = ask or self._ask
-        faces = self._faces if view is self._ledger else self._met(view)
+        proxies = self._proxies if view is self._ledger else self._met(view)
         if view.avoiding:
-            self._withhold(faces, view, node, kind)
+            self._withhold(proxies, view, node, kind)
         try:
             while True:
-                answer = ask(faces[view], faces[node], kind)
+                answer = ask(proxies[view], proxies[node], kind)
                 if answer is None:
                     trouble = self._idle.none(view) if method == "decide" else ""
                     if trouble:
@@ -321,12 +321,12 @@ class GuardedPolicy:
                     self._idle.launched()
                     return proposal
                 self._reject(view, node.node, task, kind.value, fault, method)
-                if task is None or task.stage.job in faces.withheld:
+                if task is None or task.stage.job in proxies.withheld:
                     return None
-                faces.withhold(task.stage.job)
+                proxies.withhold(task.stage.job)
         finally:
-            if faces.withheld:
-                faces.offer_all()
+            if proxies.withheld:
+                proxies.offer_all()
 
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
@@ -337,9 +337,9 @@ class GuardedPolicy:
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
-        face: Any = answer.task
-        task: Task | None = raw_of(face) if type(face) is TaskFace else None
-        if task is None or self._faces.get(task) is not face or task.stage.job.state is not JOB_RUNNING:
+        proxy: Any = answer.task
+        task: Task | None = raw_of(proxy) if type(proxy) is TaskProxy else None
+        if task is None or self._proxies.get(task) is not proxy or task.stage.job.state is not JOB_RUNNING:
             return None, f"the proposed {type(answer.task).__name__} is not a task of a running job", None
         split: Any = answer.split
         if split is not None and not (isinstance(split, int | float) and isfinite(split)):
@@ -367,8 +367,8 @@ def guarded(make: Callable[[], Any], made: type, file: str | None = None) -> Pol
 
     Raises PolicyFailed with a one-line message if `make` fails. `file` is the source file if known.
     """
-    culprit = Culprit(file) if file is not None else Culprit.of_class(made)
-    policy: Any = GuardedPolicy(make, culprit, made)
+    source = PolicySource(file) if file is not None else PolicySource.of_class(made)
+    policy: Any = GuardedPolicy(make, source, made)
     return policy
 
 

@@ -22,7 +22,7 @@ class IdleWatch:
         self._patience_s = patience_s
         self._nones = 0
         self._since_s = 0.0
-        self._since_beats = 0
+        self._since_heartbeats = 0
         self._kills = 0
 
     def launched(self) -> None:
@@ -43,13 +43,13 @@ class IdleWatch:
             self._nones = 0
             return ""
         if not self._nones:
-            self._since_s, self._since_beats = ledger.now_s, ledger.beats
+            self._since_s, self._since_heartbeats = ledger.now_s, ledger.beats
         self._nones += 1
         if self._nones < ROUNDS or self._nones % ROUNDS:
             return ""
         alive = sum(node.alive for node in ledger.nodes.values())
         idle_s = ledger.now_s - self._since_s
-        if ledger.beats - self._since_beats < ROUNDS * alive or idle_s <= self._patience_s:
+        if ledger.beats - self._since_heartbeats < ROUNDS * alive or idle_s <= self._patience_s:
             return ""
         waiting, slots = _startable(ledger)
         if not waiting:

@@ -14,8 +14,8 @@ from typing import Any
 from schedbed.scheduler.core.entities import Job, Node
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import JOB_RUNNING
-from schedbed.scheduler.guard.faces import JOB_FACES, Faces
 from schedbed.scheduler.guard.guarded_calls import Guard
+from schedbed.scheduler.guard.proxies import JOB_PROXIES, Proxies
 from schedbed.scheduler.guard.read_only import raw_of
 from schedbed.scheduler.policy import Composed, says
 from schedbed.tasks.specs import TaskKind
@@ -65,12 +65,12 @@ def takes_core(own: Any) -> bool:
     return is_shipped(own.order) or not hasattr(own.order, "preempt")
 
 
-def hears_each_beat(own: Any) -> bool:
+def hears_each_heartbeat(own: Any) -> bool:
     """Return whether the policy `own` may depend on heartbeats that report no change.
 
     A policy or axis that is declared `elidable` does not. Without this declaration, a shipped axis may, and a
     user's code may if it has the hook `beat`. Reads of other values that heartbeats change are detected by
-    `scheduler.guard.watched_faces`.
+    `scheduler.guard.watched_proxies`.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)
@@ -88,7 +88,7 @@ class OwnOrder:
     It has the hooks that the user's order has.
     """
 
-    def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> None:
+    def __init__(self, own: Any, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Proxies]) -> None:
         self._met = met
         self._ask = guard.wrap("jobs", method_of(own, "jobs"))
         self._take = guard.wrap("jobs", lambda answer, most: list(islice(answer, most)))
@@ -102,18 +102,18 @@ class OwnOrder:
 
         Raises PolicyFailed if the order returns anything but running jobs.
         """
-        faces = self._met(view)
-        answer = self._ask(faces[view], faces[node], kind)
+        proxies = self._met(view)
+        answer = self._ask(proxies[view], proxies[node], kind)
         if type(answer) is not list and type(answer) is not tuple:
             answer = self._take(answer, len(view.jobs) + MORE)
-        for face in answer:
-            job = raw_of(face) if type(face) in JOB_FACES else None
-            if job is None or faces.get(job) is not face or job.state is not JOB_RUNNING:
-                raise self._failed(f"jobs gives a {type(face).__name__} that is not a running job", "jobs")
+        for proxy in answer:
+            job = raw_of(proxy) if type(proxy) in JOB_PROXIES else None
+            if job is None or proxies.get(job) is not proxy or job.state is not JOB_RUNNING:
+                raise self._failed(f"jobs gives a {type(proxy).__name__} that is not a running job", "jobs")
             yield job
 
 
-def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Faces]) -> Composed:
+def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Proxies]) -> Composed:
     """Return a policy for the core with the axes of `own`, in which a user's order is wrapped.
 
     `hook` wraps a hook of the order, and `met` returns the proxies for a ledger. The policy must satisfy

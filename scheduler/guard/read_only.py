@@ -1,4 +1,4 @@
-"""The base classes of the read-only proxies ("faces") that a user's policy receives."""
+"""The base classes of the read-only proxies that a user's policy receives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from schedbed.tasks.specs import Counters, TaskKind
 
 put = object.__setattr__
 """Set an attribute of a proxy, bypassing the proxy's own `__setattr__`."""
-raw_of, faces_of = attrgetter("_Face__raw"), attrgetter("_Face__faces")
-"""Return the core's object behind a proxy, and the `Faces` with the proxies of other objects."""
+raw_of, proxies_of = attrgetter("_Proxy__raw"), attrgetter("_Proxy__proxies")
+"""Return the core's object behind a proxy, and the `Proxies` with the proxies of other objects."""
 
 
 REASON_MAX = 1000
@@ -35,8 +35,8 @@ def _refuse(self: object, name: str, *_: object) -> NoReturn:
 
 
 def label(of: object) -> str:
-    """Return a word for a proxy in error messages, such as `job` for a `JobFace`."""
-    return re.sub("^_Withheld|^_Watched|Face$", "", type(of).__name__).lower()
+    """Return a word for a proxy in error messages, such as `job` for a `JobProxy`."""
+    return re.sub("^_Withheld|^_Watched|Proxy$", "", type(of).__name__).lower()
 
 
 def live(name: str) -> property:
@@ -44,21 +44,21 @@ def live(name: str) -> property:
 
     It is safe only for immutable values, because the policy receives the value itself.
     """
-    return property(attrgetter(f"_Face__raw.{name}"))
+    return property(attrgetter(f"_Proxy__raw.{name}"))
 
 
-class Face:
+class Proxy:
     """The base class of read-only proxies of the core's objects. Changes and copies raise TypeError.
 
     The class has no `__getattr__`, because that would slow down every attribute. `blame.told` writes the
     error message for a missing attribute.
     """
 
-    __slots__ = ("__faces", "__raw")
+    __slots__ = ("__proxies", "__raw")
 
-    def __init__(self, faces: dict[Any, Any], raw: Any) -> None:
-        put(self, "_Face__faces", faces)
-        put(self, "_Face__raw", raw)
+    def __init__(self, proxies: dict[Any, Any], raw: Any) -> None:
+        put(self, "_Proxy__proxies", proxies)
+        put(self, "_Proxy__raw", raw)
 
     __setattr__ = _refuse
     __delattr__ = _refuse
@@ -70,14 +70,14 @@ class Face:
         return f"<{label(self)}>"
 
 
-class MapFace(Mapping[str, Any]):
+class MapProxy(Mapping[str, Any]):
     """A read-only proxy of a dictionary from a key to an object of the core. It returns proxies as values."""
 
-    __slots__ = ("__faces", "__raw")
+    __slots__ = ("__proxies", "__raw")
 
-    def __init__(self, faces: dict[Any, Any], raw: Mapping[str, Any]) -> None:
-        put(self, "_MapFace__faces", faces)
-        put(self, "_MapFace__raw", raw)
+    def __init__(self, proxies: dict[Any, Any], raw: Mapping[str, Any]) -> None:
+        put(self, "_MapProxy__proxies", proxies)
+        put(self, "_MapProxy__raw", raw)
 
     __setattr__ = _refuse
     __delattr__ = _refuse
@@ -89,7 +89,7 @@ class MapFace(Mapping[str, Any]):
     __reduce_ex__ = _refuse_items
 
     def __getitem__(self, key: str) -> Any:
-        return self.__faces[self.__raw[key]]
+        return self.__proxies[self.__raw[key]]
 
     def __contains__(self, key: object) -> bool:
         return key in self.__raw
@@ -102,13 +102,13 @@ class MapFace(Mapping[str, Any]):
 
     def values(self) -> Any:
         """Return the proxies of the values, in the dictionary's order."""
-        faces = self.__faces
-        return tuple(map(faces.__getitem__, self.__raw.values()))
+        proxies = self.__proxies
+        return tuple(map(proxies.__getitem__, self.__raw.values()))
 
     def items(self) -> Any:
         """Return (key, proxy of the value) for each entry, in the dictionary's order."""
-        faces = self.__faces
-        return tuple([(key, faces[raw]) for key, raw in self.__raw.items()])
+        proxies = self.__proxies
+        return tuple([(key, proxies[raw]) for key, raw in self.__raw.items()])
 
     def __repr__(self) -> str:
         return f"<{', '.join(self)}>"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from threading import get_ident
 
-from schedbed.scheduler.guard.call_mark import CALL_MARK
+from schedbed.scheduler.guard.call_record import CALL_RECORD
 
 REFUSED = {
     **dict.fromkeys(
@@ -42,7 +42,7 @@ def refuse_harm() -> None:
 
 
 def _hook() -> Callable[[str, tuple[object, ...]], None]:
-    refused, mark = REFUSED, CALL_MARK
+    refused, mark = REFUSED, CALL_RECORD
 
     def look(event: str, _: tuple[object, ...]) -> None:
         if mark.inside and event in refused and get_ident() == mark.thread:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from schedbed.scheduler.guard.call_mark import read_kept_mark
+from schedbed.scheduler.guard.call_record import read_kept_mark
 from schedbed.scheduler.guard.time_bound import limit_s, stuck_s
 
 

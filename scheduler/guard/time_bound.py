@@ -19,7 +19,7 @@ from threading import Lock, Thread, current_thread, get_ident, main_thread
 from types import FrameType
 from typing import Any, NoReturn
 
-from schedbed.scheduler.guard.blame import Culprit
+from schedbed.scheduler.guard.blame import PolicySource
 
 LIMIT_S = 3.0
 """The number of seconds that one call of a policy may take."""
@@ -46,7 +46,7 @@ def stuck_s(call: str) -> float:
     return limit_s(call) + GRACE_S + 0.25
 
 
-LastWords = Callable[[str], NoReturn]
+ExitWith = Callable[[str], NoReturn]
 
 
 class Overdue(BaseException):
@@ -59,7 +59,7 @@ def _say_and_exit(text: str) -> NoReturn:
     os._exit(1)
 
 
-def look_at_nothing() -> None:
+def no_tick() -> None:
     """Do nothing. This function is the default of `TimeBound.on_tick`."""
 
 
@@ -68,35 +68,35 @@ class TimeBound:
 
     The watch counts its checks instead of elapsed time, so that a pause of the process does not count. Before
     each call, the caller sets `thread` and then `now` (the call's name and source code). After the call, the
-    caller sets `now` to None, and calls `settle` if `interrupted` is true. `last_words` is called with an
+    caller sets `now` to None, and calls `settle` if `interrupted` is true. `exit_with` is called with an
     error message if a call cannot be interrupted, and must end the process.
     """
 
-    def __init__(self, last_words: LastWords = _say_and_exit) -> None:
-        self.last_words = last_words
+    def __init__(self, exit_with: ExitWith = _say_and_exit) -> None:
+        self.exit_with = exit_with
         self.limit_of: Callable[[str], float] = limit_s
-        self.on_tick: Callable[[], None] = look_at_nothing  # Other periodic work of the watching thread.
+        self.on_tick: Callable[[], None] = no_tick  # Other periodic work of the watching thread.
         self.trouble = ""  # Error message about the last interrupted call.
         self.thread = 0
         self.serial = 0
-        self.now: tuple[str, Culprit] | None = None
+        self.now: tuple[str, PolicySource] | None = None
         self.interrupted = False
         self._lock = Lock()
         self._watcher: Thread | None = None
         self._pid = 0
 
     def call(
-        self, what: str, culprit: Culprit, function: Callable[..., Any], arguments: tuple[Any, ...]
+        self, what: str, source: PolicySource, function: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Any:
         """Call the function and return its result. Raises Overdue if the call took too long.
 
         Overdue is also raised if the function itself caught that exception. `what` is the call's name, and
-        `culprit` the source code, for the error message.
+        `source` the source code, for the error message.
         """
         try:
             self.serial += 1
             self.thread = get_ident()
-            self.now = (what, culprit)
+            self.now = (what, source)
             try:
                 return function(*arguments)
             finally:
@@ -154,15 +154,15 @@ class TimeBound:
             call = self.now
             if call is None or self.serial != serial:
                 return
-            what, culprit = call
+            what, source = call
             limit_s = self.limit_of(what)
             if taken_s < limit_s:
                 return
             if not self.interrupted:
-                place = culprit.line_of_thread(self.thread) or culprit.file
+                place = source.line_of_thread(self.thread) or source.file
                 self.trouble = f"{what} has not ended after {limit_s:g} s ({place})"
             if taken_s >= limit_s + GRACE_S:
-                self.last_words(self.trouble)
+                self.exit_with(self.trouble)
             self.interrupted = True
             if self.thread == main_thread().ident and signal.getsignal(signal.SIGURG) == self._on_signal:
                 with suppress(ProcessLookupError):

@@ -21,7 +21,7 @@ def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
     if line_of is None:
         return
     try:
-        core.check_books()
+        core.check_tables()
     except Exception as error:
         wrong = f"{type(error).__name__}: {error}".removesuffix(": ")
     else:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 MODULES = (builtins, time)
 
 
-def with_vitals_kept(act: Callable[[], T]) -> tuple[T, list[str]]:
+def restoring_builtins(act: Callable[[], T]) -> tuple[T, list[str]]:
     """Call `act`. Return its result, and the names of functions in `MODULES` that `act` replaced.
 
     The original functions are restored.

@@ -23,13 +23,13 @@ class Patience:
     At level 0 only node-local maps may start, at level 1 also rack-local maps, at level 2 any map.
     """
 
-    __slots__ = ("level", "skipped_beat", "skipped_s", "wait_s")
+    __slots__ = ("level", "skipped_heartbeat", "skipped_s", "wait_s")
 
     def __init__(self) -> None:
         self.wait_s = 0.0
         self.level = 0
         self.skipped_s = 0.0
-        self.skipped_beat = -1
+        self.skipped_heartbeat = -1
 
 
 class Delay:
@@ -80,7 +80,7 @@ class Delay:
         patience = self._patience.get(job.job)
         if patience is None:
             patience = self._patience[job.job] = Patience()
-        elif patience.skipped_beat == view.beats:
+        elif patience.skipped_heartbeat == view.beats:
             return None
         task = job.local_map(node.node)
         if task is not None:
@@ -99,15 +99,15 @@ class Delay:
         For speed, `pick` is not called for jobs without local data that must still wait.
         """
         patience_by_job, skipped, wait_s = self._patience, self._skipped, self.node_wait_s
-        now_s, beats, name, records = view.now_s, view.beats, node.node, view.records_skips
+        now_s, heartbeats, name, records = view.now_s, view.beats, node.node, view.records_skips
         for job in jobs:
             patience = patience_by_job.get(job.job)
             if patience is not None and not job.excluded:
-                if patience.skipped_beat == beats:
+                if patience.skipped_heartbeat == heartbeats:
                     continue
                 waits = not patience.level and patience.wait_s < wait_s
                 if waits and job.local_map(name) is None and job.free_map() is None:
-                    patience.skipped_s, patience.skipped_beat = now_s, beats
+                    patience.skipped_s, patience.skipped_heartbeat = now_s, heartbeats
                     skipped.append(patience)
                     if records:
                         reason = f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"
@@ -151,7 +151,7 @@ class Delay:
 
     def _skip(self, view: View, patience: Patience) -> str:
         patience.skipped_s = view.now_s
-        patience.skipped_beat = view.beats
+        patience.skipped_heartbeat = view.beats
         self._skipped.append(patience)
         if patience.level == 0 and patience.wait_s < self.node_wait_s:
             return f"waits for a local node: {patience.wait_s:.1f}{self._of_wait}"

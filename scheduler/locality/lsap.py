@@ -80,21 +80,21 @@ class Assigned:
     """An assignment of maps to idle slots.
 
     `maps` is a dictionary from node name to the node's assigned maps, and `free` from node name to the number
-    of free slots when the assignment was made. `until_beat` is the number of the last heartbeat for which the
+    of free slots when the assignment was made. `until_heartbeat` is the number of the last heartbeat for which the
     assignment is valid. `seconds` is the total staging time.
     """
 
-    def __init__(self, until_beat: int) -> None:
-        self.until_beat = until_beat
+    def __init__(self, until_heartbeat: int) -> None:
+        self.until_heartbeat = until_heartbeat
         self.maps: dict[str, list[TaskView]] = {}
         self.free: dict[str, int] = {}
         self.slots = 0
         self.maps_in_all = 0
         self.seconds = 0.0
 
-    def knows(self, node: NodeView, free: int, beat: int) -> bool:
-        """Return whether the assignment is valid for a node with `free` free slots at heartbeat `beat`."""
-        return beat <= self.until_beat and self.free.get(node.node) == free
+    def knows(self, node: NodeView, free: int, heartbeat: int) -> bool:
+        """Return whether the assignment is valid for a node with `free` free slots at heartbeat `heartbeat`."""
+        return heartbeat <= self.until_heartbeat and self.free.get(node.node) == free
 
 
 class Lsap:

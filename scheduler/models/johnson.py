@@ -37,7 +37,7 @@ class PlannedStages(NamedTuple):
         return self.maps * self.map_s + self.reduces * self.reduce_s
 
 
-class Pool2(NamedTuple):
+class PlannedPool(NamedTuple):
     """A pool of a plan: its numbers of map and reduce slots, the ids of its jobs in order, and its estimated
     makespan in seconds."""
 
@@ -63,7 +63,9 @@ def johnson(jobs: Sequence[PlannedStages], maps: int, reduces: int) -> tuple[lis
     return [each[3] for each in (*early, *late)], end_s
 
 
-def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int) -> tuple[Pool2, ...]:
+def balanced_pools(
+    jobs: Sequence[PlannedStages], maps: int, reduces: int, steps: int
+) -> tuple[PlannedPool, ...]:
     """Return the plan with the shortest estimated makespan: one pool for all jobs, or a pool of small and one
     of big jobs.
 
@@ -73,7 +75,7 @@ def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps
     lengthens that pool and shortens the other.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
-    best = (Pool2(maps, reduces, tuple(job.job for job in ordered), alone_s),)
+    best = (PlannedPool(maps, reduces, tuple(job.job for job in ordered), alone_s),)
     best_s = alone_s
     by_size = sorted(jobs, key=lambda job: (job.size_s, job.job))
     for step in range(1, steps + 1):
@@ -88,7 +90,7 @@ def balanced_pools(jobs: Sequence[PlannedStages], maps: int, reduces: int, steps
             pools = []
             for members, (own_maps, own_reduces) in zip((by_size[:cut], by_size[cut:]), sizes, strict=True):
                 queue, end_s = johnson(members, own_maps, own_reduces)
-                pools.append(Pool2(own_maps, own_reduces, tuple(job.job for job in queue), end_s))
+                pools.append(PlannedPool(own_maps, own_reduces, tuple(job.job for job in queue), end_s))
             longer_s = max(pool.makespan_s for pool in pools)
             if longer_s < best_s:
                 best, best_s = tuple(pools), longer_s

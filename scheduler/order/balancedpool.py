@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain, islice
 
-from schedbed.scheduler.models.johnson import PlannedStages, Pool2, balanced_pools
+from schedbed.scheduler.models.johnson import PlannedPool, PlannedStages, balanced_pools
 from schedbed.scheduler.models.task_times import StageTimes
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.registry.declarations import Axis, Named
@@ -36,7 +36,7 @@ class BalancedPool:
     def __init__(self, *, jobs: int = 100, steps: int = 7) -> None:
         self._most, self._steps = jobs, steps
         self._times = StageTimes()
-        self._plan: tuple[Pool2, ...] = ()
+        self._plan: tuple[PlannedPool, ...] = ()
         self._place: dict[str, tuple[int, int]] = {}  # By job: number of the pool, and position in the pool.
         self._ready: dict[TaskKind, list[SortedKeys[JobView]]] = {kind: [] for kind in TaskKind}
         self._used: dict[TaskKind, list[int]] = {kind: [] for kind in TaskKind}

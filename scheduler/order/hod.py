@@ -70,7 +70,7 @@ class Hod:
         else:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
-    def heed(self, limits: Limits) -> None:
+    def set_limits(self, limits: Limits) -> None:
         """Set the limits that the core enforces on each node; they decide which nodes can run a task."""
         self._limits = limits
 
@@ -221,7 +221,7 @@ def _nodes(nodes: int | None = None) -> int:
 
 
 def _check(order: Hod, locality: Locality, admission: Admission) -> None:
-    order.heed(admission.limits)
+    order.set_limits(admission.limits)
 
 
 AXIS = Axis(

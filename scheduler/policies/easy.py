@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from math import inf
 
-from schedbed.scheduler.models.gang_books import GangBooks, gang_size
+from schedbed.scheduler.models.gangs import Gangs, gang_size
 from schedbed.scheduler.order.fifo import fifo_key
 from schedbed.scheduler.order.sorted_keys import SortedKeys
 from schedbed.scheduler.policy import AVOIDED, Limits, Proposal
@@ -39,7 +39,7 @@ class Easy:
     def __init__(self, *, backfill: bool = True, slack_s: float = 0.5) -> None:
         self._backfill = backfill
         self._slack_s = slack_s
-        self._gangs = GangBooks()
+        self._gangs = Gangs()
         self._waiting: SortedKeys[JobView] = SortedKeys()
         self._ends_s: dict[str, float] = {}  # Requested ends of started jobs.
         self._why: dict[str, str] = {}

@@ -81,7 +81,7 @@ class Cycle:
         self.now_s = now_s
         self.nodes = nodes
         self.placement = placement
-        self.steps: Iterator[None] = placement.play(rounds)
+        self.steps: Iterator[None] = placement.run(rounds)
 
     def advance(self, steps: int) -> bool:
         """Run at most `steps` steps of the cycle. Return whether the cycle is complete."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from schedbed.scheduler.guard.blame import Culprit
+from schedbed.scheduler.guard.blame import PolicySource
 from schedbed.scheduler.guard.guarded_calls import Guard
 from schedbed.scheduler.guard.guarded_policy import guarded
-from schedbed.scheduler.guard.vitals import with_vitals_kept
+from schedbed.scheduler.guard.vitals import restoring_builtins
 from schedbed.scheduler.policy import Policy, PolicyFailed
 from schedbed.scheduler.registry.parameters import hint
 from schedbed.tasks.errors import BadInput
@@ -58,9 +58,9 @@ def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Polic
 def _load(name: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise BadInput(f"policy {name!r}: there is no file {path}")
-    guard = Guard(Culprit(str(path)))
+    guard = Guard(PolicySource(str(path)))
     try:
-        module, replaced = with_vitals_kept(lambda: guard.call("its import", load_with_files_beside, path))
+        module, replaced = restoring_builtins(lambda: guard.call("its import", load_with_files_beside, path))
     except PolicyFailed as error:
         raise BadInput(f"policy {name!r}: {path} cannot be loaded: {error}") from error
     if replaced:

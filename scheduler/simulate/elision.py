@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from schedbed.scheduler.guard.guarded_calls import BeatWatch
+from schedbed.scheduler.guard.guarded_calls import HeartbeatWatch
 from schedbed.scheduler.policies.explained import Explained
 from schedbed.scheduler.policy import Composed, Policy, says
 from schedbed.scheduler.view import NodeView, View
@@ -26,13 +26,13 @@ def is_quiet(policy: Policy) -> bool:
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
 
-def watch_of(policy: Policy) -> BeatWatch | None:
+def watch_of(policy: Policy) -> HeartbeatWatch | None:
     """Start to watch which values a user's policy reads, and return the watch.
 
     The result is None for a shipped policy, which is not watched.
     """
-    watch_beats: Callable[[], BeatWatch] | None = getattr(policy, "watch_beats", None)
-    return None if watch_beats is None else watch_beats()
+    watch_heartbeats: Callable[[], HeartbeatWatch] | None = getattr(policy, "watch_heartbeats", None)
+    return None if watch_heartbeats is None else watch_heartbeats()
 
 
 def acts_on_ticks(policy: Policy) -> bool:
@@ -88,11 +88,11 @@ class Awaits:
         self._waiting = [part for part in parts if hasattr(part, "awaits_beat")]
         self.ever = bool(self._waiting)
 
-    def beat(self) -> bool:
+    def needs_heartbeat(self) -> bool:
         """Return whether the policy or any of its axes needs the next heartbeat of any node."""
         return any(part.awaits_beat() for part in self._waiting)
 
-    def pass_beat(self, view: View, node: NodeView) -> None:
+    def pass_heartbeat(self, view: View, node: NodeView) -> None:
         """Call the hook `beat` of the policy and its axes for a heartbeat of `node` that was not simulated.
 
         `view` has the time of this heartbeat.

@@ -137,10 +137,10 @@ class FrameworkSteps:
 
     def _started(self, job: str) -> bool:
         """Return whether a task of the job with the id `job` has started. True also if the job has ended."""
-        books = self._master.books
-        known = books.jobs.get(job)
+        ledger = self._master.ledger
+        known = ledger.jobs.get(job)
         if known is None:
-            return job in books.used_ids
+            return job in ledger.used_ids
         return known.maps.unstarted < known.maps.total
 
 

@@ -31,7 +31,7 @@ from schedbed.scheduler.simulate.framework_steps import FrameworkSteps
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics
-from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.specs import NodeId, job_of
@@ -47,8 +47,8 @@ class _Faults(Protocol):
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool: ...
 
 
-class BeatingSimulation(Protocol):
-    """The attributes and methods of a simulation that `Beats` uses."""
+class HeartbeatSimulation(Protocol):
+    """The attributes and methods of a simulation that `HeartbeatSchedule` uses."""
 
     setup: Setup
     rows: Rows
@@ -56,7 +56,7 @@ class BeatingSimulation(Protocol):
     nodes: list[SimNode]
     emulation: Emulation
     master: Master
-    wakes: Wakes
+    timers: TimerSchedule
     statistics: Statistics
     plans: Plans
     copies: Copies | None
@@ -78,13 +78,13 @@ class BeatingSimulation(Protocol):
     def report_blocks(self, now_s: float, node: SimNode) -> None: ...
 
 
-class Beats:
+class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
     `asks`: the policy reads the progress of running attempts.
     """
 
-    def __init__(self, simulation: BeatingSimulation, *, asks: bool) -> None:
+    def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
         self._simulation = simulation
         self._asks = asks
         self._queue = simulation.queue
@@ -92,7 +92,7 @@ class Beats:
         self._node_by_name = simulation.node_by_name
         self._emulation = simulation.emulation
         self._master = simulation.master
-        self._wakes = simulation.wakes
+        self._timers = simulation.timers
         self._faults = simulation.faults
         self._statistics = simulation.statistics
         self._plans = simulation.plans
@@ -117,9 +117,9 @@ class Beats:
     def follow(self) -> None:
         """Use the current core of the JobTracker from now on. Must be called after each restart of the
         JobTracker."""
-        self._books = self._master.books
+        self._ledger = self._master.ledger
         awaits = Awaits(self._master.policy)
-        self._awaits = awaits if awaits.ever and self._wakes.elides else None
+        self._awaits = awaits if awaits.ever and self._timers.elides else None
         self._passes = not (self._master.journals or self._simulation.setup.faults)
         self._passing_s = inf
 
@@ -146,7 +146,7 @@ class Beats:
         at_s = node.event_s = now_s + self._request_s
         heappush(self._heap, (at_s, EVENT << SHIFT | node.index))
         if node.grid_s < 0.0 and node.timer_s <= at_s:
-            self._wakes.want_until(now_s, node, at_s)
+            self._timers.want_until(now_s, node, at_s)
 
     def on_event(self, now_s: float, index: int) -> None:
         """Process an out-of-band heartbeat at `now_s`, triggered by an event such as the end of an attempt.
@@ -157,7 +157,7 @@ class Beats:
         if node.event_s == now_s:
             node.event_s = -1.0
             if node.up and not node.frozen:
-                self._beat(now_s, node)
+                self._heartbeat(now_s, node)
 
     def on_timer(self, now_s: float, index: int) -> None:
         """Process the regular heartbeat that a node's timer triggers at `now_s`. `index` is the node's
@@ -167,9 +167,9 @@ class Beats:
         if node.grid_s == now_s:
             node.grid_s = -1.0
             node.timers += 1
-            self._beat(now_s, node)
-        if self._wakes.elides:
-            self._wakes.played(now_s, (now_s, index))
+            self._heartbeat(now_s, node)
+        if self._timers.elides:
+            self._timers.advance_waiting(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
         """Send an unanswered heartbeat of the node with the number `index` a second time, unchanged."""
@@ -177,11 +177,11 @@ class Beats:
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:
             node.resend_s = -1.0
-            self._beat(now_s, node)
+            self._heartbeat(now_s, node)
 
     # ------------------------------------------------------------- the heartbeat
 
-    def _beat(self, now_s: float, node: SimNode) -> None:
+    def _heartbeat(self, now_s: float, node: SimNode) -> None:
         """Process one heartbeat of the node: pass it to the JobTracker, and the JobTracker's reply to the
         node.
 
@@ -189,12 +189,12 @@ class Beats:
         """
         if node.resend_s >= 0.0:  # The last heartbeat is unanswered: the next one follows its reply.
             node.due = True
-            self._wakes.served(now_s, node)
+            self._timers.served(now_s, node)
             return
         if node.unanswered is None:
             self._look(now_s, node)
-        beat = node.heartbeat()
-        if self._lossy and self._is_late(now_s, node, beat):
+        heartbeat = node.heartbeat()
+        if self._lossy and self._is_late(now_s, node, heartbeat):
             return
         if self._lossy and not (self._master.is_up and self._faults.passes(now_s, node, "lose_requests")):
             self._resend(now_s, node)
@@ -202,15 +202,15 @@ class Beats:
         simulation = self._simulation
         if simulation.due_s <= now_s:
             simulation.submit_due(now_s)
-        self._statistics.beats += 1
+        self._statistics.heartbeats += 1
         if self._passing_s < inf:
             self._pass(now_s, node)
         if self._steps is not None:
             self._statistics.events += self._steps.heartbeat(now_s, node)
-        reply = self._master.do(now_s, "heartbeat", beat)
-        if beat.finished or beat.fetch_failures:
-            self._count(now_s, node, beat)
-        self._note(now_s, node, beat.usage)
+        reply = self._master.do(now_s, "heartbeat", heartbeat)
+        if heartbeat.finished or heartbeat.fetch_failures:
+            self._count(now_s, node, heartbeat)
+        self._note(now_s, node, heartbeat.usage)
         if self._lossy and not self._faults.passes(now_s, node, "lose_replies"):
             self._resend(now_s, node)
         else:
@@ -220,14 +220,14 @@ class Beats:
             if node.due:
                 node.due = False
                 self.set_off(now_s, node)
-        if self._books.effects:
+        if self._ledger.effects:
             simulation.do_effects(now_s)
-        self._wakes.served(now_s, node)
-        if self._awaits is not None and self._awaits.beat():
+        self._timers.served(now_s, node)
+        if self._awaits is not None and self._awaits.needs_heartbeat():
             if self._passes:
-                self._passing_s = self._wakes.any_s(now_s)
+                self._passing_s = self._timers.any_s(now_s)
             else:
-                self._wakes.want_any(now_s)
+                self._timers.want_any(now_s)
 
     def note(self, now_s: float, node: SimNode) -> None:
         """Write a heartbeat row for a node whose idle heartbeats are skipped, when the node joins or the run
@@ -236,7 +236,7 @@ class Beats:
         A row contains the use of resources since the last row. Without these two rows, idle time at the start
         and at the end would be missing.
         """
-        if self._rows is not None and self._wakes.elides and not node.always:
+        if self._rows is not None and self._timers.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
 
     def _note(self, now_s: float, node: SimNode, usage: Usage) -> None:
@@ -253,8 +253,8 @@ class Beats:
         stop its timer, and a journal must contain it.
         """
         if self._awaits is not None and self._passing_s < now_s and node.held is not None:
-            self._books.now_s = self._passing_s
-            self._awaits.pass_beat(self._books, node.held)
+            self._ledger.now_s = self._passing_s
+            self._awaits.pass_heartbeat(self._ledger, node.held)
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
@@ -265,13 +265,13 @@ class Beats:
         if self._wants_usage:
             node.usage = self._emulation.usage(now_s, name)
 
-    def _is_late(self, now_s: float, node: SimNode, beat: Heartbeat) -> bool:
+    def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:
         """Return whether a fault delays the heartbeat `beat`, and if so schedule it for later.
 
         The delay of the reply is added to that of the heartbeat, so each heartbeat is delayed once.
         """
-        delay_s = 0.0 if node.late == beat.sequence else 2 * self._faults.delay_s(node)
-        node.late = beat.sequence if delay_s else -1
+        delay_s = 0.0 if node.late == heartbeat.sequence else 2 * self._faults.delay_s(node)
+        node.late = heartbeat.sequence if delay_s else -1
         if delay_s:
             self._resend(now_s, node, delay_s)
         return delay_s > 0
@@ -279,35 +279,35 @@ class Beats:
     def _resend(self, now_s: float, node: SimNode, after_s: float = 0.0) -> None:
         node.resend_s = now_s + (after_s or self._resend_s)
         self._queue.push(node.resend_s, RESEND, node.index)
-        self._wakes.served(now_s, node)
+        self._timers.served(now_s, node)
 
-    def _count(self, now_s: float, node: SimNode, beat: Heartbeat) -> None:
+    def _count(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> None:
         """Count the ended attempts in the heartbeat, and wake the nodes whose reduces can now fetch their
         outputs.
 
         A heartbeat that is sent again is counted once.
         """
-        if beat.sequence == node.counted:
+        if heartbeat.sequence == node.counted:
             return
-        node.counted = beat.sequence
-        self._statistics.ends += len(beat.finished)
-        self._statistics.events += len(beat.finished)
+        node.counted = heartbeat.sequence
+        self._statistics.ends += len(heartbeat.finished)
+        self._statistics.events += len(heartbeat.finished)
         if self._reducers:
-            for report in beat.finished:
+            for report in heartbeat.finished:
                 self._reported(now_s, node, report)
-        if beat.fetch_failures and self._wakes.elides:
-            for job in dict.fromkeys(job_of(failure.map_attempt) for failure in beat.fetch_failures):
-                self._wakes.fed(now_s, job)
+        if heartbeat.fetch_failures and self._timers.elides:
+            for job in dict.fromkeys(job_of(failure.map_attempt) for failure in heartbeat.fetch_failures):
+                self._timers.fed(now_s, job)
 
     def _reported(self, now_s: float, node: SimNode, report: AttemptReport) -> None:
         job, kind, _, _ = report.attempt.rsplit("_", 3)
         if kind == "r":
             node.reduces -= 1
             self._reduce_ended(job, node)
-        elif report.state == "succeeded" and self._wakes.elides:
-            known = self._books.jobs.get(job)
+        elif report.state == "succeeded" and self._timers.elides:
+            known = self._ledger.jobs.get(job)
             if known is not None and (self._all_news or known.maps_all_done):
-                self._wakes.fed(now_s, job)
+                self._timers.fed(now_s, job)
 
     # ----------------------------------------------------------------- the reply
 
@@ -370,7 +370,7 @@ class Beats:
         for job in tuple(node.jobs):
             self._emulation.forget_job(now_s, node.spec.node, job)
         self.forget(node)
-        self._wakes.left(node)
+        self._timers.left(node)
         node.join_again()
         self._simulation.report_blocks(now_s, node)
         self._simulation.register(now_s, node)
@@ -381,16 +381,16 @@ class Beats:
         key = (job, node.index)
         count = self._reducers.get(key, 0)
         self._reducers[key] = count + 1
-        if not count and self._wakes.elides:
-            self._wakes.reducer(job, node, runs=True)
+        if not count and self._timers.elides:
+            self._timers.reducer(job, node, runs=True)
 
     def _reduce_ended(self, job: str, node: SimNode) -> None:
         key = (job, node.index)
         count = self._reducers.pop(key, 0)
         if count > 1:
             self._reducers[key] = count - 1
-        elif count and self._wakes.elides:
-            self._wakes.reducer(job, node, runs=False)
+        elif count and self._timers.elides:
+            self._timers.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
         """Discard the numbers of running reduces of a node on which nothing runs any more."""

@@ -25,7 +25,7 @@ class Plans:
         self._costs = setup.costs
         self._stragglers, self._cpu_factors = setup.stragglers, setup.cpu_factors
         self._seed = setup.seed
-        self._launch_later_s, self._play = setup.latencies.launch_later_s, setup.play
+        self._launch_later_s, self._repeat = setup.latencies.launch_later_s, setup.repeat
         self._blocks = setup.cluster.blocks
         self._driver = driver
         self._framework = setup.framework
@@ -37,7 +37,7 @@ class Plans:
         `start_s`: seconds from now until the attempt's code begins, without costs of the framework.
         `core_speed`: speed of the node's cores.
         """
-        if launch.job not in self._driver.books.jobs:
+        if launch.job not in self._driver.ledger.jobs:
             return None
         told = self._driver.assignment(launch)
         job, split, blocks = told.job, told.split, ()
@@ -52,12 +52,12 @@ class Plans:
         if cost.core_speed not in (None, core_speed):
             cost = self._on_core(cost, core_speed)
         if runs := self._cpu_factors.get((launch.job, told.kind)):
-            cost = self._drawn(launch.attempt, cost, runs[self._play % len(runs)])
+            cost = self._drawn(launch.attempt, cost, runs[self._repeat % len(runs)])
         if self._stragglers.share:
             cost = self._slowed(launch.attempt, cost)
         start_s += self._framework.start_s(told.kind, cost)
         if self._launch_later_s:
-            start_s += chance(self._seed, "launch", self._play, launch.attempt).choice(self._launch_later_s)
+            start_s += chance(self._seed, "launch", self._repeat, launch.attempt).choice(self._launch_later_s)
         return AttemptPlan(
             attempt=told.attempt,
             task=told.task,
@@ -83,7 +83,7 @@ class Plans:
         return found
 
     def _drawn(self, attempt: str, cost: TaskCost, factors: Sequence[float]) -> TaskCost:
-        return _times(cost, chance(self._seed, "cpu", self._play, attempt).choice(factors))
+        return _times(cost, chance(self._seed, "cpu", self._repeat, attempt).choice(factors))
 
     def _slowed(self, attempt: str, cost: TaskCost) -> TaskCost:
         stragglers = self._stragglers

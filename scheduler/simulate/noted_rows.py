@@ -21,7 +21,7 @@ class NotedRows:
         self.target = target
         self.counts: dict[str, int] = dict.fromkeys(("decision", "attempt", "job", "block", "fault"), 0)
         self.last: dict[str, tuple[object, ...]] = {}
-        self.beats_s: dict[object, object] = {}
+        self.heartbeats_s: dict[object, object] = {}
 
     def _note(self, table: str, row: tuple[object, ...]) -> None:
         self.counts[table] += 1
@@ -44,7 +44,7 @@ class NotedRows:
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
         """Implement `Rows.heartbeat`: store the row's time as the node's last, and pass the row on."""
-        self.beats_s[row[1]] = row[0]
+        self.heartbeats_s[row[1]] = row[0]
         self.target.heartbeat(row)
 
     def block(self, row: tuple[object, ...]) -> None:
@@ -95,5 +95,5 @@ class RestOfRows:
     def heartbeat(self, row: tuple[Any, ...]) -> None:
         """Implement `Rows.heartbeat`: pass the row on unless it was already passed on before the simulation
         started again."""
-        if row[0] > self._noted.beats_s.get(row[1], -1.0):  # type: ignore[operator]
+        if row[0] > self._noted.heartbeats_s.get(row[1], -1.0):  # type: ignore[operator]
             self._noted.target.heartbeat(row)

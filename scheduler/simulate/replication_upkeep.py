@@ -18,7 +18,7 @@ from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
 from schedbed.tasks.specs import NodeId
 
-NAMENODE_BEAT_S = 2.0
+NAMENODE_HEARTBEAT_S = 2.0
 FOLLOW_BLOCKS_S = 1.0
 COPY_LATENCY_S = 0.05
 
@@ -58,7 +58,7 @@ class Upkeep:
         self._simulation = simulation
         self._storage = simulation.storage
         self._round = 0  # NameNode heartbeats are simulated for all nodes up to this round
-        self._beating = False
+        self._has_timer = False
         self._following = False
         self._copies: dict[int, tuple[str, str, str, str, int]] = {}  # event, block, source, target, bytes
         self._serial = 0
@@ -77,7 +77,7 @@ class Upkeep:
         """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:
-            self._storage.names.note_reads(now_s, *reads_of(simulation.master.books), scheme)
+            self._storage.names.note_reads(now_s, *reads_of(simulation.master.ledger), scheme)
             self.stir()
         if simulation.queue.heap:
             simulation.queue.push((number + 2) * FOLLOW_BLOCKS_S, READS, number + 1)
@@ -87,8 +87,8 @@ class Upkeep:
 
         Also schedule a report to the JobTracker if replicas were added or removed.
         """
-        if not self._beating and self._storage.names.has_orders():
-            self._beating = True
+        if not self._has_timer and self._storage.names.has_orders():
+            self._has_timer = True
             self._next_round()
         if not self._following and self._storage.names.has_replica_changes():
             self._following = True
@@ -96,15 +96,15 @@ class Upkeep:
             self._simulation.queue.push(number * FOLLOW_BLOCKS_S, BLOCKS, 0)
 
     def _next_round(self) -> None:
-        """Schedule one heartbeat of each node to the NameNode, spread over the next `NAMENODE_BEAT_S`
+        """Schedule one heartbeat of each node to the NameNode, spread over the next `NAMENODE_HEARTBEAT_S`
         seconds."""
-        self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_BEAT_S)) + 1
-        begin_s, count = self._round * NAMENODE_BEAT_S, len(self._simulation.nodes)
+        self._round = max(self._round, int(self._simulation.queue.now_s / NAMENODE_HEARTBEAT_S)) + 1
+        begin_s, count = self._round * NAMENODE_HEARTBEAT_S, len(self._simulation.nodes)
         for node in self._simulation.nodes:
-            at_s = begin_s + NAMENODE_BEAT_S * node.index / count
+            at_s = begin_s + NAMENODE_HEARTBEAT_S * node.index / count
             self._simulation.queue.push(at_s, NAMES, node.index)
 
-    def beat(self, now_s: float, index: int) -> None:
+    def heartbeat(self, now_s: float, index: int) -> None:
         """Process the NameNode heartbeat of the node with the number `index`: carry out the NameNode's orders
         for the node."""
         node = self._simulation.nodes[index]
@@ -113,8 +113,8 @@ class Upkeep:
             for command in names.heartbeat(now_s, node.spec.node):
                 self._obey(now_s, node.spec.node, command)
         if index == len(self._simulation.nodes) - 1:
-            self._beating = names.has_orders()
-            if self._beating:
+            self._has_timer = names.has_orders()
+            if self._has_timer:
                 self._next_round()
         self.stir()
 

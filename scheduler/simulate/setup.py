@@ -50,7 +50,7 @@ class Stragglers:
 CpuFactors = Mapping[tuple[str, TaskKind], Sequence[Sequence[float]]]
 """Factors of a task's CPU time, or of its duration where that is known, by job and kind, for each recorded run.
 
-Plays take the runs in turn; each attempt draws one factor of the play's run by seed.
+Repeats take the recorded runs in turn; each attempt draws one factor of that run by seed.
 """
 
 
@@ -95,7 +95,7 @@ class Setup:
     distinguishes runs with the same seed that differ, like live repeats, only in the phases of the nodes'
     heartbeats. `contention`: attempts share the resources of their nodes; if false, each attempt takes the
     time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs and kinds
-    that it contains. `play_all_beats`: simulate also heartbeats that have no effect. `skip_rows`: write also
+    that it contains. `process_all_heartbeats`: simulate also heartbeats that have no effect. `skip_rows`: write also
     decision rows for jobs that were offered a node and did not take it; under delay scheduling these are most
     rows. `sizes`: the costs that a user's policy can read. `framework`: costs that a framework adds to tasks.
     `snapshot_every`: number of events between snapshots of the JobTracker, if a fault stops the JobTracker.
@@ -107,14 +107,14 @@ class Setup:
     costs: CostModel
     files: Sequence[InputFile] = ()
     seed: int = 0
-    play: int = 0
+    repeat: int = 0
     faults: Sequence[PlannedFault] = ()
     contention: bool = True
     latencies: Latencies = field(default_factory=Latencies)
     timing: Timing = field(default_factory=Timing)
     stragglers: Stragglers = field(default_factory=Stragglers)
     cpu_factors: CpuFactors = field(default_factory=dict)
-    play_all_beats: bool = False
+    process_all_heartbeats: bool = False
     heartbeat_rows: bool = True
     skip_rows: bool = True
     sizes: Sizes = TRUE_SIZES
@@ -135,8 +135,8 @@ class Statistics:
     jobs: int = 0  # ended jobs
     launches: int = 0
     ends: int = 0  # reported ends of attempts
-    beats: int = 0  # simulated heartbeats
-    beats_elided: int = 0
+    heartbeats: int = 0  # simulated heartbeats
+    heartbeats_elided: int = 0
     steps: int = 0  # events of the driver's queue and of the emulation's queue
     solved: Solved = field(default_factory=Solved)  # statistics of the rates of attempts under contention
 

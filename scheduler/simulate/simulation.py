@@ -13,20 +13,20 @@ from schedbed.cluster.virtual.node_model import Emulation, Store
 from schedbed.scheduler.core.core import Core
 from schedbed.scheduler.core.records import Commit, Discard, Effect, JobEnded, NodeLost
 from schedbed.scheduler.driver import Plan
-from schedbed.scheduler.guard.guarded_calls import BeatRead
+from schedbed.scheduler.guard.guarded_calls import HeartbeatRead
 from schedbed.scheduler.policies.keeper_choice import keeping_of
 from schedbed.scheduler.simulate import event_queue as kinds
 from schedbed.scheduler.simulate.elision import acts_on_ticks, is_quiet, watch_of
 from schedbed.scheduler.simulate.event_queue import NUMBERS, SHIFT, EventQueue
 from schedbed.scheduler.simulate.framework_steps import CleanedRows, FrameworkSteps
-from schedbed.scheduler.simulate.heartbeats import Beats
+from schedbed.scheduler.simulate.heartbeats import HeartbeatSchedule
 from schedbed.scheduler.simulate.kept_copies import Copies
 from schedbed.scheduler.simulate.launch_plans import Plans
 from schedbed.scheduler.simulate.noted_rows import NotedRows, RestOfRows
 from schedbed.scheduler.simulate.replication_upkeep import Upkeep
 from schedbed.scheduler.simulate.setup import Rows, Setup, Statistics, Stuck
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.scheduler.simulate.virtual_faults import Faults
 from schedbed.scheduler.simulate.virtual_jobtracker import Master
@@ -66,8 +66,8 @@ class Simulation:
         self.emulation = (setup.emulation or make_emulation)(setup, self.storage)
         self.faults = Faults(self, setup.faults)
         policy = setup.policy()
-        all_beats = setup.play_all_beats or self.faults.touch_heartbeats or not framework.is_none
-        elides = is_quiet(policy) and not all_beats
+        all_heartbeats = setup.process_all_heartbeats or self.faults.touch_heartbeats or not framework.is_none
+        elides = is_quiet(policy) and not all_heartbeats
         self._watch = watch_of(policy) if elides else None
         self._noted = NotedRows(rows)
         rows = rows if self._watch is None else self._noted
@@ -75,8 +75,8 @@ class Simulation:
         self.rows = rows if framework.is_none else self._cleaned
         self.master = Master(setup, policy, self.rows)
         self.steps = None if framework.is_none else FrameworkSteps(self, framework)
-        self.wakes = Wakes(self.queue, self.nodes, self.interval_s, elides=elides)
-        self.wakes.follow(self.master.books, policy)
+        self.timers = TimerSchedule(self.queue, self.nodes, self.interval_s, elides=elides)
+        self.timers.follow(self.master.ledger, policy)
         self._ticks = not elides or acts_on_ticks(policy) or bool(setup.faults)
         self.plans = Plans(setup, self.master)
         self.upkeep = Upkeep(self)
@@ -84,7 +84,7 @@ class Simulation:
         self.copies: Copies | None = None
         if keeping is not None:
             self.copies = Copies(keeping, setup.seed, self.storage, self.upkeep.keep)
-        self.beats = Beats(self, asks=not elides)
+        self.heartbeats = HeartbeatSchedule(self, asks=not elides)
         self.due_s = inf  # Submit time of the next job.
         self._tick_at_s = -1.0
         self._commits: dict[int, Commit] = {}
@@ -101,13 +101,13 @@ class Simulation:
             kinds.JOIN: self._join,
             kinds.DUE: self._on_due,
             kinds.BLOCKS: self.upkeep.follow_blocks,
-            kinds.NAMES: self.upkeep.beat,
+            kinds.NAMES: self.upkeep.heartbeat,
             kinds.COPIED: self.upkeep.copied,
             kinds.COMMIT: self._on_commit,
-            kinds.REPLY: self.beats.on_reply,
-            kinds.EVENT: self.beats.on_event,
-            kinds.TIMER: self.beats.on_timer,
-            kinds.RESEND: self.beats.on_resend,
+            kinds.REPLY: self.heartbeats.on_reply,
+            kinds.EVENT: self.heartbeats.on_event,
+            kinds.TIMER: self.heartbeats.on_timer,
+            kinds.RESEND: self.heartbeats.on_resend,
             kinds.TICK: self._on_tick,
             kinds.SET_UP: self._on_set_up,
             kinds.READS: self.upkeep.note_reads,
@@ -125,10 +125,10 @@ class Simulation:
         return sorted(specs, key=lambda job: (job.submit_s, *id_key(job.job)))
 
     def _start(self) -> None:
-        play = (self.setup.play,) if self.setup.play else ()
-        phases = array_chance(self.setup.seed, "phases", *play).random(len(self.nodes))
+        repeat = (self.setup.repeat,) if self.setup.repeat else ()
+        phases = array_chance(self.setup.seed, "phases", *repeat).random(len(self.nodes))
         for node, phase in zip(self.nodes, phases.tolist(), strict=True):
-            node.always = not self.wakes.elides or node.spec.node in self.faults.silenced
+            node.always = not self.timers.elides or node.spec.node in self.faults.silenced
             node.phase_s = phase * self.interval_s
             self.join_at(self.setup.timing.begin_s, node)
         self.faults.start()
@@ -171,13 +171,13 @@ class Simulation:
             self.join_at(now_s + self.setup.timing.resend_s, node)
             return
         self.master.do(now_s, "register", node.spec, node.incarnation)
-        node.held = self.master.books.nodes[node.spec.node]
-        self.wakes.joined(node)
-        self.beats.set_off(now_s, node)
-        self.beats.note(now_s, node)
+        node.held = self.master.ledger.nodes[node.spec.node]
+        self.timers.joined(node)
+        self.heartbeats.set_off(now_s, node)
+        self.heartbeats.note(now_s, node)
         self.core_changed(now_s)
         if node.always:
-            self.wakes.want(now_s, node)
+            self.timers.want(now_s, node)
 
     # ------------------------------------------------------------------ run
 
@@ -212,28 +212,28 @@ class Simulation:
         Raises Stuck if the jobs cannot end.
         """
         while not self._ended:
-            self._play_or_begin_again(every)
+            self._run_or_begin_again(every)
             if on_progress is not None:
                 on_progress(self)
 
     def step(self) -> bool:
         """Simulate one event. Return False when all jobs have ended. Raises Stuck if no event is left."""
         if not self._ended:
-            self._play_or_begin_again(1)
+            self._run_or_begin_again(1)
         return not self._ended
 
-    def _play_or_begin_again(self, count: int) -> None:
+    def _run_or_begin_again(self, count: int) -> None:
         """Simulate `count` events, or fewer if the simulation ends. If the policy reads a value that only
         heartbeats update, start again from the beginning and skip no heartbeats."""
         try:
-            self._play(count)
-        except BeatRead:
-            self._begin(replace(self.setup, play_all_beats=True), RestOfRows(self._noted))
+            self._run(count)
+        except HeartbeatRead:
+            self._begin(replace(self.setup, process_all_heartbeats=True), RestOfRows(self._noted))
 
-    def _play(self, count: int) -> None:
+    def _run(self, count: int) -> None:
         """Simulate `count` events, or fewer if the simulation ends."""
         queue, heap, handlers = self.queue, self.queue.heap, self._handlers
-        next_s, take = self.emulation.next_s, self.beats.take
+        next_s, take = self.emulation.next_s, self.heartbeats.take
         for number in range(count):
             emulated_s = next_s()
             if heap and heap[0][0] < emulated_s:
@@ -259,7 +259,7 @@ class Simulation:
         self.queue.now_s = max(self.now_s, self._cleaned.last_s)
         for node in self.nodes:
             if node.up and not node.always:
-                self.beats.note(self.now_s, node)
+                self.heartbeats.note(self.now_s, node)
         if isinstance(self.emulation, FluidEmulation):
             self.statistics.solved = self.emulation.solved
         self.close()
@@ -273,7 +273,7 @@ class Simulation:
         for node in self.nodes:
             if node.up and not node.always:
                 passed = int((self.now_s - node.base_s) / self.interval_s)
-                self.statistics.beats_elided += max(0, passed - node.timers)
+                self.statistics.heartbeats_elided += max(0, passed - node.timers)
 
     # ------------------------------------------------------------------ jobs
 
@@ -285,7 +285,7 @@ class Simulation:
 
     def _on_due(self, now_s: float, _: int) -> None:
         if self.due_s <= now_s:
-            self.wakes.want_any(now_s)
+            self.timers.want_any(now_s)
             self.want_tick(now_too=True)
 
     def submit_due(self, now_s: float) -> None:
@@ -298,7 +298,7 @@ class Simulation:
 
     def _on_set_up(self, now_s: float, index: int) -> None:
         """Schedule a heartbeat of the node number `index`, on which a job's set-up task has ended."""
-        self.beats.set_off(now_s, self.nodes[index])
+        self.heartbeats.set_off(now_s, self.nodes[index])
 
     # ----------------------------------------------------------------- ticks
 
@@ -321,8 +321,8 @@ class Simulation:
             return
         if self.due_s <= now_s:
             self.submit_due(now_s)
-        if self.wakes.elides:
-            self.wakes.heard(now_s)
+        if self.timers.elides:
+            self.timers.heard(now_s)
         self.master.do(now_s, "tick")
         self.core_changed(now_s)
 
@@ -337,8 +337,8 @@ class Simulation:
     def core_changed(self, now_s: float) -> None:
         """Carry out the core's effects after an event, and update which heartbeats have to be simulated."""
         self.do_effects(now_s)
-        if self.wakes.elides:
-            self.wakes.changed(now_s)
+        if self.timers.elides:
+            self.timers.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
         """Carry out the effects that the core has requested. Commits end later, by an event."""
@@ -361,7 +361,7 @@ class Simulation:
                 if node.blocks is None:
                     node.blocks = self.storage.blocks_on(effect.node)
                 self.storage.names.node_lost(now_s, effect.node)
-                self.wakes.fed_all(now_s)
+                self.timers.fed_all(now_s)
             case JobEnded():
                 self.storage.job_ended(now_s, effect.job)
         if not isinstance(effect, Commit):
@@ -382,10 +382,10 @@ class Simulation:
     def recover(self, now_s: float) -> None:
         """Restart the JobTracker from its journal, and carry out all effects that may be unfinished."""
         unfinished = self.master.recover(now_s)
-        self.wakes.follow(self.master.books, self.master.policy)
-        self.beats.follow()
+        self.timers.follow(self.master.ledger, self.master.policy)
+        self.heartbeats.follow()
         for node in self.nodes:
-            node.held = self.master.books.nodes.get(node.spec.node)
+            node.held = self.master.ledger.nodes.get(node.spec.node)
         for effect in unfinished:
             self._set_off(now_s, effect)
         self.do_effects(now_s)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from schedbed.scheduler.core.books import Books
+from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Node
 from schedbed.scheduler.policy import Policy
 from schedbed.scheduler.simulate.elision import Resting, resting_of
@@ -27,10 +27,12 @@ class Chain:
     The chain ends after one heartbeat interval, or when `goes_on` returns false.
     """
 
-    __slots__ = ("_goes_on", "_interval_s", "_until_s", "_wakes", "at", "ring")
+    __slots__ = ("_goes_on", "_interval_s", "_timers", "_until_s", "at", "ring")
 
-    def __init__(self, wakes: Wakes, ring: Ring, interval_s: float, goes_on: Callable[[], bool]) -> None:
-        self._wakes = wakes
+    def __init__(
+        self, timers: TimerSchedule, ring: Ring, interval_s: float, goes_on: Callable[[], bool]
+    ) -> None:
+        self._timers = timers
         self.ring = ring
         self._interval_s = interval_s
         self._goes_on = goes_on
@@ -46,14 +48,14 @@ class Chain:
         """Schedule the next timer of the ring, unless the interval is over or `goes_on` returns false."""
         self.at = None
         if self._goes_on():
-            found = self.ring.after(now_s, self._wakes.queue.passed)
+            found = self.ring.after(now_s, self._timers.queue.passed)
             if found is not None and found[0] <= self._until_s:
-                self._wakes.want(now_s, found[1])
+                self._timers.want(now_s, found[1])
                 self.at = (found[0], found[1].index)
-                self._wakes.pointers.setdefault(self.at, []).append(self)
+                self._timers.pointers.setdefault(self.at, []).append(self)
 
 
-class Wakes:
+class TimerSchedule:
     """The schedule of regular heartbeats of all nodes.
 
     The schedule uses rings, which are sets of nodes in the order of their timers. `elides`: skip heartbeats
@@ -67,7 +69,7 @@ class Wakes:
         self.elides = elides
         self.everyone = Ring(nodes, interval_s)
         self._free = (Ring(nodes, interval_s), Ring(nodes, interval_s))
-        self._books: Books | None = None
+        self._tables: CoreTables | None = None
         self._chains = (
             Chain(self, self._free[0], interval_s, self._maps_wait),
             Chain(self, self._free[1], interval_s, self._reduces_wait),
@@ -82,23 +84,23 @@ class Wakes:
         self._resting: dict[int, SimNode] = {}
         self._stirred: dict[NodeId, None] = {}
 
-    def follow(self, books: Books, policy: Policy) -> None:
-        """Use the core's state `books` and the given policy from now on."""
-        self._books = books
+    def follow(self, tables: CoreTables, policy: Policy) -> None:
+        """Use the core's state `tables` and the given policy from now on."""
+        self._tables = tables
         self._rester = resting_of(policy) if self.elides else None
-        self._typed = books.limits.slots
+        self._typed = tables.limits.slots
         if self.elides:
-            books.watch_kills(self._stir)
+            tables.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
         """Record that the core has an order to kill an attempt for the node's next heartbeat."""
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
-        return self._books is not None and self._books.ready_maps > 0
+        return self._tables is not None and self._tables.ready_maps > 0
 
     def _reduces_wait(self) -> bool:
-        return self._books is not None and self._books.ready_reduces > 0
+        return self._tables is not None and self._tables.ready_reduces > 0
 
     # ----------------------------------------------------------------- nodes
 
@@ -153,7 +155,7 @@ class Wakes:
 
     # ---------------------------------------------------------------- heartbeats
 
-    def played(self, now_s: float, at: tuple[float, int]) -> None:
+    def advance_waiting(self, now_s: float, at: tuple[float, int]) -> None:
         """Continue the chains of timers that waited for the timer `at`, a pair of a time and a node's index.
 
         The chains continue even if this node is gone.
@@ -165,11 +167,11 @@ class Wakes:
     def served(self, now_s: float, node: SimNode) -> None:
         """Update the rings after a heartbeat of the node, and schedule its next timer if that will have an
         effect."""
-        held, books = node.held, self._books
-        if not self.elides or held is None or books is None:
+        held, tables = node.held, self._tables
+        if not self.elides or held is None or tables is None:
             self.want(now_s, node)
             return
-        maps_ready, reduces_ready = books.ready_maps > 0, books.ready_reduces > 0
+        maps_ready, reduces_ready = tables.ready_maps > 0, tables.ready_reduces > 0
         if self._stirred or maps_ready is not self._maps_ready or reduces_ready is not self._reduces_ready:
             self.changed(now_s)
         if self._rester is not None:
@@ -215,19 +217,19 @@ class Wakes:
     def changed(self, now_s: float) -> None:
         """Update the schedule after an event of the core, which may have made tasks ready or created orders
         for nodes."""
-        books = self._books
-        assert books is not None
+        tables = self._tables
+        assert tables is not None
         if self._stirred:
             stirred, self._stirred = self._stirred, {}
             for node in self._nodes:
                 if node.spec.node in stirred:
                     self.want(now_s, node)
-        ready = books.ready_maps > 0
+        ready = tables.ready_maps > 0
         if ready is not self._maps_ready:
             self._maps_ready = ready
             if ready:
                 self._chains[0].start(now_s)
-        ready = books.ready_reduces > 0
+        ready = tables.ready_reduces > 0
         if ready is not self._reduces_ready:
             self._reduces_ready = ready
             if ready:

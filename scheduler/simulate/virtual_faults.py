@@ -19,15 +19,15 @@ from schedbed.cluster.virtual.node_model import Emulation
 from schedbed.scheduler.simulate.event_queue import FAULT, EventQueue
 from schedbed.scheduler.simulate.setup import Rows, Setup
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.scheduler.simulate.tracked_nodes import SimNode
 from schedbed.tasks.chance import chance
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import NodeId
 
 
-class _Beats(Protocol):
-    """The methods of `heartbeats.Beats` that this module calls."""
+class _Heartbeats(Protocol):
+    """The methods of `heartbeats.HeartbeatSchedule` that this module calls."""
 
     def forget(self, node: SimNode) -> None: ...
 
@@ -56,13 +56,13 @@ class FaultySimulation(Protocol):
     interval_s: float
     storage: Storage
     emulation: Emulation
-    wakes: Wakes
+    timers: TimerSchedule
 
     @property
     def node_by_name(self) -> Mapping[NodeId, SimNode]: ...
 
     @property
-    def beats(self) -> _Beats: ...
+    def heartbeats(self) -> _Heartbeats: ...
 
     @property
     def upkeep(self) -> _Upkeep: ...
@@ -196,8 +196,8 @@ def kill(faults: Faults, now_s: float, fault: PlannedFault) -> None:
             continue
         if node.blocks is None:
             node.blocks = simulation.storage.blocks_on(node.spec.node)
-        simulation.wakes.left(node)
-        simulation.beats.forget(node)
+        simulation.timers.left(node)
+        simulation.heartbeats.forget(node)
         simulation.emulation.node_down(now_s, node.spec.node)
         node.up = node.frozen = False
         simulation.want_tick()
@@ -237,7 +237,7 @@ def freeze(faults: Faults, now_s: float, fault: PlannedFault) -> None:
     simulation = faults.simulation
     for node in faults.nodes_of(fault):
         if node.up and not node.frozen:
-            simulation.wakes.left(node)
+            simulation.timers.left(node)
             node.frozen = True
             simulation.emulation.set_rates(now_s, node.spec.node, 0.0, 0.0, 0.0)
 
@@ -252,12 +252,12 @@ def thaw(faults: Faults, now_s: float, fault: PlannedFault) -> None:
         if node.up and node.frozen and not faults.conditions.has("freeze", node.spec.node):
             node.frozen = False
             simulation.emulation.set_rates(now_s, node.spec.node, *node.rates)
-            simulation.wakes.joined(node)
+            simulation.timers.joined(node)
             node.event_s = -1.0
             if node.resend_s >= 0.0:
                 node.resend_s = -1.0
-            simulation.beats.set_off(now_s, node)
-            simulation.wakes.want(now_s, node)
+            simulation.heartbeats.set_off(now_s, node)
+            simulation.timers.want(now_s, node)
 
 
 def slow(faults: Faults, now_s: float, fault: PlannedFault) -> None:

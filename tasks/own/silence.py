@@ -18,7 +18,7 @@ GRACE_S = 10.0  # Extra time for the attempt's own timer, whose message says mor
 GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
-class Silence:
+class StatusFileAge:
     """The time since the status file of an attempt last changed, and the limit for it."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
@@ -47,10 +47,10 @@ class Silence:
         return self._silent_s > self._limit_s + GRACE_S
 
 
-def silence_of(spec: AttemptSpec, status: Path) -> Silence | None:
+def silence_of(spec: AttemptSpec, status: Path) -> StatusFileAge | None:
     """Return the detector for an attempt of a user's application, or None for a shipped application.
 
     `status` is the path of the attempt's status file.
     """
     limit_s = spec.params.get(TIMEOUT)
-    return None if limit_s is None else Silence(status, float(limit_s))
+    return None if limit_s is None else StatusFileAge(status, float(limit_s))

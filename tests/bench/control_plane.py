@@ -37,7 +37,7 @@ SIZES = "6,24"
 IDLE = {6: 3.0, 24: 7.0, 200: 40.0}  # percent of a core
 UP_S = {6: 4.0, 24: 8.0, 100: 30.0}
 MEMORY_GIB = {200: 4.0}
-BEAT_S, OFTEN = 0.5, 5
+HEARTBEAT_S, OFTEN = 0.5, 5
 FORKS = 300
 ACTORS = 3
 SETTLE_S = 8.0
@@ -98,7 +98,7 @@ class AtRest:
 
 
 def idle_command(
-    folder: Path, nodes: int, heartbeat_s: float = BEAT_S
+    folder: Path, nodes: int, heartbeat_s: float = HEARTBEAT_S
 ) -> tuple[list[str], Callable[[], bool]]:
     """Return a command, as a user starts it, for nodes with nothing to do yet, and whether rows have come of it."""
     job = {"app": "synthetic", "maps": 1, "map": {"cpu": "1s"}, "submit": "1h"}
@@ -120,7 +120,7 @@ def last_first_heartbeat_s(folder: Path) -> float:
     return epoch_s + float(first_s.max())
 
 
-def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = BEAT_S) -> AtRest:
+def idle_cluster(folder: Path, seconds: float, nodes: int, heartbeat_s: float = HEARTBEAT_S) -> AtRest:
     """Measure the cluster of `idle_command` for that long."""
     command, ready = idle_command(folder, nodes, heartbeat_s)
     began_s = time.time()
@@ -187,11 +187,11 @@ def at_rest(repeats: int, seconds: float, sizes: Sequence[int]) -> list[Figure]:
             keep(f"{nodes} memory", seen.memory_bytes / 2**30)
             if nodes == sizes[0]:
                 with tempfile.TemporaryDirectory(prefix="schedbed-bench-") as name:
-                    often = idle_cluster(Path(name), seconds, nodes, BEAT_S / OFTEN)
+                    often = idle_cluster(Path(name), seconds, nodes, HEARTBEAT_S / OFTEN)
                 for group in GROUPS:
                     keep(group, seen.parts[group])
                 more = sum(often.parts[group] - seen.parts[group] for group in BOTH_ENDS) / 100
-                keep("beat", more / (nodes * (OFTEN - 1) / BEAT_S) * 1e3)
+                keep("beat", more / (nodes * (OFTEN - 1) / HEARTBEAT_S) * 1e3)
         keep("floor", ray_floor(seconds))
         keep("fork", fork_ms())
         said = ", ".join(f"{name} {values[-1]:.2f}" for name, values in found.items())

@@ -99,14 +99,14 @@ def job_of(number: int, splits: tuple[Split, ...], deadline_s: float) -> JobSpec
     return replace(job, queue=f"q{number % QUEUES}", deadline_s=deadline_s)
 
 
-def run(policy: str, nodes: int, maps: int, beats: int) -> Costs:
-    """Fill a cluster by rounds of heartbeats, then time `beats` heartbeats and the ticks between them."""
+def run(policy: str, nodes: int, maps: int, heartbeats: int) -> Costs:
+    """Fill a cluster by rounds of heartbeats, then time `heartbeats` heartbeats and the ticks between them."""
     core = make_core(policy, nodes, maps)
     held: list[list[tuple[str, TaskKind]]] = [[] for _ in range(nodes)]
     luck, costs, full_from = chance(2, "load"), Costs(), MOST_ROUNDS * nodes
     gc.collect()
     count = 0
-    while count < full_from + beats:
+    while count < full_from + heartbeats:
         place, now_s = count % nodes, count * HEARTBEAT_S / nodes
         if place == 0:
             full = sum(map(len, held)) >= FULL * SLOTS * nodes and count >= nodes
@@ -114,9 +114,9 @@ def run(policy: str, nodes: int, maps: int, beats: int) -> Costs:
             start_s = time.thread_time()
             core.tick(now_s)
             costs.ticks_s.append(time.thread_time() - start_s)
-        beat = _heartbeat(count, nodes, now_s, held[place], luck, ends=count >= nodes)
+        heartbeat = _heartbeat(count, nodes, now_s, held[place], luck, ends=count >= nodes)
         start_s = time.thread_time()
-        reply = core.heartbeat(now_s, beat)
+        reply = core.heartbeat(now_s, heartbeat)
         took_s = time.thread_time() - start_s
         started = [(each.attempt, each.kind) for each in reply.actions if isinstance(each, Launch)]
         held[place] += started
@@ -153,18 +153,18 @@ def _heartbeat(
     )
 
 
-def measured(policy: str, repeats: int, beats: int) -> list[Figure]:
+def measured(policy: str, repeats: int, heartbeats: int) -> list[Figure]:
     """Return the figures of a policy, named `POLICY | COLUMN`; a value a repeat."""
     figures: list[Figure] = []
     medians: list[list[float]] = []
     for case, (nodes, maps) in CASES.items():
-        runs = [run(policy, nodes, maps, beats) for _ in range(repeats)]
+        runs = [run(policy, nodes, maps, heartbeats) for _ in range(repeats)]
         medians.append([statistics.median(each.heartbeats_s) * 1e6 for each in runs])
         high_us = (NEWER_US if policy in NEWER else OLDER_US) if nodes == 66 else None
         columns: dict[str, tuple[list[float], str, float | None]] = {
             "median": (medians[-1], "us", high_us),
             "p99": ([statistics.quantiles(each.heartbeats_s, n=100)[-1] * 1e6 for each in runs], "us", None),
-            "maps started": ([each.launched / beats for each in runs], "", None),
+            "maps started": ([each.launched / heartbeats for each in runs], "", None),
             "first round": (
                 [each.first_round_s * 1e3 for each in runs],
                 "ms",

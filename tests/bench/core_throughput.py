@@ -88,7 +88,7 @@ class Loop:
     count: int = 0
     ended: int = 0
     waiting: list[dict[str, list[str]]] = field(default_factory=list)  # by node: reduces by job
-    beating: list[bool] = field(default_factory=list)  # by node: has a next heartbeat
+    has_timer: list[bool] = field(default_factory=list)  # by node: has a next heartbeat
     times_s: list[float] = field(default_factory=list)
 
     def push(self, delay_s: float, place: int, attempt: str) -> None:
@@ -96,7 +96,7 @@ class Loop:
         self.count += 1
         heapq.heappush(self.events, (self.now_s + delay_s, self.count, place, attempt, self.now_s))
 
-    def play(self, *, full: bool) -> None:
+    def run(self, *, full: bool) -> None:
         """Until nothing is left to happen; with `full` only while there are more jobs to come."""
         trackers, events, pop, push = self.trackers, self.events, heapq.heappop, self.push
         while events and (self.specs or not full):
@@ -114,13 +114,13 @@ class Loop:
                     )
                 )
             else:
-                self.beating[place] = False
-            self.beat(place, tracker)
-            if not self.beating[place] and len(tracker.running) < MAP_SLOTS and not self.core.all_ended():
-                self.beating[place] = True
+                self.has_timer[place] = False
+            self.heartbeat(place, tracker)
+            if not self.has_timer[place] and len(tracker.running) < MAP_SLOTS and not self.core.all_ended():
+                self.has_timer[place] = True
                 push(HEARTBEAT_S, place, "")
 
-    def beat(self, place: int, tracker: Tracker) -> None:
+    def heartbeat(self, place: int, tracker: Tracker) -> None:
         """A heartbeat, its reply and what the core wants done."""
         core = self.core
         reply = core.heartbeat(self.now_s, tracker.heartbeat())
@@ -170,7 +170,7 @@ def make_loop(case: Case) -> tuple[Loop, int]:
         tasks += specs[-1].maps + specs[-1].reduces
     loop = Loop(core=core, trackers=[Tracker(name, 1) for name in names], sink=sink, specs=specs[::-1])
     loop.waiting = [{} for _ in names]
-    loop.beating = [True] * len(names)
+    loop.has_timer = [True] * len(names)
     loop.times_s = [luck.uniform(20, 40) for _ in range(1024)]
     for place in range(len(names)):
         loop.push(place * HEARTBEAT_S / len(names), place, "")
@@ -219,12 +219,12 @@ def run(case: Case, *, profile: bool) -> tuple[float, float]:
     profiler = cProfile.Profile() if profile else None
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     if profiler is not None:
-        profiler.runcall(loop.play, full=True)
+        profiler.runcall(loop.run, full=True)
     else:
-        loop.play(full=True)
+        loop.run(full=True)
     cpu_s, wall_s = time.process_time() - cpu_s, time.perf_counter() - wall_s
     timed = loop.ended
-    loop.play(full=False)
+    loop.run(full=False)
     assert loop.ended == tasks and loop.core.all_ended() and not loop.specs, (loop.ended, tasks)
     if profiler is not None:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(40)

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from schedbed.policy import Composed, Proposal, TaskKind, shipped_axis
-from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE
+from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE
 from schedbed.scheduler.guard.guarded_policy import guarded
 from schedbed.scheduler.guard.refused_acts import refuse_harm
 from schedbed.scheduler.simulate.simulation import Simulation
@@ -94,7 +94,7 @@ def simulate(make: Callable[[], Any], nodes: int, tasks: int, *, behind: bool) -
     """Return the CPU seconds of one simulation."""
     own = type(make())
     setup = replace(
-        make_setup("fifo", nodes, tasks, fluid=False, inputs=True, play_all_beats=True),
+        make_setup("fifo", nodes, tasks, fluid=False, inputs=True, process_all_heartbeats=True),
         policy=(lambda: guarded(make, own)) if behind else make,
     )
     simulation = Simulation(setup, Columns())
@@ -106,7 +106,7 @@ def simulate(make: Callable[[], Any], nodes: int, tasks: int, *, behind: bool) -
 
 
 def _answer(pipe: Connection, name: str, nodes: int, tasks: int, behind: bool) -> None:
-    CALL_MARK.share(mmap.mmap(-1, SIZE))
+    CALL_RECORD.share(mmap.mmap(-1, SIZE))
     refuse_harm()
     pipe.send(simulate(MADE[name], nodes, tasks, behind=behind))
 

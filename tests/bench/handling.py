@@ -1,4 +1,4 @@
-"""What moving data and being an attempt cost live: the figures of `deploy.simulated.task_costs.Handling`.
+"""What moving data and being an attempt cost live: the figures of `deploy.simulated.task_costs.MovingCosts`.
 
     python tests/bench/handling.py [--repeats 3]
 
@@ -64,7 +64,7 @@ def medians(folder: Path) -> dict[tuple[str, str], float]:
 
 
 def figures_of(cpu_s: dict[tuple[str, str], float]) -> dict[str, float]:
-    """Return milliseconds and nanoseconds a byte by the names of `Handling`."""
+    """Return milliseconds and nanoseconds a byte by the names of `MovingCosts`."""
     few, still = cpu_s["few", "reduce"], cpu_s["still", "map"]
     return {
         "attempt, ms": still * 1e3,

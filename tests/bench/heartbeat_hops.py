@@ -19,7 +19,7 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.bench.control_plane import BEAT_S, SETTLE_S, fork_ms, idle_command
+from tests.bench.control_plane import HEARTBEAT_S, SETTLE_S, fork_ms, idle_command
 from tests.bench.figures import Figure, parser, publish, say
 from tests.bench.pass_watch import PassWatch
 from tests.bench.proctree import adopt_orphans, started
@@ -75,7 +75,7 @@ def patch_journal(module):
 
 
 def patch_tasktracker(module):
-    timed(module.TaskTracker, "_on_beat", "the agent's word")
+    timed(module.TaskTracker, "_on_heartbeat", "the agent's word")
     timed(module.TaskTracker, "_measured", "the kernel's counters")
 
 
@@ -114,16 +114,16 @@ def shares(nodes: int, seconds: float) -> dict[str, float]:
             before = {end: (_cpu_s(each), _counted(watch, each.pid)) for end, each in found.items()}
             time.sleep(seconds)
             after = {end: (_cpu_s(each), _counted(watch, each.pid)) for end, each in found.items()}
-    beats = nodes * seconds / BEAT_S
+    heartbeats = nodes * seconds / HEARTBEAT_S
     made: dict[str, float] = {}
     for end in ENDS.values():
         (began_s, counted), (ended_s, counts) = before[end], after[end]
         all_s = ended_s - began_s
         parts = {label: used_s - counted.get(label, 0.0) for label, used_s in counts.items()}
-        made[f"{end}, all"] = all_s / beats * 1e3
+        made[f"{end}, all"] = all_s / heartbeats * 1e3
         for label, used_s in sorted(parts.items(), key=lambda part: -part[1]):
-            made[f"- {end}: {label}"] = used_s / beats * 1e3
-        made[f"- {end}: {REST}"] = (all_s - sum(parts.values())) / beats * 1e3
+            made[f"- {end}: {label}"] = used_s / heartbeats * 1e3
+        made[f"- {end}: {REST}"] = (all_s - sum(parts.values())) / heartbeats * 1e3
     return made
 
 

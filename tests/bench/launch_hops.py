@@ -59,7 +59,7 @@ def becomes(setup, spec, *_):
 
 def patch_fork(module):
     before(module, "_run", "woke", becomes)
-    before(module, "lay_down", "set up", lambda quota: mine)
+    before(module, "apply_quota", "set up", lambda quota: mine)
     before(module, "_go_first", "limited", lambda: mine)
     before(module, "_say", "begins", lambda line, message: mine if message["type"] == "begin" else [])
 

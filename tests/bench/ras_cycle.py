@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.scheduler.core.books import Books
 from schedbed.scheduler.core.core import Core, CoreConfig
+from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.models.resource_profiles import read_profile
 from schedbed.scheduler.policies.ras import Ras
@@ -88,7 +88,7 @@ def submit(core: Core, numbers: range) -> None:
         )
 
 
-def fill(policy: Ras, view: Books) -> None:
+def fill(policy: Ras, view: CoreTables) -> None:
     """Starts what the placement says, as heartbeats of all nodes would."""
     for node in view.nodes.values():
         for kind in TaskKind:

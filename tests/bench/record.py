@@ -214,7 +214,7 @@ def silent_successes(work: Path, count: int, seed: int, *, only: Sequence[str] =
     return found
 
 
-def play_live(work: Path) -> bool:
+def run_live(work: Path) -> bool:
     """Run 3,000 live jobs of which the first fails; print the exit code and how many jobs have which state."""
     from schedbed.scheduler.history import read_table
 
@@ -237,7 +237,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         if options.live:
-            return 0 if play_live(Path(work)) else 1
+            return 0 if run_live(Path(work)) else 1
         found = silent_successes(Path(work), options.count, options.seed)
     print("\n".join(found))
     print(f"{options.count} damaged folders, {len(found)} silent successes or tracebacks")

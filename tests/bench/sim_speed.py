@@ -39,13 +39,13 @@ NAMES = {"exact": "no contention", "fluid": "fluid model with transfers"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class MeasuredRun:
     """What a run took. `start_s` is the placing of inputs."""
 
     tasks: int
     events: int
-    beats: int
-    beats_spared: int
+    heartbeats: int
+    heartbeats_spared: int
     start_s: float
     wall_s: float
     cpu_s: float
@@ -69,7 +69,7 @@ def compile_loop() -> None:
     run(Simulation(make_setup("fifo", 3, 1, fluid=False, inputs=False), Columns()))
 
 
-def play(
+def simulate(
     policy: str,
     nodes: int,
     tasks: int,
@@ -79,7 +79,7 @@ def play(
     load: float = LOAD,
     inputs: bool = True,
     skips: bool = True,
-) -> Played:
+) -> MeasuredRun:
     """Plays it in this process."""
     setup = make_setup(policy, nodes, tasks, fluid=mode == "fluid", inputs=inputs, load=load, skip_rows=skips)
     if engine == "auto":
@@ -96,11 +96,11 @@ def play(
     wall_s, cpu_s = time.perf_counter() - began_s, time.process_time() - began_cpu_s
     gc.enable()
     known = simulation.statistics
-    return Played(
+    return MeasuredRun(
         tasks=known.ends,
         events=known.events,
-        beats=known.beats,
-        beats_spared=known.beats_elided,
+        heartbeats=known.heartbeats,
+        heartbeats_spared=known.heartbeats_elided,
         start_s=start_s,
         wall_s=wall_s,
         cpu_s=cpu_s,
@@ -110,26 +110,26 @@ def play(
     )
 
 
-def show(policy: str, run: Played) -> None:
+def show(policy: str, run: MeasuredRun) -> None:
     """A line."""
     if run.note:
         print(f"{policy}: {run.note}")
     print(
         f"{policy:8} {run.tasks:>8} tasks in {run.wall_s:7.1f} s (start {run.start_s:5.1f} s): "
         f"{run.tasks / run.wall_s:8,.0f} tasks/s ({run.tasks / run.cpu_s:8,.0f} by CPU), "
-        f"{run.events / run.wall_s:8,.0f} events/s, beats {run.beats} played {run.beats_spared} spared, "
+        f"{run.events / run.wall_s:8,.0f} events/s, beats {run.heartbeats} played {run.heartbeats_spared} spared, "
         f"virtual {run.virtual_s:,.0f} s, peak {run.peak_mib:,.0f} MiB",
         flush=True,
     )
 
 
-def alone(policy: str, nodes: int, tasks: int, mode: str) -> Played:
+def alone(policy: str, nodes: int, tasks: int, mode: str) -> MeasuredRun:
     """Plays it in a process of its own, so that memory is this run's."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        played = pool.submit(play, policy, nodes, tasks, mode).result()
-    say(f"{mode} {policy} on {nodes} nodes: {played.tasks / played.wall_s:,.0f} tasks/s")
-    return played
+        finished = pool.submit(simulate, policy, nodes, tasks, mode).result()
+    say(f"{mode} {policy} on {nodes} nodes: {finished.tasks / finished.wall_s:,.0f} tasks/s")
+    return finished
 
 
 def rates(repeats: int) -> list[Figure]:
@@ -137,28 +137,28 @@ def rates(repeats: int) -> list[Figure]:
     return [
         Figure(
             name=f"{MILLION:,} tasks on 1,000 nodes, {NAMES[mode]}: {policy}",
-            values=[play.tasks / play.wall_s for play in plays],
+            values=[run.tasks / run.wall_s for run in runs],
             unit="tasks/s",
             low=low,
-            note=f"{plays[0].events / plays[0].wall_s:,.0f} events/s, {plays[0].peak_mib:,.0f} MiB",
+            note=f"{runs[0].events / runs[0].wall_s:,.0f} events/s, {runs[0].peak_mib:,.0f} MiB",
         )
         for mode, targets in TARGETS.items()
         for policy, low in targets.items()
-        for plays in [[alone(policy, 1000, MILLION, mode) for _ in range(repeats)]]
+        for runs in [[alone(policy, 1000, MILLION, mode) for _ in range(repeats)]]
     ]
 
 
 def long_run(repeats: int) -> list[Figure]:
     """1,000,000 tasks on 10,000 nodes."""
-    plays = [alone(FAIR_DELAY, 10_000, MILLION, "exact") for _ in range(repeats)]
+    runs = [alone(FAIR_DELAY, 10_000, MILLION, "exact") for _ in range(repeats)]
     return [
         Figure(
             name=f"{MILLION:,} tasks on 10,000 nodes, fair x delay, placing of inputs included",
-            values=[play.wall_s + play.start_s for play in plays],
+            values=[run.wall_s + run.start_s for run in runs],
             unit="s",
             high=180,
         ),
-        Figure(name="the same: memory", values=[play.peak_mib / 1024 for play in plays], unit="GiB", high=4),
+        Figure(name="the same: memory", values=[run.peak_mib / 1024 for run in runs], unit="GiB", high=4),
     ]
 
 
@@ -172,8 +172,8 @@ def growth(repeats: int) -> list[Figure]:
         costs_us: dict[int, list[float]] = {nodes: [] for nodes in (100, 1000, 10_000)}
         for _ in range(repeats):
             for nodes, costs in costs_us.items():
-                play = alone(policy, nodes, MILLION // 4, "exact")
-                costs.append(1e6 * play.cpu_s / play.tasks)
+                run = alone(policy, nodes, MILLION // 4, "exact")
+                costs.append(1e6 * run.cpu_s / run.tasks)
         for nodes, costs in costs_us.items():
             figures.append(Figure(name=f"CPU a task on {nodes:,} nodes: {policy}", values=costs, unit="us"))
         ratios = [much / few for few, much in zip(costs_us[100], costs_us[10_000], strict=True)]
@@ -206,7 +206,7 @@ def _lines(options: argparse.Namespace) -> None:
     nodes, tasks = options.nodes or 1000, options.tasks or MILLION
     print(f"bare heapq loop: {bare_loop(nodes, tasks):,.0f} tasks/s")
     for policy in options.policy or ("fifo", "fair", "delay"):
-        played = play(
+        finished = simulate(
             policy,
             nodes,
             tasks,
@@ -216,7 +216,7 @@ def _lines(options: argparse.Namespace) -> None:
             inputs=not options.no_inputs,
             skips=not options.no_skips,
         )
-        show(policy, played)
+        show(policy, finished)
 
 
 if __name__ == "__main__":

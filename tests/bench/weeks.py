@@ -98,14 +98,14 @@ class Life:
         self.nodes = {node.node: Tracker(node.node, 1) for node in self.tracker._cluster.nodes}
         self.cursors: dict[str, int] = {}
         self.journal_bytes = 0
-        self.beats = 0
+        self.heartbeats = 0
 
     @property
     def events(self) -> int:
         """Return the number of events so far."""
         return self.tracker._journal._number
 
-    async def beat(self, name: str) -> None:
+    async def heartbeat(self, name: str) -> None:
         """Send one heartbeat; what is launched has succeeded by the next."""
         node = self.nodes[name]
         answer = await self.tracker.heartbeat(node.heartbeat())
@@ -116,8 +116,8 @@ class Life:
                 node.on_ended(
                     AttemptReport(attempt=action.attempt, state="succeeded", start_s=now_s, end_s=now_s)
                 )
-        self.beats += 1
-        if self.beats % POLL_EVERY == 0:
+        self.heartbeats += 1
+        if self.heartbeats % POLL_EVERY == 0:
             await asyncio.sleep(0)
             await self.fetch()
             held = sum(path.stat().st_size for path in self.folder.glob("jobtracker.sqlite*"))
@@ -141,10 +141,10 @@ class Life:
                 await self.tracker.submit(made_job(done))
                 done += 1
             for name in self.nodes:
-                await self.beat(name)
+                await self.heartbeat(name)
         while not await self.fetch():
             for name in self.nodes:
-                await self.beat(name)
+                await self.heartbeat(name)
             await asyncio.sleep(0)
 
 
@@ -177,7 +177,7 @@ def restart(folder: Path, asked: Any) -> None:
     tracker = make_tracker(folder, asked.policy)
     took_s, cpu_s = time.monotonic() - begun_s, time.process_time() - begun_cpu_s
     assert tracker._failure is None, tracker._failure
-    alive = sum(node.alive for node in tracker._driver.books.nodes.values())
+    alive = sum(node.alive for node in tracker._driver.ledger.nodes.values())
     assert alive == NODES and tracker._driver.all_ended()
     print(json.dumps({"seconds": took_s, "cpu_s": cpu_s, "jobs": len(tracker._driver.submit_times_s)}))
 

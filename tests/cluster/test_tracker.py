@@ -43,7 +43,7 @@ def test_a_heartbeat_stays_the_same_until_its_reply_has_come() -> None:
     assert third.running == ()
 
 
-def test_a_late_reply_to_an_old_beat_does_nothing() -> None:
+def test_a_late_reply_to_an_old_heartbeat_does_nothing() -> None:
     tracker = Tracker("n1", 1)
     tracker.heartbeat()
     tracker.on_reply(Reply(sequence=1))
@@ -60,10 +60,10 @@ def test_what_was_launched_runs_until_it_ends_and_ends_once() -> None:
     foreign = AttemptStatus(attempt="job_0009_m_000000_0", progress=0.5, phase="map")
     tracker.on_running([status, foreign])
     tracker.usage = Usage(cpu_util=0.5)
-    beat = tracker.heartbeat()
-    assert beat.running[0] == status
-    assert [s.attempt for s in beat.running] == [A, B]
-    assert beat.usage.cpu_util == 0.5
+    heartbeat = tracker.heartbeat()
+    assert heartbeat.running[0] == status
+    assert [s.attempt for s in heartbeat.running] == [A, B]
+    assert heartbeat.usage.cpu_util == 0.5
     tracker.on_reply(Reply(sequence=2))
     tracker.on_ended(ended(A))
     tracker.on_ended(ended(A))

@@ -10,7 +10,7 @@ import pytest
 
 from schedbed.deploy.scenario.policies import policies_of
 from schedbed.deploy.studies import policy_check
-from schedbed.deploy.studies.policy_check import PlayedStory, PolicyCheck, play_story
+from schedbed.deploy.studies.policy_check import PolicyCheck, StoryResult, run_story
 from schedbed.deploy.studies.policy_stories import NODE, STORIES
 from schedbed.scheduler.simulate.simulation import Simulation
 from tests.harness.simulation import Tape, job, setup
@@ -38,14 +38,14 @@ def test_all_files_are_tried() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_check_finds_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def child(choice: Any, stories: Sequence[str], most_s: float) -> dict[str, list[str]]:
-        return {story: play_story(story, choice).lines() for story in stories}
+        return {story: run_story(story, choice).lines() for story in stories}
 
     monkeypatch.setattr(policy_check, "STORIES", {story: STORIES[story] for story in CHEAP})
     monkeypatch.setattr(policy_check, "_child", child)
     said: list[str] = []
     [choice] = policies_of([spec(name)])
     check = PolicyCheck(choice)
-    check.play_all(said.append)
+    check.run_stories(said.append)
     assert check.found == {} and check.notes == {}
     assert len(said) == len(CHEAP) + 1
 
@@ -90,11 +90,11 @@ def test_a_late_of_its_own_copies_the_straggler() -> None:
     choice = policies_of([spec("own_late")])[0]
     STORIES["own copies"] = story
     try:
-        played: PlayedStory = play_story("own copies", choice)
+        result: StoryResult = run_story("own copies", choice)
     finally:
         del STORIES["own copies"]
-    copies = [row for row in played.decisions if "times the usual time" in row.reason]
-    assert copies and not played.failure
+    copies = [row for row in result.decisions if "times the usual time" in row.reason]
+    assert copies and not result.failure
 
 
 def test_chance_differs_by_seed_only() -> None:

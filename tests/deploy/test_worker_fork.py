@@ -17,7 +17,7 @@ from schedbed.deploy import side_by_side
 from schedbed.deploy import worker_fork as module
 from schedbed.deploy.side_by_side import apart
 from schedbed.deploy.worker_fork import ApartFailed, CutOff, Send
-from schedbed.scheduler.guard.call_mark import CALL_MARK
+from schedbed.scheduler.guard.call_record import CALL_RECORD
 from schedbed.tasks.errors import BadInput
 
 
@@ -25,7 +25,7 @@ def within(act: Callable[[], Any]) -> Callable[[Send], Any]:
     """Return work that acts inside of a policy's call."""
 
     def work(_: Send) -> Any:
-        CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
+        CALL_RECORD.enter(CALL_RECORD.number("decide (mine.py, line 7)"))
         return act()
 
     return work
@@ -97,7 +97,7 @@ def test_errors_come_back_as_one_line() -> None:
 def test_harm_is_refused_within_a_call_only() -> None:
     def work(_: Send) -> str:
         os.kill(os.getpid(), 0)
-        CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
+        CALL_RECORD.enter(CALL_RECORD.number("decide (mine.py, line 7)"))
         try:
             os.kill(os.getppid(), 0)
         except PermissionError as error:

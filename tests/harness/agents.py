@@ -24,7 +24,7 @@ import psutil
 
 from schedbed.cluster.agent.config import RUNNER as REAL_RUNNER
 from schedbed.cluster.agent.config import AgentConfig
-from schedbed.cluster.machines.machine import Hello
+from schedbed.cluster.machines.machine import StartedMachine
 from schedbed.cluster.machines.process import ProcessMachine
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.agent_session import agent_session
@@ -81,7 +81,7 @@ class Talk:
     """A running agent, the control connection to it, and all messages received from it."""
 
     machine: ProcessMachine
-    hello: Hello
+    hello: StartedMachine
     session: aiohttp.ClientSession
     socket: aiohttp.ClientWebSocketResponse
     first: Message

@@ -82,7 +82,7 @@ class World:
         """Return the nodes of each block of a file, as the NameNode knows them."""
         return {block["block"]: sorted(block["nodes"]) for block in self.names.locate(path)}
 
-    def beat(self, node: str) -> Sequence[Mapping[str, Any]]:
+    def heartbeat(self, node: str) -> Sequence[Mapping[str, Any]]:
         """Send a node's heartbeat, and carry out the orders in the answer."""
         commands = self.names.heartbeat(self.now_s, node)
         for command in commands:
@@ -111,7 +111,7 @@ class World:
         quiet = 0
         for _ in range(rounds):
             self.now_s += 20.0
-            did = [self.beat(node) for node in self.alive]
+            did = [self.heartbeat(node) for node in self.alive]
             quiet = 0 if any(did) else quiet + 1
             if quiet > 4:
                 return

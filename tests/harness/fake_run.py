@@ -31,7 +31,7 @@ class FakeRun:
     jobs: int = 12
     maps: int = 160
     map_s: float = 4.0
-    beat_s: float = 0.5
+    heartbeat_s: float = 0.5
     seed: int = 7
     host_load: float = 0.6
     kill_at: float | None = 30.0
@@ -131,10 +131,10 @@ class _Simulation:
             now, number, node, kind = heapq.heappop(queue)
             dead = self._down(node["node"], now)
             free_at = None if dead else self._offer(now, node, kind)
-            heapq.heappush(queue, (free_at or now + self.fake.beat_s, number, node, kind))
+            heapq.heappush(queue, (free_at or now + self.fake.heartbeat_s, number, node, kind))
         self.end_s = max(job.finish or 0.0 for job in self.jobs) + 1.0
         self._job_rows()
-        self._beats()
+        self._make_heartbeats()
         if self.fake.kill_at is not None:
             until = self.fake.kill_at + 15.0
             self.rows["faults"].append((self.fake.kill_at, "kill", "n3", None))
@@ -278,17 +278,17 @@ class _Simulation:
             values += (len(job.replicas) * 3 * MIB, job.reduces * MIB, "succeeded")
             self.rows["jobs"].append(values)
 
-    def _beats(self) -> None:
-        beats = int(self.end_s / self.fake.beat_s)
+    def _make_heartbeats(self) -> None:
+        heartbeats = int(self.end_s / self.fake.heartbeat_s)
         for node in self.nodes:
-            busy = [0] * (beats + 2)
+            busy = [0] * (heartbeats + 2)
             for start, end in self.spans.get(node["node"], []):
-                busy[int(start / self.fake.beat_s) + 1] += 1
-                busy[min(beats, int(end / self.fake.beat_s)) + 1] -= 1
+                busy[int(start / self.fake.heartbeat_s) + 1] += 1
+                busy[min(heartbeats, int(end / self.fake.heartbeat_s)) + 1] -= 1
             running = 0
-            for beat in range(beats):
-                running += busy[beat]
-                t = beat * self.fake.beat_s
+            for heartbeat in range(heartbeats):
+                running += busy[heartbeat]
+                t = heartbeat * self.fake.heartbeat_s
                 if not self._down(node["node"], t):
                     cpu = min(1.0, running / 2 * self.luck.uniform(0.6, 1.0))
                     values = (

@@ -61,7 +61,7 @@ class RestClient:
         return response.status, body["exception"], body["message"]
 
 
-def play(story: Story) -> None:
+def run_story(story: Story) -> None:
     async def run() -> None:
         async with fake_cluster(3) as cluster:
             settings = BlockSettings(size_bytes=1000, replication=2)

@@ -103,7 +103,7 @@ def setup(jobs: Sequence[PlannedJob], count: int = 2, *, policy: Any = "fifo", *
     return Setup(jobs=jobs, policy=lambda: build_policy(policy), **fields)
 
 
-def play(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tape:
+def simulate(setup: Setup, check: Callable[[Simulation], None] | None = None) -> Tape:
     """Simulate to the end and return the rows.
 
     `check`, if given, is called with the simulation after each step.

@@ -273,7 +273,7 @@ class World:
         for place, spec in enumerate(nodes):
             tracker = self.trackers[spec.node] = WorldNode(self, spec)
             self.register(tracker)
-            self.after(10 + 7 * place % heartbeat_ms, lambda t=tracker: self._beats(t))
+            self.after(10 + 7 * place % heartbeat_ms, lambda t=tracker: self._send_heartbeats(t))
         self.after(heartbeat_ms, self._ticks)
 
     @property
@@ -340,17 +340,17 @@ class World:
         count = self.sent[name] = self.sent.get(name, 0) + 1
         lost = self.loses(name, count)
         tracker.shuffle()
-        beat = tracker.report()
+        heartbeat = tracker.report()
         if lost == "request":
             return
-        reply = self.do("heartbeat", beat)
+        reply = self.do("heartbeat", heartbeat)
         self._do_effects()
         if lost != "reply":
             tracker.act(reply)
 
-    def _beats(self, tracker: WorldNode) -> None:
+    def _send_heartbeats(self, tracker: WorldNode) -> None:
         self.send(tracker)
-        self.after(self.heartbeat_ms, lambda: self._beats(tracker))
+        self.after(self.heartbeat_ms, lambda: self._send_heartbeats(tracker))
 
     def _ticks(self) -> None:
         self.do("tick")
@@ -389,7 +389,7 @@ class World:
             fire()
             self._do_effects()
             if self.audit:
-                self.core.check_books()
+                self.core.check_tables()
             if until_s is None and len(self.tape.jobs) == len(self.specs) and self.core.all_ended():
                 return self
             assert time_ms <= limit_s * 1000, f"stuck: {self.core.status()}"

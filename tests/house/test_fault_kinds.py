@@ -17,7 +17,7 @@ from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.yaml_file import load_text
 from schedbed.scheduler.simulate import virtual_faults
 from schedbed.tasks.errors import BadInput
-from tests.harness.simulation import job, play, setup
+from tests.harness.simulation import job, setup, simulate
 from tests.house.fault_table import on_page, rendered
 
 
@@ -93,7 +93,7 @@ def test_rows_alone_make_a_kind_that_is_injected_live_and_in_virtual_time(
     idle: Any = SimpleNamespace(on_node=None)  # the toy touches nothing
     injector = FaultInjector([fault], ["n1"], idle)
     assert injector.advance(0.5) == [(0.5, "toy", "n1 live", None)]
-    tape = play(setup([job("job_0001", [1.0])], 1, faults=[fault]))
+    tape = simulate(setup([job("job_0001", [1.0])], 1, faults=[fault]))
     assert tape.rows["fault"] == [(0.5, "toy", "n1 simulated", None)]
 
 

@@ -32,7 +32,7 @@ CHOSEN_BY_NAME: dict[str, tuple[int, str]] = {
     "deploy/service/start.py": (1, FIELD),
     "deploy/simulated/measure_apps.py": (1, FIELD),
     "deploy/studies/compare.py": (1, FIELD),
-    "scheduler/core/books.py": (1, HOOK),
+    "scheduler/core/core_tables.py": (1, HOOK),
     "scheduler/guard/blame.py": (1, HOOK),
     "scheduler/guard/guarded_policy.py": (1, HOOK),
     "scheduler/guard/own_order.py": (2, HOOK),

@@ -42,9 +42,13 @@ def test_containers_give_the_same_bytes_as_processes_also_under_faults(
     assert command.wait() == 0, command.text()
     assert outputs(out) == outputs(undisturbed)
     assert command.left_behind() == [] and left_of(command.mark()) == []
-    beats = read_tables(out)["heartbeats"]
-    assert beats["cpu_util"].max() > 0.3 and beats["disk_util"].max() > 0 and beats["net_util"].max() > 0
-    assert beats["memory_bytes"].max() > 2**20
+    heartbeats = read_tables(out)["heartbeats"]
+    assert (
+        heartbeats["cpu_util"].max() > 0.3
+        and heartbeats["disk_util"].max() > 0
+        and heartbeats["net_util"].max() > 0
+    )
+    assert heartbeats["memory_bytes"].max() > 2**20
     run = json.loads((out / "run.json").read_text())
     assert run["machines"] == "docker" and run["runs"][0]["limits"]["network"] == "tc"
     limits = json.loads((out / "summary.json").read_text())["fidelity"]["limits"]

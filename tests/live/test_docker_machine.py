@@ -203,12 +203,12 @@ def test_a_frozen_container_is_silent_until_it_thaws_and_can_be_killed(told: Cal
             (node,) = loads.nodes
             await node.machine.freeze()
             await asyncio.sleep(0.5)
-            node.beats.clear()
+            node.heartbeats.clear()
             await asyncio.sleep(1.0)
-            assert not node.beats and node.machine.is_alive()
+            assert not node.heartbeats and node.machine.is_alive()
             await node.machine.thaw()
             async with asyncio.timeout(20):
-                while not node.beats:
+                while not node.heartbeats:
                     await asyncio.sleep(0.1)
             await node.machine.freeze()
             await node.machine.kill()

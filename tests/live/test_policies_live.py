@@ -15,7 +15,7 @@ pytestmark = pytest.mark.live
 
 KEEPING = "dtss:p=0.25,keep_copy=true,copy_budget=1"
 COMPOSED = "order=capacity,locality=split:p=0.25+keep_copy=true,admission=fgcs"
-PLAYED = [
+RUN = [
     "fifo",
     "fair",
     "capacity",
@@ -56,11 +56,11 @@ JOBS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of one command that plays them all."""
     folder = tmp_path_factory.mktemp("policies")
     cluster = SCENARIO["cluster"] | {"node": SCENARIO["cluster"]["node"] | {"core_speed": 0.2}}
-    changes = {"cluster": cluster, "blocks": BLOCKS, "workload": {"jobs": JOBS}, "policies": PLAYED}
+    changes = {"cluster": cluster, "blocks": BLOCKS, "workload": {"jobs": JOBS}, "policies": RUN}
     path = write_scenario(folder, **changes, profiles={"store": "none"})
     command, out = start_run(folder, path)
     assert command.wait() == 0, command.text()
@@ -69,12 +69,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_policy_of_the_registry_is_left_out() -> None:
-    assert set(POLICIES) <= {spec.partition(":")[0] for spec in PLAYED}
+    assert set(POLICIES) <= {spec.partition(":")[0] for spec in RUN}
 
 
-@pytest.mark.parametrize("policy", PLAYED[1:])
-def test_the_outputs_are_those_of_fifo(played: Path, policy: str) -> None:
-    expected = outputs(played, "fifo")
+@pytest.mark.parametrize("policy", RUN[1:])
+def test_the_outputs_are_those_of_fifo(finished: Path, policy: str) -> None:
+    expected = outputs(finished, "fifo")
     assert sorted(expected) == [
         "job_0001/part-00000",
         "job_0001/part-00001",
@@ -83,11 +83,11 @@ def test_the_outputs_are_those_of_fifo(played: Path, policy: str) -> None:
         "job_0003/part-00000",
     ]
     assert all(expected.values())
-    assert outputs(played, policy) == expected
+    assert outputs(finished, policy) == expected
 
 
-def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(played: Path) -> None:
-    tables = read_tables(played)
+def test_what_dtss_splits_is_read_once_and_leaves_copies_where_it_was_read(finished: Path) -> None:
+    tables = read_tables(finished)
     attempts, blocks = tables["attempts"], tables["blocks"]
     copies = blocks[(blocks["cause"] == "dare") & blocks["file"].str.startswith("/in/")]
     assert set(copies["policy"]) <= {KEEPING, COMPOSED} and KEEPING in set(copies["policy"])

@@ -26,7 +26,7 @@ JOBS = [
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The results of a run with each scheme: all input lies on one of three nodes and three jobs read it."""
     found: dict[str, Path] = {}
     for name, scheme in SCHEMES.items():
@@ -42,15 +42,15 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
-def test_replicas_come_to_be_where_none_were(played: dict[str, Path], scheme: str) -> None:
-    blocks = read_tables(played[scheme])["blocks"]
+def test_replicas_come_to_be_where_none_were(finished: dict[str, Path], scheme: str) -> None:
+    blocks = read_tables(finished[scheme])["blocks"]
     made = blocks[(blocks["cause"] == scheme) & blocks["file"].str.startswith("/in/")]
     assert len(made) > 0 and (made["node"] != "n1").all()
-    assert set(read_tables(played["none"])["blocks"]["cause"]).isdisjoint(SCHEMES)
+    assert set(read_tables(finished["none"])["blocks"]["cause"]).isdisjoint(SCHEMES)
 
 
 @pytest.mark.parametrize("scheme", ["scarlett", "cdrm"])
-def test_the_outputs_are_those_without_a_scheme(played: dict[str, Path], scheme: str) -> None:
-    expected = outputs(played["none"], "fifo")
+def test_the_outputs_are_those_without_a_scheme(finished: dict[str, Path], scheme: str) -> None:
+    expected = outputs(finished["none"], "fifo")
     assert len(expected) == len(JOBS) and all(expected.values())
-    assert outputs(played[scheme], "fifo") == expected
+    assert outputs(finished[scheme], "fifo") == expected

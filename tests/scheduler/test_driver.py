@@ -111,11 +111,11 @@ def test_a_tracker_has_the_expiry_time_from_the_recovery_on_and_then_is_lost() -
     made.do(102.0, "heartbeat", Tracker("n2", 1).heartbeat())
     silence_s = CoreConfig().silence_s
     made.do(100.0 + silence_s, "tick")
-    assert [known.alive for known in made.books.nodes.values()] == [True, True]
+    assert [known.alive for known in made.ledger.nodes.values()] == [True, True]
     made.do(100.1 + silence_s, "tick")
     assert made.take_effects() == [NodeLost("n1")]
     made.recover(200.0)
-    assert [known.alive for known in made.books.nodes.values()] == [False, True]
+    assert [known.alive for known in made.ledger.nodes.values()] == [False, True]
 
 
 def test_jobs_that_have_ended_and_files_that_nobody_reads_any_more_are_forgotten() -> None:
@@ -128,7 +128,7 @@ def test_jobs_that_have_ended_and_files_that_nobody_reads_any_more_are_forgotten
         made.kill(1.0, [name], "not wanted")
         made.take_effects()
         assert name not in made.jobs and list(made.files) == files
-        assert list(made.books.moved) == (["b0"] if files else [])
+        assert list(made.ledger.moved) == (["b0"] if files else [])
     made.do(2.0, "add", Plan(jobs=both, files={"/in/a": (BLOCK,)}))
     assert made.jobs == {} and made.submit_times_s == {"job_0001": 0.0, "job_0002": 0.0}
     later = replace(both[0], job="job_0003")

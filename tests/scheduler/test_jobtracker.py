@@ -18,8 +18,8 @@ from schedbed.cluster.messages import AttemptReport, AttemptStatus, Heartbeat, L
 from schedbed.cluster.spec import ClusterSpec, NodeSpec
 from schedbed.scheduler import journal
 from schedbed.scheduler.driver import Plan
-from schedbed.scheduler.guard.call_mark import LAST_WORDS
-from schedbed.scheduler.guard.time_bound import TIME_BOUND, look_at_nothing
+from schedbed.scheduler.guard.call_record import LAST_WORDS
+from schedbed.scheduler.guard.time_bound import TIME_BOUND, no_tick
 from schedbed.scheduler.jobtracker import JobTracker
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import BlockRange, Cost, Demand, JobSpec, Split
@@ -86,7 +86,7 @@ async def begun(folder: Path, names: FakeNameNode) -> JobTracker:
     return tracker
 
 
-def beat(sequence: int, running: tuple[str, ...] = (), ended: tuple[str, ...] = ()) -> Heartbeat:
+def heartbeat(sequence: int, running: tuple[str, ...] = (), ended: tuple[str, ...] = ()) -> Heartbeat:
     return Heartbeat(
         node="n1",
         incarnation=1,
@@ -109,7 +109,7 @@ def launched(answer: Any) -> list[str]:
 def test_an_attempt_is_told_its_split_with_the_blocks_around_it(tmp_path: Path) -> None:
     async def story() -> None:
         tracker = await begun(tmp_path, FakeNameNode())
-        answer = await tracker.heartbeat(beat(1))
+        answer = await tracker.heartbeat(heartbeat(1))
         assert launched(answer) == ["job_0001_m_000000_0", "job_0001_m_000001_0"]
         spec = answer.specs["job_0001_m_000001_0"]
         assert (spec["offset"], spec["length"], spec["file_length"]) == (10, 10, 40)
@@ -125,14 +125,14 @@ def test_a_stopped_jobtracker_no_longer_watches_the_files(tmp_path: Path) -> Non
         for name in "123":
             (tmp_path / name).mkdir()
         first = await begun(tmp_path / "1", FakeNameNode())
-        assert TIME_BOUND.on_tick != look_at_nothing
+        assert TIME_BOUND.on_tick != no_tick
         await first.stop()
-        assert TIME_BOUND.on_tick == look_at_nothing
+        assert TIME_BOUND.on_tick == no_tick
         stopped, running = [await begun(tmp_path / name, FakeNameNode()) for name in "23"]
         await stopped.stop()  # the callback is the other JobTracker's by now
-        assert TIME_BOUND.on_tick != look_at_nothing
+        assert TIME_BOUND.on_tick != no_tick
         await running.stop()
-        assert TIME_BOUND.on_tick == look_at_nothing
+        assert TIME_BOUND.on_tick == no_tick
 
     asyncio.run(story())
 
@@ -149,16 +149,16 @@ def test_parts_are_told_their_bytes_and_costs_also_by_a_new_jobtracker(tmp_path:
         first = job_tracker(tmp_path, FakeNameNode(), policy)
         await first.start(Plan(jobs=(job,), files={"/in/a": BLOCKS}))
         await first.register(NODE, 1)
-        told = await first.heartbeat(beat(1))
+        told = await first.heartbeat(heartbeat(1))
         await first.stop()
         second = job_tracker(tmp_path, FakeNameNode(), policy)
         await second.start()
-        again = await second.heartbeat(beat(1))
+        again = await second.heartbeat(heartbeat(1))
         assert again.specs == told.specs and launched(again) == launched(told)
         specs = list(told.specs.values())
         for sequence in range(2, 200):
             ended = tuple(launched(told)) if sequence == 2 else ()
-            answer = await second.heartbeat(beat(sequence, ended=ended))
+            answer = await second.heartbeat(heartbeat(sequence, ended=ended))
             specs += [spec for spec in answer.specs.values() if spec["kind"] == "map"]
             if len(specs) == 2:
                 break
@@ -175,8 +175,8 @@ def test_outputs_are_renamed_into_place_and_then_the_job_ends(tmp_path: Path) ->
     async def story() -> None:
         names = FakeNameNode()
         tracker = await begun(tmp_path, names)
-        both = tuple(launched(await tracker.heartbeat(beat(1))))
-        await tracker.heartbeat(beat(2, ended=both))
+        both = tuple(launched(await tracker.heartbeat(heartbeat(1))))
+        await tracker.heartbeat(heartbeat(2, ended=both))
         await settle()
         assert names.calls[-1] == ("delete", "/out/job_0001/_temporary", True, True)
         assert sorted(names.calls[:-1]) == [
@@ -195,16 +195,18 @@ def test_outputs_are_renamed_into_place_and_then_the_job_ends(tmp_path: Path) ->
 def test_a_new_jobtracker_goes_on_where_the_dead_one_stopped(tmp_path: Path) -> None:
     async def story() -> None:
         first = await begun(tmp_path, FakeNameNode(failures=10**9))
-        answer = await first.heartbeat(beat(1))
+        answer = await first.heartbeat(heartbeat(1))
         both = tuple(launched(answer))
-        await first.heartbeat(beat(2, ended=both))
+        await first.heartbeat(heartbeat(2, ended=both))
         before = await first.poll({})
         await first.stop()  # its commits were never done
 
         names = FakeNameNode()
         second = job_tracker(tmp_path, names)
         await second.start()
-        assert (await second.heartbeat(beat(2, ended=both))).reply.actions == (), "a repeat is answered alike"
+        assert (await second.heartbeat(heartbeat(2, ended=both))).reply.actions == (), (
+            "a repeat is answered alike"
+        )
         await settle()
         renamed = [call[1].rpartition("/")[2] for call in names.calls if call[0] == "rename"]
         assert sorted(renamed) == sorted(both), "the unfinished commits are done"
@@ -224,16 +226,16 @@ def test_a_new_jobtracker_goes_on_from_a_snapshot_without_the_events_before(
 
     async def story() -> None:
         first = await begun(tmp_path, FakeNameNode(failures=10**9))
-        both = tuple(launched(await first.heartbeat(beat(1))))
+        both = tuple(launched(await first.heartbeat(heartbeat(1))))
         for sequence in range(2, 50):
-            await first.heartbeat(beat(sequence, running=both))
+            await first.heartbeat(heartbeat(sequence, running=both))
         rows = (await first.poll({}))["rows"]
         assert len(list(first._journal.events())) < 40
         cursors = {table: len(known) for table, known in rows.items()}
         await first.poll(cursors)
         for sequence in range(50, 60):
-            await first.heartbeat(beat(sequence, running=both))
-        await first.heartbeat(beat(60, ended=both))
+            await first.heartbeat(heartbeat(sequence, running=both))
+        await first.heartbeat(heartbeat(60, ended=both))
         before = await first.poll(cursors)
         assert len(before["rows"]["heartbeats"]) == 11
         await first.stop()
@@ -257,11 +259,11 @@ def test_a_new_jobtracker_goes_on_from_a_snapshot_without_the_events_before(
 def test_a_launch_that_is_told_again_after_its_job_has_ended_is_left_out(tmp_path: Path) -> None:
     async def story() -> None:
         tracker = await begun(tmp_path, FakeNameNode())
-        assert len(launched(await tracker.heartbeat(beat(1)))) == 2
+        assert len(launched(await tracker.heartbeat(heartbeat(1)))) == 2
         await tracker.kill(["job_0001"], "not wanted")
-        again = await tracker.heartbeat(beat(1))
+        again = await tracker.heartbeat(heartbeat(1))
         assert launched(again) == [] and again.specs == {}
-        assert (await tracker.heartbeat(beat(2))).reply.actions != ()
+        assert (await tracker.heartbeat(heartbeat(2))).reply.actions != ()
         await tracker.stop()
 
     asyncio.run(story())
@@ -288,7 +290,7 @@ def test_a_new_jobtracker_does_not_give_up_a_node_that_has_come_back(tmp_path: P
 def test_rows_that_were_fetched_are_not_given_again(tmp_path: Path) -> None:
     async def story() -> None:
         tracker = await begun(tmp_path, FakeNameNode())
-        await tracker.heartbeat(beat(1))
+        await tracker.heartbeat(heartbeat(1))
         first = (await tracker.poll({}))["rows"]
         cursors = {table: len(rows) for table, rows in first.items()}
         assert cursors["decisions"] >= 2
@@ -315,7 +317,7 @@ def test_a_policy_that_breaks_the_rules_stops_the_run_and_says_why(tmp_path: Pat
         await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
         await tracker.register(NODE, 1)
         try:
-            await tracker.heartbeat(beat(1))
+            await tracker.heartbeat(heartbeat(1))
         except MasterGone:
             pass
         assert (await tracker.poll({}))["failure"] == "RuntimeError: no idea"
@@ -329,9 +331,9 @@ def test_a_policy_reports_once_all_jobs_have_ended(tmp_path: Path) -> None:
         tracker = job_tracker(tmp_path, FakeNameNode(), "aria:profiles=none")
         await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
         await tracker.register(NODE, 1)
-        attempts = launched(await tracker.heartbeat(beat(1)))
+        attempts = launched(await tracker.heartbeat(heartbeat(1)))
         assert (await tracker.poll({}))["report"] == {}
-        await tracker.heartbeat(beat(2, ended=tuple(attempts)))
+        await tracker.heartbeat(heartbeat(2, ended=tuple(attempts)))
         await settle()
         answer = await tracker.poll({})
         assert answer["ended"] and list(answer["report"]["profiles"]["aria"]) == ["u/j"]
@@ -358,12 +360,12 @@ def test_jobs_that_come_later_count_from_then_and_outlive_the_jobtracker(tmp_pat
         assert await first.submit(plan) == times, "a repeat changes nothing"
         known = (await first.poll({}))["status"]["jobs"]
         assert [(job["job"], job["deadline_s"] - job["submit_s"]) for job in known] == [("job_0001", 60.0)]
-        answer = await first.heartbeat(beat(1))
+        answer = await first.heartbeat(heartbeat(1))
         await first.stop()
 
         second = job_tracker(tmp_path, names)
         await second.start()
-        assert (await second.heartbeat(beat(1))).specs == answer.specs
+        assert (await second.heartbeat(heartbeat(1))).specs == answer.specs
         assert await second.submit(plan) == times
         assert [job["submit_s"] for job in (await second.poll({}))["status"]["jobs"]] == [times["job_0001"]]
         assert not (await second.poll({}))["ended"], "the second job still waits for its time"
@@ -376,14 +378,14 @@ def test_killing_all_jobs_ends_those_that_wait_for_their_time_too(tmp_path: Path
     async def story() -> None:
         tracker = await begun(tmp_path, FakeNameNode())
         await tracker.submit(Plan(jobs=(later("job_0002", 50.0), later("job_0003")), files={}))
-        running = launched(await tracker.heartbeat(beat(1)))
+        running = launched(await tracker.heartbeat(heartbeat(1)))
         await tracker.kill(["job_0003", "job_9999"], "not wanted")
         states = [(job["job"], job["state"]) for job in (await tracker.poll({}))["status"]["jobs"]]
         assert ("job_0003", "killed") in states and ("job_0001", "running") in states
         await tracker.kill(None, "the cluster goes down")
         assert {job["state"] for job in (await tracker.poll({}))["status"]["jobs"]} == {"killed"}
         killed = AttemptReport(attempt="", state="killed", start_s=0.0, end_s=0.1)
-        ends = replace(beat(2), finished=tuple(replace(killed, attempt=attempt) for attempt in running))
+        ends = replace(heartbeat(2), finished=tuple(replace(killed, attempt=attempt) for attempt in running))
         await tracker.heartbeat(ends)
         state = await tracker.poll({})
         assert state["ended"] and len(state["rows"]["jobs"]) == 3
@@ -394,9 +396,9 @@ def test_killing_all_jobs_ends_those_that_wait_for_their_time_too(tmp_path: Path
 
 @pytest.mark.parametrize(
     ("reach", "wrong"),
-    [("node._Face__raw.free_maps = 50", "AssertionError"), ("view._Face__raw.ended.clear()", "")],
+    [("node._Proxy__raw.free_maps = 50", "AssertionError"), ("view._Proxy__raw.ended.clear()", "")],
 )
-def test_books_that_a_policy_has_changed_past_its_view_end_the_run(
+def test_tables_that_a_policy_has_changed_past_its_view_end_the_run(
     reach: str, wrong: str, tmp_path: Path
 ) -> None:
     """Once all jobs have ended, the books must balance; a policy that only lets go of ended jobs changes nothing."""
@@ -411,8 +413,8 @@ def test_books_that_a_policy_has_changed_past_its_view_end_the_run(
         tracker = job_tracker(tmp_path, FakeNameNode(), f"{tmp_path / 'mine.py'}:Mine")
         await tracker.start(Plan(jobs=(map_only(),), files={"/in/a": BLOCKS}))
         await tracker.register(NODE, 1)
-        attempts = launched(await tracker.heartbeat(beat(1)))
-        await tracker.heartbeat(beat(2, ended=tuple(attempts)))
+        attempts = launched(await tracker.heartbeat(heartbeat(1)))
+        await tracker.heartbeat(heartbeat(2, ended=tuple(attempts)))
         await settle()
         answer = await tracker.poll({})
         assert answer["ended"]

@@ -63,9 +63,9 @@ def seen(policy: str, sizes: Sizes, seed: int = 3) -> tuple[dict[str, Any], str]
     """Return what the policy saw of each job, and all rows."""
     jobs = [job(f"job_{number:04d}", [4.0, 2.0], submit_s=float(number)) for number in range(1, 6)]
     tape = Tape()
-    played = Simulation(replace(setup(jobs, policy=policy), sizes=sizes, seed=seed), tape)
-    played.run()
-    own: Any = played.master.policy
+    simulated = Simulation(replace(setup(jobs, policy=policy), sizes=sizes, seed=seed), tape)
+    simulated.run()
+    own: Any = simulated.master.policy
     assert isinstance(own, GuardedPolicy)
     return own.own.seen, tape.text()
 

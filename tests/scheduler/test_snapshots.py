@@ -11,7 +11,7 @@ import pytest
 
 from schedbed.cluster.faults import PlannedFault
 from schedbed.cluster.tracker import Tracker
-from schedbed.scheduler.core.books import STATE
+from schedbed.scheduler.core.core_tables import STATE
 from schedbed.scheduler.core.records import NoSink
 from schedbed.scheduler.core.snapshots import freeze, thaw
 from schedbed.scheduler.driver import Driver
@@ -23,7 +23,7 @@ from schedbed.scheduler.simulate.setup import Setup, Timing
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.specs import TaskKind
 from tests.harness.described import described
-from tests.harness.simulation import Tape, play, random_jobs, setup
+from tests.harness.simulation import Tape, random_jobs, setup, simulate
 from tests.harness.world import job, node
 
 DECIDED = ("decision", "attempt", "job")
@@ -33,7 +33,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "policies"
 
 def given(policy: str, speculation: Any = "none", seed: int = 5, count: int = 8) -> Setup:
     jobs, files = random_jobs(seed, count)
-    plain = setup(jobs, 4, files=files, seed=seed, timing=Timing(), play_all_beats=True)
+    plain = setup(jobs, 4, files=files, seed=seed, timing=Timing(), process_all_heartbeats=True)
     return replace(plain, policy=lambda: with_speculation(build_policy(policy), speculation))
 
 
@@ -77,7 +77,7 @@ def test_the_rows_are_the_same_as_without_crashes(
     monkeypatch.setattr(EventList, "EVERY", 23)
     whole = given(policy, speculation)
     tape, driver, gone_back = crashed(replace(whole, faults=crashes(*TIMES_S)))
-    assert tape.text(*DECIDED) == play(whole).text(*DECIDED)
+    assert tape.text(*DECIDED) == simulate(whole).text(*DECIDED)
     assert gone_back == len(TIMES_S)
     assert "journal" not in driver.report()
 
@@ -103,7 +103,7 @@ def test_the_state_is_the_same_after_a_crash_at_any_event(
             other: Any = Driver(master._config, setup.policy, NoSink(), seed=setup.seed, journal=EventList())
             other._start_over() if snapshot is None else other._go_back(snapshot)
             other._replay(events)
-            other.core.check_books()
+            other.core.check_tables()
             assert told(other) == told(master), (now_s, kind)
             checked += snapshot is not None
         return inner(now_s, kind, *arguments)
@@ -119,10 +119,10 @@ def told(driver: Any) -> str:
     return described({**driver._state(), "open": None})
 
 
-def test_a_snapshot_holds_every_attribute_of_the_books_that_events_change() -> None:
+def test_a_snapshot_holds_every_attribute_of_the_ledger_that_events_change() -> None:
     """What is left out is made by the constructor, from the policy and the settings."""
     driver = Driver(Simulation(given("fair"), Tape()).master._config, lambda: build_policy("fair"), NoSink())
-    fixed = {name for name in vars(driver.books) if name not in STATE}
+    fixed = {name for name in vars(driver.ledger) if name not in STATE}
     assert fixed == {
         "_max_attempts",
         "_node_failures",
@@ -164,7 +164,7 @@ def test_a_policy_of_ones_own_goes_on_from_its_state_or_sees_all_events_again(
     monkeypatch.setattr(EventList, "EVERY", 23)
     whole = given(f"{EXAMPLES / name}")
     tape, driver, gone_back = crashed(replace(whole, faults=crashes(*TIMES_S)))
-    assert tape.text(*DECIDED) == play(whole).text(*DECIDED)
+    assert tape.text(*DECIDED) == simulate(whole).text(*DECIDED)
     has_state = "two_levels" in name
     assert gone_back == (len(TIMES_S) if has_state else 0)
     told = driver.report().get("journal", "")
@@ -195,7 +195,7 @@ def test_a_policy_that_cannot_be_kept_sees_all_events_again(monkeypatch: pytest.
 
     whole = replace(given("fifo"), policy=make)
     tape, driver, gone_back = crashed(replace(whole, faults=crashes(*TIMES_S)))
-    assert tape.text(*DECIDED) == play(whole).text(*DECIDED)
+    assert tape.text(*DECIDED) == simulate(whole).text(*DECIDED)
     assert gone_back == 0
     assert "cannot pickle 'generator' object" in driver.report()["journal"]
 

@@ -164,10 +164,10 @@ def check_slots(sim: Simulation, accidents: Accidents) -> None:
                 raise Violation("no memory is over-used", f"{sim.now_s}: {name} runs {list(running)}")
 
 
-def check_books(sim: Simulation) -> None:
+def check_tables(sim: Simulation) -> None:
     """Run the core's own audit of its tables: held + free = capacity, counters, indices."""
     try:
-        sim.core.check_books()
+        sim.core.check_tables()
     except (AssertionError, KeyError) as error:
         raise Violation("the books balance", f"{sim.now_s}: {type(error).__name__} {error}") from error
 

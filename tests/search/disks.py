@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from schedbed.cluster.blocks.namenode import NameNode
-from schedbed.scheduler.simulate.replication_upkeep import NAMENODE_BEAT_S
+from schedbed.scheduler.simulate.replication_upkeep import NAMENODE_HEARTBEAT_S
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import chance
 from tests.search.violation import hold
@@ -24,7 +24,7 @@ class Disks:
         self._sim: Any = sim
         self._storage: Any = sim.storage
         self._held: dict[str, dict[str, int]] = {}
-        self._kept_s = -NAMENODE_BEAT_S * 2  # Time of the last kept copy.
+        self._kept_s = -NAMENODE_HEARTBEAT_S * 2  # Time of the last kept copy.
         for node in sim.nodes:
             blocks = sim.storage.blocks_on(node.node)
             self._held[node.node] = {each["block"]: each["length"] for each in blocks}
@@ -113,7 +113,7 @@ class Disks:
             hold(held <= owned, "nothing is left on disks", f"{name}: {sorted(held - owned)}")
         for block in owned:
             extra = names._blocks._replication.kept.count(block)
-            if self._sim.now_s < self._kept_s + 2 * NAMENODE_BEAT_S:
+            if self._sim.now_s < self._kept_s + 2 * NAMENODE_HEARTBEAT_S:
                 # Evicted copies may stay for two heartbeats, until every node is told to delete them.
                 extra += len(names._blocks._replication.kept.let_go(block))
             # The targets of schemes are checked by `epoch_rule` in tests of the NameNode alone.

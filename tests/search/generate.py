@@ -55,21 +55,21 @@ def seeds_of_all_kinds(count: int) -> list[int]:
     return [
         *range(few),
         *range(NEWER, NEWER + few),
-        *(seed for seed in range(SHARED, SHARED + few) if not plays_alone(seed)),
+        *(seed for seed in range(SHARED, SHARED + few) if not runs_alone(seed)),
         *range(ALONE, ALONE + 12 * few, 4),
         *RARE,
         *range(LATER, LATER + count - 2 * few),
     ]
 
 
-def plays_alone(seed: int) -> bool:
+def runs_alone(seed: int) -> bool:
     """Return whether the seed's test scenario tests one component alone."""
     return seed >= ALONE and seed % 4 == 0
 
 
 def make_story(seed: int, policies: Sequence[str] | None = None) -> Story:
     """Return the test scenario of a seed, under one of `policies` (None: any policy)."""
-    if policies is None and plays_alone(seed):
+    if policies is None and runs_alone(seed):
         return Story(seed=seed, alone=list(PARTS)[seed // 4 % len(PARTS)])
     luck = chance(seed, "story")
     nodes = _nodes(chance(seed, "nodes"))

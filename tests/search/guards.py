@@ -21,10 +21,10 @@ from schedbed.cluster.messages import Heartbeat, Reply
 from schedbed.cluster.spec import NodeSpec
 from schedbed.scheduler.core import core as cores
 from schedbed.scheduler.core import index as indices
-from schedbed.scheduler.core.books import Books
 from schedbed.scheduler.core.core import Core
+from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Attempt, Feed, Job, Node, Task
-from schedbed.scheduler.core.job_lifecycle import JobBooks
+from schedbed.scheduler.core.job_lifecycle import JobTables
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.records import Discard, Effect
 from schedbed.scheduler.core.states import AttemptState, TaskState
@@ -32,7 +32,7 @@ from schedbed.scheduler.driver import Driver
 from schedbed.scheduler.order import preemption
 from schedbed.scheduler.order.fair import Fair
 from schedbed.scheduler.simulate.storage import Storage
-from schedbed.scheduler.simulate.timers import Wakes
+from schedbed.scheduler.simulate.timers import TimerSchedule
 from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import TaskKind
 from tests.search.search import search
@@ -88,22 +88,22 @@ def _slots_held(states: tuple[AttemptState, ...]) -> Callable[[Node, TaskKind], 
 
 
 _heartbeat, _register = Core.heartbeat, Core.register
-_take_effects, _open_reduces = Core.take_effects, JobBooks._open_reduces
-_end_attempt, _lose_output = Ledger.end_attempt, JobBooks.lose_output
+_take_effects, _open_reduces = Core.take_effects, JobTables._open_reduces
+_end_attempt, _lose_output = Ledger.end_attempt, JobTables.lose_output
 _fair_jobs, _recover, _report = Fair.jobs, Driver.recover, Storage.register
 
 
-def _any_life(self: Core, now_s: float, beat: Heartbeat) -> Reply:
-    node = self._ledger.nodes.get(beat.node)
-    known = beat if node is None else replace(beat, incarnation=node.incarnation)
+def _any_life(self: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
+    node = self._ledger.nodes.get(heartbeat.node)
+    known = heartbeat if node is None else replace(heartbeat, incarnation=node.incarnation)
     return _heartbeat(self, now_s, known)
 
 
-def _any_sequence(self: Core, now_s: float, beat: Heartbeat) -> Reply:
-    node = self._ledger.nodes.get(beat.node)
+def _any_sequence(self: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
+    node = self._ledger.nodes.get(heartbeat.node)
     if node is not None:
         node.reply = None
-    return _heartbeat(self, now_s, beat)
+    return _heartbeat(self, now_s, heartbeat)
 
 
 def _any_registration(self: Core, now_s: float, node: NodeSpec, incarnation: int) -> None:
@@ -166,16 +166,16 @@ def _splits_again() -> Iterator[None]:
 def _keeps_dead_outputs() -> Iterator[None]:
     """Keep the finished maps of a lost node as done, although their outputs are gone."""
 
-    def keep(self: JobBooks, task: Task) -> None:
+    def keep(self: JobTables, task: Task) -> None:
         winner = task.winner
         if winner is None or winner.node.alive:
             _lose_output(self, task)
 
-    with patch.object(JobBooks, "lose_output", keep):
+    with patch.object(JobTables, "lose_output", keep):
         yield
 
 
-def _loses_quietly(self: JobBooks, task: Task) -> None:
+def _loses_quietly(self: JobTables, task: Task) -> None:
     _lose_output(self, task)
     task.stage.job.outputs.pop()
 
@@ -184,7 +184,7 @@ def _no_discard(self: Core) -> list[Effect]:
     return [effect for effect in _take_effects(self) if not isinstance(effect, Discard)]
 
 
-def _opens_only(self: JobBooks, job: Job) -> None:
+def _opens_only(self: JobTables, job: Job) -> None:
     if not job.reduces.open:
         _open_reduces(self, job)
 
@@ -287,7 +287,7 @@ GUARDS = (
         "Reduces are told when a map's output is gone.",
         9,
         ("the books balance",),
-        swap(JobBooks, "lose_output", _loses_quietly),
+        swap(JobTables, "lose_output", _loses_quietly),
     ),
     Guard(
         "fetch failures",
@@ -322,14 +322,14 @@ GUARDS = (
         "A job avoids a node on which its attempts have failed three times.",
         4,
         ("a job avoids where it failed",),
-        swap(Books, "avoids", lambda self, job, node, kind: False),
+        swap(CoreTables, "avoids", lambda self, job, node, kind: False),
     ),
     Guard(
         "slow-start closes again",
         "No reduce starts while too few maps are done, also when finished maps were lost.",
         187,
         ("reduces wait for slow-start",),
-        swap(JobBooks, "_open_reduces", _opens_only),
+        swap(JobTables, "_open_reduces", _opens_only),
     ),
     Guard(
         "only failures count",
@@ -385,7 +385,7 @@ GUARDS = (
         "The simulator plays the heartbeats by which the delay policy counts its waiting.",
         2,
         ("a heartbeat that is not played changes nothing",),
-        swap(Wakes, "want_any", lambda self, now_s: None),
+        swap(TimerSchedule, "want_any", lambda self, now_s: None),
     ),
     Guard(
         "what is split",

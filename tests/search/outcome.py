@@ -16,9 +16,9 @@ from schedbed.tasks.specs import TaskKind
 from tests.search.accidents import INJECTED
 from tests.search.checks import LAUNCHES, Rows
 from tests.search.oracles.forgetting import check_ended, kept_jobs
-from tests.search.play import HIDE_BLOCKS, LAST_JOB, Played, make_policy
 from tests.search.policies import OWN
 from tests.search.postman import replay
+from tests.search.simulated_story import HIDE_BLOCKS, LAST_JOB, SimulatedStory, make_policy
 from tests.search.story import StoryJob
 from tests.search.violation import hold
 
@@ -27,15 +27,15 @@ SOON_S = 20.0
 """Seconds after which an order has reached every node that is up."""
 
 
-def check_outcome(played: Played) -> None:
+def check_outcome(finished: SimulatedStory) -> None:
     """Run all checks after the end of a test scenario. Raises Violation for the first that fails."""
-    check_rows(played)
-    launches = sum(row.answer in LAUNCHES for row in played.rows.decisions)
-    played.postman.rules.check_counts(played.sim.core, launches)
-    for name, job in zip(played.story.job_names(), played.story.jobs, strict=True):
-        state = next(row.state for row in played.rows.jobs if row.job == name)
-        finish_s = next(row.finish for row in played.rows.jobs if row.job == name)
-        by_order = played.killed.get(name) == finish_s
+    check_rows(finished)
+    launches = sum(row.answer in LAUNCHES for row in finished.rows.decisions)
+    finished.postman.rules.check_counts(finished.sim.core, launches)
+    for name, job in zip(finished.story.job_names(), finished.story.jobs, strict=True):
+        state = next(row.state for row in finished.rows.jobs if row.job == name)
+        finish_s = next(row.finish for row in finished.rows.jobs if row.job == name)
+        by_order = finished.killed.get(name) == finish_s
         # A job without tasks succeeds when it is submitted, even by a kill before its submit time.
         done = by_order and not job.maps and not job.reduces and finish_s < job.submit_s
         killed = by_order and not (done and state == "succeeded")
@@ -43,60 +43,60 @@ def check_outcome(played: Played) -> None:
         if state == "killed":
             pass
         elif state == "succeeded":
-            check_records(played, name, job)
+            check_records(finished, name, job)
         else:
-            check_excuse(played, name)
-        check_files(played, name, job, state)
-    check_tries(played)
-    check_replicas(played)
-    check_leftovers(played)
-    check_replay(played)
-    check_forgotten(played)
+            check_excuse(finished, name)
+        check_files(finished, name, job, state)
+    check_tries(finished)
+    check_replicas(finished)
+    check_leftovers(finished)
+    check_replay(finished)
+    check_forgotten(finished)
 
 
-def check_rows(played: Played) -> None:
+def check_rows(finished: SimulatedStory) -> None:
     """Check that each job and each launched attempt has ended once."""
-    wanted = sorted(played.story.job_names())
-    found = sorted(row.job for row in played.rows.jobs if row.job != LAST_JOB)
+    wanted = sorted(finished.story.job_names())
+    found = sorted(row.job for row in finished.rows.jobs if row.job != LAST_JOB)
     hold(found == wanted, "every job ends once", found)
-    launched = [row for row in played.rows.decisions if row.answer in LAUNCHES]
-    skips = any(row.answer == "skip" for row in played.rows.decisions)
-    hold(played.story.skip_rows or not skips, "skips have rows only when wanted", "")
-    hold(len(launched) == len(played.rows.attempts), "every launch ends", len(launched))
+    launched = [row for row in finished.rows.decisions if row.answer in LAUNCHES]
+    skips = any(row.answer == "skip" for row in finished.rows.decisions)
+    hold(finished.story.skip_rows or not skips, "skips have rows only when wanted", "")
+    hold(len(launched) == len(finished.rows.attempts), "every launch ends", len(launched))
 
 
-def check_tries(played: Played) -> None:
+def check_tries(finished: SimulatedStory) -> None:
     """Check that no task fails more than four times, and that the fourth failure ends its job."""
-    failures = Counter((row.job, row.task) for row in played.rows.attempts if row.state == "failed")
-    state = {row.job: row.state for row in played.rows.jobs}
+    failures = Counter((row.job, row.task) for row in finished.rows.attempts if row.state == "failed")
+    state = {row.job: row.state for row in finished.rows.jobs}
     for (job, task), count in failures.items():
         hold(count <= MAX_ATTEMPTS, "a task fails four times at most", f"{task}: {count}")
         ended = count < MAX_ATTEMPTS or state[job] != "succeeded"
         hold(ended, "a task fails four times at most", f"{task} failed {count} times, its job {state[job]}")
 
 
-def check_leftovers(played: Played) -> None:
+def check_leftovers(finished: SimulatedStory) -> None:
     """Check that nodes that are up have no map outputs or replicas of jobs that ended long before."""
-    last = next((row for row in played.rows.jobs if row.job == LAST_JOB), None)
+    last = next((row for row in finished.rows.jobs if row.job == LAST_JOB), None)
     if last is None:
         return
-    long_ago = {row.job for row in played.rows.jobs if row.finish < last.submit - SOON_S}
-    for node in played.sim.nodes:
+    long_ago = {row.job for row in finished.rows.jobs if row.finish < last.submit - SOON_S}
+    for node in finished.sim.nodes:
         if node.up and not node.frozen:
             # Orders that wait for a skipped heartbeat count as carried out.
-            orders = played.sim.core.ledger.nodes[node.node].outbox
+            orders = finished.sim.core.ledger.nodes[node.node].outbox
             ordered = {order.job for order in orders if isinstance(order, ForgetJob)}
-            left = long_ago.intersection(played.accidents.left_outputs(node.node)) - ordered
+            left = long_ago.intersection(finished.accidents.left_outputs(node.node)) - ordered
             hold(not left, "map outputs of ended jobs are forgotten", f"{node.node}: {left}")
-    if played.disks is not None:
-        played.disks.check(played.story.replication)
+    if finished.disks is not None:
+        finished.disks.check(finished.story.replication)
 
 
-def check_excuse(played: Played, job: str) -> None:
+def check_excuse(finished: SimulatedStory, job: str) -> None:
     """Check that a failed job has a task that failed four times because of injected faults."""
-    faults = {fault.kind for fault in played.story.faults}
+    faults = {fault.kind for fault in finished.story.faults}
     failures: dict[str, list[str]] = {}
-    for row in played.rows.attempts:
+    for row in finished.rows.attempts:
         if row.job == job and row.state == "failed":
             failures.setdefault(row.task, []).append(row.reason)
     used_up = [reasons for reasons in failures.values() if len(reasons) >= MAX_ATTEMPTS]
@@ -119,26 +119,26 @@ def check_excuse(played: Played, job: str) -> None:
     hold(mine, "a job that can end well does", used_up)
 
 
-def check_records(played: Played, name: str, job: StoryJob) -> None:
+def check_records(finished: SimulatedStory, name: str, job: StoryJob) -> None:
     """Check that each input record is in the output once, by the ranges of the maps that were read."""
-    committed = {file: attempt for (owner, file), attempt in played.committed.items() if owner == name}
+    committed = {file: attempt for (owner, file), attempt in finished.committed.items() if owner == name}
     if not job.reduces:
-        _check_cover(played, name, job, list(committed.values()))
+        _check_cover(finished, name, job, list(committed.values()))
         return
     parts = [f"part-{index:05d}" for index in range(job.reduces)]
     hold(sorted(committed) == parts, "every part is there", f"{name}: {committed}")
     for attempt in committed.values():
-        consumed = played.accidents.consumed.get(attempt, {})
-        _check_cover(played, name, job, list(consumed.values()))
+        consumed = finished.accidents.consumed.get(attempt, {})
+        _check_cover(finished, name, job, list(consumed.values()))
 
 
-def _check_cover(played: Played, name: str, job: StoryJob, maps: list[str]) -> None:
+def _check_cover(finished: SimulatedStory, name: str, job: StoryJob, maps: list[str]) -> None:
     """Check that all these maps succeeded, and that their ranges cover the input exactly once."""
-    rows = {row.attempt: row for row in played.rows.attempts}
+    rows = {row.attempt: row for row in finished.rows.attempts}
     for attempt in maps:
         row = rows.get(attempt)
         hold(row is not None and row.state == "succeeded", "only good outputs are used", attempt)
-    plans = [played.accidents.plans[attempt] for attempt in maps]
+    plans = [finished.accidents.plans[attempt] for attempt in maps]
     hold(all(plan.job == name and plan.kind is TaskKind.MAP for plan in plans), "own maps are read", maps)
     if not job.input_mib:
         indices = sorted(plan.index for plan in plans)
@@ -148,61 +148,63 @@ def _check_cover(played: Played, name: str, job: StoryJob, maps: list[str]) -> N
     for row in sorted((rows[attempt] for attempt in maps), key=lambda row: row.offset):
         hold(row.offset == end, "no record is lost or doubled", f"{row.attempt} begins at {row.offset}")
         end += row.length
-        read = sum(length for _, length in played.accidents.plans[row.attempt].blocks)
+        read = sum(length for _, length in finished.accidents.plans[row.attempt].blocks)
         hold(read == row.length, "a map reads what it owns", f"{row.attempt}: {read}")
     hold(end == job.maps * job.input_mib * 2**20, "no record is lost or doubled", f"{name} ends at {end}")
 
 
-def check_files(played: Played, name: str, job: StoryJob, state: str) -> None:
+def check_files(finished: SimulatedStory, name: str, job: StoryJob, state: str) -> None:
     """Check that the job's output folder has the committed files and no others."""
     try:
-        found = [child["name"] for child in played.sim.storage.names.list(f"/out/{name}")]
+        found = [child["name"] for child in finished.sim.storage.names.list(f"/out/{name}")]
     except BlockStoreError:
         found = []
-    wanted = sorted(file for owner, file in played.committed if owner == name and job.output_mib)
+    wanted = sorted(file for owner, file in finished.committed if owner == name and job.output_mib)
     if state == "succeeded":
         hold(found == wanted, "outputs are in place and nothing else", f"{name}: {found}")
     else:
         hold(set(found) <= set(wanted), "nothing is left of a failed job", f"{name}: {found}")
 
 
-def check_replicas(played: Played) -> None:
+def check_replicas(finished: SimulatedStory) -> None:
     """Check that every block with a good replica has the wanted number, or one on each node."""
-    if not any(row.job == LAST_JOB for row in played.rows.jobs):
+    if not any(row.job == LAST_JOB for row in finished.rows.jobs):
         return
-    names = played.sim.storage.names
+    names = finished.sim.storage.names
     nodes = len(names.nodes())
     for block in names.fsck()["under_replicated"]:
         good = len(names.holders(block))
-        hold(good >= min(nodes, played.story.replication), "replicas are restored", f"{block} has {good}")
-    if not any(fault.kind in ("kill", "corrupt_replica", "delete_replica") for fault in played.story.faults):
+        hold(good >= min(nodes, finished.story.replication), "replicas are restored", f"{block} has {good}")
+    if not any(
+        fault.kind in ("kill", "corrupt_replica", "delete_replica") for fault in finished.story.faults
+    ):
         missing = names.fsck()["missing"]
         hold(not missing, "replicas are found again", missing)
 
 
-def check_forgotten(played: Played) -> None:
+def check_forgotten(finished: SimulatedStory) -> None:
     """Check that the core and the policy have dropped all data of ended jobs, after one more tick.
 
     Users' policies are not checked.
     """
-    master: Any = played.sim.master
+    master: Any = finished.sim.master
     ledger = master.core.ledger
     check_ended(ledger)
     hold(not any(job.attempts for job in ledger.ended.values()), "an ended job is small", "attempts are left")
     hold(not ledger.avoiding and not ledger.committing, "an ended job is small", ledger.avoiding)
     ledger.settle()
-    master.core.tick(played.sim.now_s)
-    if played.story.policy not in OWN:
+    master.core.tick(finished.sim.now_s)
+    if finished.story.policy not in OWN:
         kept_of = kept_jobs(master.policy)
         hold(not kept_of, "a policy forgets jobs that have ended", kept_of)
 
 
-def check_replay(played: Played) -> None:
+def check_replay(finished: SimulatedStory) -> None:
     """Check that a replay of the journal in a new core gives the same rows and the same state."""
     again = Rows()
-    setup = played.sim.setup
-    policy = make_policy(played.story)
-    most = played.story.per_heartbeat
+    setup = finished.sim.setup
+    policy = make_policy(finished.story)
+    most = finished.story.per_heartbeat
     config = CoreConfig(
         heartbeat_s=setup.cluster.heartbeat_s,
         records_skips=setup.skip_rows,
@@ -210,6 +212,6 @@ def check_replay(played: Played) -> None:
         reduces_per_heartbeat=most,
     )
     core = Core(config, policy, again, seed=setup.seed)
-    replay(played.postman.journal, core, policy)
-    hold(again.history() == played.rows.history(), "a replay gives the same rows", "")
-    hold(core.status() == played.sim.core.status(), "a replay gives the same state", "")
+    replay(finished.postman.journal, core, policy)
+    hold(again.history() == finished.rows.history(), "a replay gives the same rows", "")
+    hold(core.status() == finished.sim.core.status(), "a replay gives the same state", "")

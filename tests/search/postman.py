@@ -80,20 +80,20 @@ class Postman:
             self._deliver_late(core, now_s, arguments[0], known)
         return answer
 
-    def _tell_again(self, core: Core, now_s: float, beat: Heartbeat) -> Reply:
+    def _tell_again(self, core: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
         """Pass on a heartbeat, sometimes with additional reports of attempts that ended long before.
 
         The only allowed effects of such reports are that the attempts' uncommitted files are deleted, and
         that attempts listed as running are killed.
         """
-        told, node = self._told.setdefault(beat.node, {}), core.ledger.nodes.get(beat.node)
+        told, node = self._told.setdefault(heartbeat.node, {}), core.ledger.nodes.get(heartbeat.node)
         old = [report for name, report in told.items() if node is None or name not in node.attempts]
-        luck = chance(self._story.seed, "stray", beat.node, beat.incarnation, beat.sequence)
-        told |= {report.attempt: report for report in beat.finished}
-        known = node is not None and node.alive and node.incarnation == beat.incarnation
-        news = known and node is not None and beat.sequence > node.sequence
+        luck = chance(self._story.seed, "stray", heartbeat.node, heartbeat.incarnation, heartbeat.sequence)
+        told |= {report.attempt: report for report in heartbeat.finished}
+        known = node is not None and node.alive and node.incarnation == heartbeat.incarnation
+        news = known and node is not None and heartbeat.sequence > node.sequence
         if not old or not news or luck.random() >= self._story.strays:
-            return self._pass_on(core, now_s, "heartbeat", (beat,))
+            return self._pass_on(core, now_s, "heartbeat", (heartbeat,))
         old = luck.sample(old, min(len(old), 3))
         self.strays += len(old)
         unwanted = {report.attempt: is_unwanted(core, report.attempt) for report in old}
@@ -102,8 +102,10 @@ class Postman:
             for report in old
             if self._zombies and luck.random() < 0.3
         ]
-        beat = replace(beat, finished=(*beat.finished, *old), running=(*beat.running, *zombies))
-        reply = self._pass_on(core, now_s, "heartbeat", (beat,))
+        heartbeat = replace(
+            heartbeat, finished=(*heartbeat.finished, *old), running=(*heartbeat.running, *zombies)
+        )
+        reply = self._pass_on(core, now_s, "heartbeat", (heartbeat,))
         dropped = {effect.attempt for effect in core.ledger.effects if isinstance(effect, Discard)}
         ended = {effect.job for effect in core.ledger.effects if isinstance(effect, JobEnded)}
         for attempt, wanted in unwanted.items():
@@ -125,9 +127,9 @@ class Postman:
         self.news.clear()
         fresh = self.rules.before(core, kind, arguments)
         if fresh and kind == "heartbeat":
-            self.avoidance.beat(arguments[0].node, full=arguments[0].disk_full)
+            self.avoidance.heartbeat(arguments[0].node, full=arguments[0].disk_full)
         elif fresh and kind == "register":
-            self.avoidance.beat(arguments[0].node, full=False)
+            self.avoidance.heartbeat(arguments[0].node, full=False)
         answer = getattr(Core, kind)(core, now_s, *arguments)
         rule.discarded(core, self.news)
         self.rules.after(core, now_s, kind, arguments, fresh)
@@ -140,28 +142,28 @@ class Postman:
         return answer
 
     def _repeat(
-        self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...], answer: Any, beats: int
+        self, core: Core, now_s: float, kind: str, arguments: tuple[Any, ...], answer: Any, heartbeats: int
     ) -> None:
         """Repeat a message, at once or after some heartbeats, and check that the answer is the same.
 
         For a message of a node, only heartbeats of this node count.
         """
-        if beats and kind != "node_lost":
+        if heartbeats and kind != "node_lost":
             node = arguments[0].node if kind in ("heartbeat", "register") else ""
-            self._late.setdefault(node, []).append((beats, kind, arguments))
+            self._late.setdefault(node, []).append((heartbeats, kind, arguments))
             return
         self.repeated += 1
         again = self._pass_on(core, now_s, kind, arguments)
         hold(again == answer, "a repeat is answered alike", f"{kind} at {now_s}: {again} after {answer}")
 
-    def _deliver_late(self, core: Core, now_s: float, beat: Heartbeat, known: bool) -> None:
-        for whose in (beat.node, ""):
-            waiting = [(beats - 1, kind, told) for beats, kind, told in self._late.pop(whose, [])]
+    def _deliver_late(self, core: Core, now_s: float, heartbeat: Heartbeat, known: bool) -> None:
+        for whose in (heartbeat.node, ""):
+            waiting = [(heartbeats - 1, kind, told) for heartbeats, kind, told in self._late.pop(whose, [])]
             keep = [entry for entry in waiting if entry[0] > 0]
             if keep:
                 self._late[whose] = keep
-            for beats, kind, arguments in waiting:
-                if beats <= 0 and _is_old(kind, arguments, beat, known):
+            for heartbeats, kind, arguments in waiting:
+                if heartbeats <= 0 and _is_old(kind, arguments, heartbeat, known):
                     self.repeated += 1
                     self._pass_on(core, now_s, kind, arguments)
 
@@ -179,15 +181,15 @@ def is_unwanted(core: Core, attempt: str) -> bool:
     return task.winner is None or task.winner.attempt != attempt
 
 
-def _is_old(kind: str, arguments: tuple[Any, ...], beat: Heartbeat, known: bool) -> bool:
+def _is_old(kind: str, arguments: tuple[Any, ...], heartbeat: Heartbeat, known: bool) -> bool:
     """Return whether a message is older than a heartbeat that was just received.
 
     `known` is whether the core knows the heartbeat's incarnation.
     """
     if kind == "heartbeat":
         late: Heartbeat = arguments[0]
-        return (late.incarnation, late.sequence) <= (beat.incarnation, beat.sequence)
-    return kind != "register" or (known and arguments[1] <= beat.incarnation)
+        return (late.incarnation, late.sequence) <= (heartbeat.incarnation, heartbeat.sequence)
+    return kind != "register" or (known and arguments[1] <= heartbeat.incarnation)
 
 
 class WatchedCore(Core):
@@ -200,9 +202,9 @@ class WatchedCore(Core):
             for name in ("_on_tick", "_preempt", "_decide"):
                 setattr(self, name, _settled(getattr(self, name)))
 
-    def heartbeat(self, now_s: float, beat: Heartbeat) -> Reply:
+    def heartbeat(self, now_s: float, heartbeat: Heartbeat) -> Reply:
         """Implement `Core.heartbeat`: pass the heartbeat to the `Postman`, which may repeat it."""
-        return self._postman.do(self, now_s, "heartbeat", beat)
+        return self._postman.do(self, now_s, "heartbeat", heartbeat)
 
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
         """Implement `Core.register`: pass the registration to the `Postman`, which may repeat it."""
@@ -254,13 +256,13 @@ def carried_by(postman: Postman) -> Iterator[None]:
     def make(*arguments: Any, **named: Any) -> WatchedCore:
         return WatchedCore(postman, *arguments, **named)
 
-    inner = Awaits.pass_beat
+    inner = Awaits.pass_heartbeat
 
-    def pass_beat(awaits: Awaits, view: View, node: NodeView) -> None:
+    def pass_heartbeat(awaits: Awaits, view: View, node: NodeView) -> None:
         postman.journal.append((view.now_s, PASSED, (node.node,)))
         inner(awaits, view, node)
 
-    with patch.object(driver, "Core", make), patch.object(Awaits, "pass_beat", pass_beat):
+    with patch.object(driver, "Core", make), patch.object(Awaits, "pass_heartbeat", pass_heartbeat):
         yield
 
 
@@ -273,7 +275,7 @@ def replay(journal: Iterable[Event], core: Core, policy: Policy) -> None:
                 nodes[name].heard_s = heard_s
         elif kind == PASSED:
             ledger.now_s = now_s
-            awaits.pass_beat(ledger, nodes[arguments[0]])
+            awaits.pass_heartbeat(ledger, nodes[arguments[0]])
         else:
             getattr(core, kind)(now_s, *arguments)
         core.take_effects()

@@ -26,7 +26,7 @@ def main() -> int:
     """Run the command; return 0 if all checks passed, 1 if one failed."""
     options = _options()
     if options.story is not None:
-        return _play_again(options.story)
+        return _run_again(options.story)
     first = options.seed if options.seed is not None else time.time_ns() % 10**9
     print(f"seed {first}", flush=True)
     begin_s = time.monotonic()
@@ -57,7 +57,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _play_again(path: Path) -> int:
+def _run_again(path: Path) -> int:
     story = read_story(path)
     print(f"seed {story.seed}")
     violation = examine(story)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tests.search.alone.parts import play_alone
+from tests.search.alone.parts import run_alone
 from tests.search.generate import make_story
 from tests.search.outcome import check_outcome
-from tests.search.play import Played, play
+from tests.search.simulated_story import SimulatedStory, simulate
 from tests.search.story import Story
 from tests.search.violation import Violation, hold
 
@@ -21,14 +21,14 @@ def examine(story: Story) -> Violation | None:
     """Run a test scenario with all checks; return the first violation, None if all checks pass."""
     try:
         if story.alone:
-            play_alone(story.alone, story.seed, story.steps)
+            run_alone(story.alone, story.seed, story.steps)
             return None
-        played = play(story)
-        check_outcome(played)
-        _check_repeats(played)
-        _check_losses(played)
-        _check_elision(played)
-        _check_snapshots(played)
+        finished = simulate(story)
+        check_outcome(finished)
+        _check_repeats(finished)
+        _check_losses(finished)
+        _check_elision(finished)
+        _check_snapshots(finished)
     except Violation as violation:
         return violation
     return None
@@ -47,31 +47,31 @@ def search(seeds: Iterable[int], policies: Sequence[str] | None = None) -> tuple
     return None
 
 
-def _check_repeats(played: Played) -> None:
+def _check_repeats(finished: SimulatedStory) -> None:
     """Check that the rows are the same in a run without repeated messages."""
-    if played.postman.repeated or played.postman.strays:
-        once = play(replace(played.story, repeats=0.0, strays=0.0), audit=False)
-        _hold_same(once, played, "a repeated message changes nothing")
+    if finished.postman.repeated or finished.postman.strays:
+        once = simulate(replace(finished.story, repeats=0.0, strays=0.0), audit=False)
+        _hold_same(once, finished, "a repeated message changes nothing")
 
 
-def _check_elision(played: Played) -> None:
+def _check_elision(finished: SimulatedStory) -> None:
     """Check that the rows are the same in a run that simulates every heartbeat.
 
     Other runs skip heartbeats that change nothing.
     """
-    if played.sim.wakes.elides:
-        full = play(played.story, audit=False, play_all_beats=True)
-        _hold_same(full, played, "a heartbeat that is not played changes nothing")
+    if finished.sim.timers.elides:
+        full = simulate(finished.story, audit=False, process_all_heartbeats=True)
+        _hold_same(full, finished, "a heartbeat that is not played changes nothing")
 
 
-def _check_snapshots(played: Played) -> None:
+def _check_snapshots(finished: SimulatedStory) -> None:
     """Check that the rows are the same in a run whose JobTracker recovers from snapshots after a crash."""
-    if any(fault.kind == "crash_jobtracker" for fault in played.story.faults):
-        kept = play(played.story, audit=False, snapshots=True)
-        _hold_same(kept, played, "a snapshot changes nothing")
+    if any(fault.kind == "crash_jobtracker" for fault in finished.story.faults):
+        kept = simulate(finished.story, audit=False, snapshots=True)
+        _hold_same(kept, finished, "a snapshot changes nothing")
 
 
-def _hold_same(one: Played, other: Played, check: str) -> None:
+def _hold_same(one: SimulatedStory, other: SimulatedStory, check: str) -> None:
     first, second = one.rows.history(), other.rows.history()
     for left, right in zip(first, second, strict=False):
         if left != right:
@@ -79,17 +79,17 @@ def _hold_same(one: Played, other: Played, check: str) -> None:
     hold(len(first) == len(second), check, f"{len(second)} rows instead of {len(first)}")
 
 
-def _check_losses(played: Played) -> None:
+def _check_losses(finished: SimulatedStory) -> None:
     """Check that a run without lost heartbeats has the same job states and outputs.
 
     Skip test scenarios that have other faults which may fail a job.
     """
-    story = played.story
+    story = finished.story
     if any(fault.kind in LOSSES for fault in story.faults) and all(
         fault.kind in HARMLESS for fault in story.faults
     ):
         kept = tuple(fault for fault in story.faults if fault.kind not in LOSSES)
-        calm = play(replace(story, faults=kept), audit=False)
-        states = [sorted((row.job, row.state) for row in each.rows.jobs) for each in (calm, played)]
+        calm = simulate(replace(story, faults=kept), audit=False)
+        states = [sorted((row.job, row.state) for row in each.rows.jobs) for each in (calm, finished)]
         hold(states[0] == states[1], "a lost heartbeat changes no outcome", states)
-        hold(sorted(calm.committed) == sorted(played.committed), "a lost heartbeat changes no outcome", "")
+        hold(sorted(calm.committed) == sorted(finished.committed), "a lost heartbeat changes no outcome", "")

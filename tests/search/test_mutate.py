@@ -20,8 +20,8 @@ from tests.search.mutation.reach import Hits
 from tests.search.mutation.targets import LEFT_OUT, MODULES
 from tests.search.mutation.trial import Verdict
 from tests.search.mutation.verdicts import print_verdicts
-from tests.search.play import play
 from tests.search.search import examine
+from tests.search.simulated_story import simulate
 
 CODE = '''
 def f(a, b):
@@ -37,10 +37,10 @@ def f(a, b):
 '''
 
 FOREIGN = (
-    ("JobBooks.end_job", "without `node.outbox.append(ForgetJob", "map outputs of ended jobs are forgotten"),
+    ("JobTables.end_job", "without `node.outbox.append(ForgetJob", "map outputs of ended jobs are forgotten"),
     ("Fair.__init__", "`pool_by == 'user'` is", "Fair asks the jobs in its order"),
     ("BlockMap.expect", "without `self.field.charge(node, length)`", "the NameNode's books balance"),
-    ("Books.kill", "without `attempt.node.outbox.append(KillAttempt", "a node is told what it needs"),
+    ("CoreTables.kill", "without `attempt.node.outbox.append(KillAttempt", "a node is told what it needs"),
     ("Ledger.launch", "`node.rack in task.racks` is", "rows tell what was"),
     ("_Choice.next_hdfs", "`len(set(racks)) == 1`", "replicas go where HDFS puts them"),
     ("Job.release", "without `stage.tasks = []`", "an ended job is small"),
@@ -127,7 +127,7 @@ def test_what_dies_or_hangs_has_no_result_and_an_error_is_passed_on() -> None:
 
 def _hits_of(seed: int) -> dict[tuple[str, int], int]:
     hits = Hits(["schedbed.scheduler.core.core"])
-    play(make_story(seed), audit=False)
+    simulate(make_story(seed), audit=False)
     return hits.take()
 
 

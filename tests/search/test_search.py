@@ -13,7 +13,7 @@ import pytest
 from schedbed.scheduler.registry.registry import AXES
 from schedbed.tasks.chance import chance
 from tests.search import run
-from tests.search.alone.parts import PARTS, play_alone
+from tests.search.alone.parts import PARTS, run_alone
 from tests.search.generate import LATER, NEWER, SHARED, make_story
 from tests.search.guards import GUARDS
 from tests.search.policies import draw_policy, policy_names
@@ -58,7 +58,7 @@ def nothing_is_found(seeds: Iterable[int]) -> None:
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.long) for first in (10, 20))])
 def test_stories_of_one_part(part: str, first: int) -> None:
     for seed in range(first, first + 10):
-        play_alone(part, seed, Story().steps)
+        run_alone(part, seed, Story().steps)
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
@@ -80,7 +80,7 @@ def few_policies() -> set[str]:
     "name",
     [pytest.param(name, marks=() if name in few_policies() else pytest.mark.slow) for name in policy_names()],
 )
-def test_every_policy_plays_a_story(name: str) -> None:
+def test_every_policy_runs_a_story(name: str) -> None:
     seed = 9 if name in few_policies() else 19  # The story of seed 19 is smaller, with as many faults.
     story = replace(make_story(seed), policy=draw_policy(chance(seed, name), [name]))
     assert examine(story) is None

@@ -24,9 +24,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from schedbed.cluster.agent.group_files import Quota, lay_down
+from schedbed.cluster.agent.group_files import Quota, apply_quota
 from schedbed.cluster.agent.warm import privileges
-from schedbed.cluster.priority import take_turns
+from schedbed.cluster.priority import reset_priority
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.pacing import own_cpu_s
 from schedbed.tasks.specs import AttemptSpec
@@ -154,9 +154,9 @@ def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterat
     Send `begin` before the code and `done` after it. `woke_cpu_s` is the CPU time at the start of the setup.
     Raises OSError if the limit cannot be applied.
     """
-    take_turns()
+    reset_priority()
     if quota is not None:
-        lay_down(quota)
+        apply_quota(quota)
     # The process is limited now, and its descriptor of the quota is closed. Before that, another attempt of the
     # same user could have traced the process and removed its limit.
     privileges.prctl(privileges.PR_SET_DUMPABLE, 1)

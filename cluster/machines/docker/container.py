@@ -43,7 +43,7 @@ from schedbed.cluster.machines.docker.engine import (
 from schedbed.cluster.machines.docker.host_limits import HostLimits
 from schedbed.cluster.machines.docker.image import node_image
 from schedbed.cluster.machines.docker.streams import Streams
-from schedbed.cluster.machines.machine import HOST_PID, Hello, KernelTotals, MachineFailed
+from schedbed.cluster.machines.machine import HOST_PID, KernelTotals, MachineFailed, StartedMachine
 from schedbed.cluster.spec import NodeSpec
 from schedbed.cluster.wire.tls import scheme_of
 from schedbed.tasks.errors import BadInput
@@ -108,7 +108,7 @@ class DockerMachine:
         """Return the specification of the node."""
         return self._config.node
 
-    async def start(self) -> Hello:
+    async def start(self) -> StartedMachine:
         """Create and start the container, and wait until the agent accepts requests.
 
         Raises BadInput if a requested limit is impossible, MachineFailed if the container or the agent does
@@ -196,7 +196,7 @@ class DockerMachine:
         assert self._client is not None
         return self._client.api
 
-    def _start(self) -> Hello:
+    def _start(self) -> StartedMachine:
         self._client = connect()
         api = self._client.api
         self._root.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ class DockerMachine:
         streams.send(config.to_lines())
         hello = self._greeting(streams)
         _check_reachable(hello.url)
-        return Hello(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
+        return StartedMachine(url=hello.url, pid=hello.pid, limits=dict(hello.limits) | held)
 
     def _prepare(self, client: docker.DockerClient) -> str:
         """Build the node image and create the run's network, unless another node has done this.
@@ -254,14 +254,14 @@ class DockerMachine:
         port = api.port(self._name, PORT)[0]["HostPort"]
         return f"{scheme_of(self._config.tls)}://{self._published}:{port}"
 
-    def _greeting(self, streams: Streams) -> Hello:
+    def _greeting(self, streams: Streams) -> StartedMachine:
         text = streams.first(START_S)
         if not text:
             raise MachineFailed(f"{self.node.node}: no answer from its container: {self._last_words()}")
         said: dict[str, Any] = json.loads(text)
         if "error" in said:
             raise MachineFailed(f"{self.node.node}: {said['error']}")
-        return Hello(url=said["url"], pid=said["pid"], limits=said["limits"])
+        return StartedMachine(url=said["url"], pid=said["pid"], limits=said["limits"])
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n") if self._log.exists() else []

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from schedbed.cluster.agent.group_files import MOVE, NODE_GROUP, send_files
-from schedbed.cluster.wire.strangers import PATIENCE_S
+from schedbed.cluster.wire.unauthenticated_peers import PATIENCE_S
 
 WRITTEN: Mapping[int, Mapping[str, Sequence[str]]] = {
     1: {

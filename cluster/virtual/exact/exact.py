@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, FetchFailure, MapOutputs, Usage
 from schedbed.cluster.spec import NodeSpec
-from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.exact.phase_costs import ExactCosts, NoReplica
 from schedbed.cluster.virtual.exact.uncontended import ExactNode, ExactRun
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
@@ -156,7 +156,7 @@ class ExactEmulation:
             return
         board = where.boards.get(news.job)
         if board is None:
-            board = where.boards[news.job] = Board()
+            board = where.boards[news.job] = AnnouncedOutputs()
         board.hear(news)
         if board.complete:
             for run in where.runs.values():
@@ -191,7 +191,7 @@ class ExactEmulation:
             run.consumed = {i: output.attempt for i, output in board.latest.items()}
         self._go(run)
 
-    def _missing(self, node: NodeId, job: str, board: Board) -> list[str]:
+    def _missing(self, node: NodeId, job: str, board: AnnouncedOutputs) -> list[str]:
         """Return the map attempts of a job whose outputs cannot be fetched by a reduce on `node`."""
         missing: list[str] = []
         for output in board.latest.values():

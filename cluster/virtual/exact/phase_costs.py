@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.node_model import AttemptPlan, Store, TaskCost
 from schedbed.cluster.virtual.partitions import Partition
 from schedbed.cluster.virtual.plan_arithmetic import nearest_first, spilled_bytes
@@ -59,7 +59,7 @@ class ExactCosts:
         return read_s + max(cost.sort_cpu_s, spill_s + write_s, send_s), counters
 
     def of_reduce(
-        self, node: NodeSpec, plan: AttemptPlan, board: Board, begin_s: float
+        self, node: NodeSpec, plan: AttemptPlan, board: AnnouncedOutputs, begin_s: float
     ) -> tuple[float, Counters]:
         """Return the duration in seconds and the counters of a reduce that starts to fetch at `begin_s`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from schedbed.cluster.spec import NodeSpec
-from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.tasks.specs import Counters
 
@@ -68,7 +68,7 @@ class ExactNode:
         self.speed = 1.0
         self.full = False  # True if a fault has filled the disk.
         self.runs: dict[str, ExactRun] = {}
-        self.boards: dict[str, Board] = {}
+        self.boards: dict[str, AnnouncedOutputs] = {}
         self.outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:

@@ -16,7 +16,7 @@ from schedbed.cluster.virtual.fluid.map_phases import MapRun
 from schedbed.cluster.virtual.fluid.max_min import Solved
 from schedbed.cluster.virtual.fluid.reduce_phases import ReduceRun
 from schedbed.cluster.virtual.fluid.running import FETCH, READ, WRITE, RunningAttempt
-from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, Stall, World
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedCluster, SharedNode, Stall
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
 from schedbed.cluster.virtual.partitions import Partition
@@ -40,7 +40,7 @@ class FluidEmulation:
         keeps_consumed: bool = False,
         fetch_bps: float = 0.0,
     ) -> None:
-        self._world = World(store, latencies or Latencies(), links, keeps_consumed, fetch_bps)
+        self._world = SharedCluster(store, latencies or Latencies(), links, keeps_consumed, fetch_bps)
 
     # ---------------------------------------------------------------- nodes
 

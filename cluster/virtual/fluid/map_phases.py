@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedbed.cluster.virtual.fluid.max_min import Flow
 from schedbed.cluster.virtual.fluid.running import READ, WAIT, RunningAttempt
-from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedCluster, SharedNode
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import no_replica, spilled_bytes
 from schedbed.cluster.virtual.retries import LOCATE_WAITS_S
@@ -19,7 +19,7 @@ class MapRun(RunningAttempt):
 
     __slots__ = ("block", "input_bytes", "left", "read_all", "tried", "waits")
 
-    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
+    def __init__(self, world: SharedCluster, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "map"
         self.block = 0  # Index of the block being read.

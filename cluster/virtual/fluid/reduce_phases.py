@@ -6,7 +6,7 @@ from schedbed.cluster.messages import FetchFailure, MapOutput
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
 from schedbed.cluster.virtual.fluid.running import COPY, FETCH, WAIT, RunningAttempt
-from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedCluster, SharedNode
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import gave_up
 from schedbed.cluster.virtual.retries import FAILURES_MAX, retry_after_s
@@ -62,7 +62,7 @@ class ReduceRun(RunningAttempt):
         "retry",
     )
 
-    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
+    def __init__(self, world: SharedCluster, host: SharedNode, plan: AttemptPlan) -> None:
         super().__init__(world, host, plan)
         self.phase = "shuffle"
         self.fetched: dict[int, str] = {}  # map index -> attempt
@@ -324,7 +324,7 @@ class ReduceRun(RunningAttempt):
     def partitions(self) -> tuple[int, ...]:
         """Return an empty tuple, since a reduce writes a file.
 
-        If `World.remembers` is True, record the map attempts whose outputs the reduce has read.
+        If `SharedCluster.remembers` is True, record the map attempts whose outputs the reduce has read.
         """
         if self.world.remembers:
             self.world.consumed[self.plan.attempt] = self.fetched

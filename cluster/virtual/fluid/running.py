@@ -10,7 +10,7 @@ from __future__ import annotations
 from schedbed.cluster.messages import AttemptReport, AttemptStatus
 from schedbed.cluster.virtual.agenda import Item
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource
-from schedbed.cluster.virtual.fluid.shared_nodes import SharedNode, World, pipeline_way
+from schedbed.cluster.virtual.fluid.shared_nodes import SharedCluster, SharedNode, pipeline_way
 from schedbed.cluster.virtual.node_model import AttemptPlan
 from schedbed.cluster.virtual.plan_arithmetic import (
     block_lengths,
@@ -58,7 +58,7 @@ class RunningAttempt:
         "world",
     )
 
-    def __init__(self, world: World, host: SharedNode, plan: AttemptPlan) -> None:
+    def __init__(self, world: SharedCluster, host: SharedNode, plan: AttemptPlan) -> None:
         self.world = world
         self.host = host
         self.plan = plan

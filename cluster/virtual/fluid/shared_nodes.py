@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from schedbed.cluster.messages import AttemptReport, AttemptStatus, Usage
 from schedbed.cluster.spec import LinkRates, NodeSpec
 from schedbed.cluster.virtual.agenda import Agenda, Item, Owner
-from schedbed.cluster.virtual.boards import Board
+from schedbed.cluster.virtual.boards import AnnouncedOutputs
 from schedbed.cluster.virtual.fluid.max_min import Flow, Resource, Sharing
 from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.cluster.virtual.node_model import AttemptPlan, Happening, Store
@@ -21,7 +21,7 @@ from schedbed.tasks.specs import NodeId
 STALL_S = 20.0  # A reader gives up a node that sends no byte for this time.
 
 
-class Hosted(Protocol):
+class AttemptOnNode(Protocol):
     """The interface of a simulated attempt for its node, implemented by `running.RunningAttempt`."""
 
     plan: AttemptPlan
@@ -116,8 +116,8 @@ class SharedNode:
         self.links = links  # The links of the node's rack.
         self.cpu_factor = 1.0
         self.full = False  # True if a fault has filled the disk.
-        self.runs: dict[str, Hosted] = {}
-        self.boards: dict[str, Board] = {}
+        self.runs: dict[str, AttemptOnNode] = {}
+        self.boards: dict[str, AnnouncedOutputs] = {}
         self.outputs: dict[str, dict[str, tuple[int, ...]]] = {}  # Partition sizes by job and map attempt.
         self.free_running: dict[Flow, None] = {}  # Work of known duration, without contention.
         self.stall = Stall(watcher, self)
@@ -135,11 +135,11 @@ class SharedNode:
         """Return whether the node is frozen, which means that its disk or NIC has rate 0."""
         return not (self.disk.capacity and self.tx.capacity)
 
-    def board(self, job: str) -> Board:
+    def board(self, job: str) -> AnnouncedOutputs:
         """Return the map outputs of a job that have been announced to this node."""
         board = self.boards.get(job)
         if board is None:
-            board = self.boards[job] = Board()
+            board = self.boards[job] = AnnouncedOutputs()
         return board
 
     def way_to(self, other: SharedNode) -> list[Resource]:
@@ -179,7 +179,7 @@ class SharedNode:
         )
 
 
-class World:
+class SharedCluster:
     """All simulated nodes, and what their attempts share: links between racks, faults, time, block store.
 
     `fetch_bps` limits the rate at which a reduce fetches (0: no limit). If `remembers` is True, `consumed`
@@ -229,12 +229,12 @@ class World:
         host.seen = self.agenda.now_s, 0.0, 0.0, 0.0, 0.0
         self.racks[spec.node] = spec.rack
 
-    def enter(self, host: SharedNode, run: Hosted) -> None:
+    def enter(self, host: SharedNode, run: AttemptOnNode) -> None:
         """Add the attempt `run` to the node `host`."""
         host.runs[run.plan.attempt] = run
         self._page(host)
 
-    def leave(self, host: SharedNode, run: Hosted) -> None:
+    def leave(self, host: SharedNode, run: AttemptOnNode) -> None:
         """Remove the attempt `run` from the node `host`."""
         del host.runs[run.plan.attempt]
         self._page(host)

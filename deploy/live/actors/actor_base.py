@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedbed.cluster.doors import Method
 from schedbed.cluster.masters import MasterGone
-from schedbed.cluster.priority import go_first
+from schedbed.cluster.priority import raise_priority
 from schedbed.cluster.run_config import RunConfig, is_held_down
 from schedbed.cluster.wire.endpoint import Endpoint
 from schedbed.cluster.wire.server_end import ServerEnd
@@ -44,7 +44,7 @@ class RunActor:
 
     def __init__(self) -> None:
         logging.basicConfig(level=logging.WARNING)
-        go_first()
+        raise_priority()
 
     async def ready(self) -> int:
         """Return the id of the actor's process. The driver calls this method to wait until the actor has

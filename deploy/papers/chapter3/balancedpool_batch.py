@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import Job, job, nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import Job, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.scheduler.models.johnson import PlannedStages, johnson
@@ -88,12 +88,14 @@ def least_s(batch: list[PlannedStages]) -> float:
     )
 
 
-def makespan_s(played: Played, policy: str) -> float:
+def makespan_s(finished: FinishedRun, policy: str) -> float:
     """Return the makespan in s of the batch under the policy. The run has one repeat."""
-    return float(played.of(policy).jobs["finish"].max()) - BATCH_S
+    return float(finished.of(policy).jobs["finish"].max()) - BATCH_S
 
 
-def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] | None = None) -> list[float]:
+def shorter(
+    runs: list[FinishedRun], policy: str, than: str, than_runs: list[FinishedRun] | None = None
+) -> list[float]:
     """Return how much shorter the batch's makespan is under `policy` than under the policy `than`.
 
     The result is in percent, one number per repeat. The makespans of `than` are taken from the runs
@@ -103,15 +105,15 @@ def shorter(runs: list[Played], policy: str, than: str, than_runs: list[Played] 
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
 
-def room(bench: Bench, runs: list[Played], jobs: Callable[[Coin], list[Job]]) -> list[float]:
+def room(bench: Bench, runs: list[FinishedRun], jobs: Callable[[Coin], list[Job]]) -> list[float]:
     """Return how far the makespan in Johnson's order is above the lower bound `least_s`.
 
     The result is in percent of the makespan, one number per repeat. `jobs` draws the batch of each run.
     """
     found = []
-    for repeat, played in enumerate(runs):
+    for repeat, finished in enumerate(runs):
         batch = jobs(chance(bench.seed + repeat, "chapter3 balancedpool", jobs.__name__))
-        found.append(100 * (1 - least_s([stages(each) for each in batch]) / makespan_s(played, JOHNSON)))
+        found.append(100 * (1 - least_s([stages(each) for each in batch]) / makespan_s(finished, JOHNSON)))
     return found
 
 
@@ -119,10 +121,10 @@ def measure(bench: Bench) -> Measured:
     """Measure by how many percent Johnson's order and BalancedPool reduce the makespans of two batches."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
-        runs = play_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))
+        runs = run_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))
         found[f"{name}_johnson"] = shorter(runs, JOHNSON, FIFO)
         found[f"{name}_pools"] = shorter(runs, POOLS, FIFO)
-        reverse = play_each(bench, f"balancedpool-{name}-reverse", partial(scenario, jobs=jobs, reverse=True))
+        reverse = run_each(bench, f"balancedpool-{name}-reverse", partial(scenario, jobs=jobs, reverse=True))
         found[f"{name}_johnson_reverse"] = shorter(runs, JOHNSON, FIFO, reverse)
         found[f"{name}_pools_reverse"] = shorter(runs, POOLS, FIFO, reverse)
         found[f"{name}_room"] = room(bench, runs, jobs)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
@@ -67,11 +67,11 @@ def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mappin
     }
 
 
-def on_fast(played: Played, policy: str, kind: str) -> float:
+def on_fast(finished: FinishedRun, policy: str, kind: str) -> float:
     """Return the percentage of maps that ran on a fast node, for the jobs whose names start with `kind`."""
-    tables = played.of(policy)
+    tables = finished.of(policy)
     names = tables.jobs.set_index("job")["name"]
-    fast = {f"n{number + 1}" for number in range(len(played.run.scenario["cluster"]["nodes"]) // 2)}
+    fast = {f"n{number + 1}" for number in range(len(finished.run.scenario["cluster"]["nodes"]) // 2)}
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
     mine = maps[maps["job"].map(names).str.startswith(kind)]
     return 100 * float(mine["node"].isin(fast).mean())
@@ -79,15 +79,15 @@ def on_fast(played: Played, policy: str, kind: str) -> float:
 
 def measure(bench: Bench) -> Measured:
     """Measure by how many percent COSHH reduces the mean job completion time against FIFO and Fair."""
-    runs = play_each(bench, "coshh", scenario)
-    alone = play_each(bench, "coshh-alone", partial(scenario, alone=True))
+    runs = run_each(bench, "coshh", scenario)
+    alone = run_each(bench, "coshh-alone", partial(scenario, alone=True))
     return Measured(
         values={
             "fifo": gains(runs, COSHH, FIFO, *MEAN),
             "fair": gains(runs, COSHH, FAIR, *MEAN),
             "fair_fifo": gains(runs, COSHH, FAIR_FIFO, *MEAN),
-            "compute_on_fast": [on_fast(played, COSHH, "compute") for played in runs],
-            "compute_on_fast_fair": [on_fast(played, FAIR_FIFO, "compute") for played in runs],
+            "compute_on_fast": [on_fast(finished, COSHH, "compute") for finished in runs],
+            "compute_on_fast_fair": [on_fast(finished, FAIR_FIFO, "compute") for finished in runs],
             "alone_fifo": gains(alone, COSHH, FIFO, *MEAN),
             "alone_fair": gains(alone, COSHH, FAIR, *MEAN),
             "alone_fair_fifo": gains(alone, COSHH, FAIR_FIFO, *MEAN),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import figure_of, gains, nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import figure_of, gains, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 
@@ -37,21 +37,21 @@ def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
     }
 
 
-def local(runs: list[Played], policy: str) -> list[float]:
+def local(runs: list[FinishedRun], policy: str) -> list[float]:
     """Return the percentage of maps that ran on a node with their input, one number per repeat."""
-    return [100 * figure_of(played, policy, "locality", "tasks", "node") for played in runs]
+    return [100 * figure_of(finished, policy, "locality", "tasks", "node") for finished in runs]
 
 
-def moved(runs: list[Played], policy: str) -> list[float]:
+def moved(runs: list[FinishedRun], policy: str) -> list[float]:
     """Return the percentage of input bytes that maps read from other nodes, one number per repeat."""
-    return [100 * (1 - figure_of(played, policy, "locality", "bytes", "node")) for played in runs]
+    return [100 * (1 - figure_of(finished, policy, "locality", "bytes", "node")) for finished in runs]
 
 
 def measure(bench: Bench) -> Measured:
     """Measure how LSAP differs from FIFO and delay scheduling in locality and in job completion times."""
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
-        runs = play_each(bench, f"lsap-{name}", partial(scenario, load=load))
+        runs = run_each(bench, f"lsap-{name}", partial(scenario, load=load))
         mine, first = local(runs, LSAP), local(runs, FIFO)
         found[f"{name}_local"] = [a - b for a, b in zip(mine, first, strict=True)]
         found[f"{name}_moved"] = [

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, play_each
+from schedbed.deploy.papers.chapter3.runs import Job, gains, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import Coin, chance
@@ -54,7 +54,7 @@ def measure(bench: Bench) -> Measured:
     """Measure by how many percent LsPS reduces the mean job completion time against FIFO and Fair."""
     found: dict[str, list[float]] = {}
     for name, jobs in (("users", two_users), ("alike", alike), ("uneven", uneven)):
-        runs = play_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))
+        runs = run_each(bench, f"lsps-{name}", partial(scenario, jobs=jobs))
         found[f"{name}_fifo"] = gains(runs, LSPS, FIFO, *MEAN)
         found[f"{name}_fair"] = gains(runs, LSPS, FAIR, *MEAN)
         if name == "users":

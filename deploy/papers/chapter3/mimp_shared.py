@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
@@ -53,19 +53,19 @@ def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTOR
     }
 
 
-def task_time_s(played: Played, policy: str) -> float:
+def task_time_s(finished: FinishedRun, policy: str) -> float:
     """Return the sum of the durations of all successful attempts under the policy, in s."""
-    tasks = played.of(policy).attempts
+    tasks = finished.of(policy).attempts
     tasks = tasks[tasks["state"] == "succeeded"]
     return float((tasks["end"] - tasks["assigned"]).sum())
 
 
-def late(runs: Sequence[Played], policy: str) -> list[float]:
+def late(runs: Sequence[FinishedRun], policy: str) -> list[float]:
     """Return the number of jobs that missed their deadlines under the policy, one number per repeat."""
-    return [figure_of(played, policy, "deadlines", "late") for played in runs]
+    return [figure_of(finished, policy, "deadlines", "late") for finished in runs]
 
 
-def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
+def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return MIMP's gains over each other policy, one number per repeat.
 
     Values whose keys start with `time_` are reductions of the total task time in percent. Values whose keys
@@ -74,16 +74,16 @@ def gains_of_mimp(runs: Sequence[Played]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, than in (("fifo", FIFO), ("fair", FAIR), ("edf", EDF)):
         found[f"time_{name}"] = [
-            100 * (1 - task_time_s(played, MIMP) / task_time_s(played, than)) for played in runs
+            100 * (1 - task_time_s(finished, MIMP) / task_time_s(finished, than)) for finished in runs
         ]
         both = zip(late(runs, than), late(runs, MIMP), strict=True)
         found[f"late_{name}"] = [theirs - mine for theirs, mine in both]
     return found
 
 
-def on_shared(played: Played, policy: str) -> float:
+def on_shared(finished: FinishedRun, policy: str) -> float:
     """Return the percentage of maps of CPU-bound jobs that ran on a node with a foreground load."""
-    tables = played.of(policy)
+    tables = finished.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
     mine = maps[maps["job"].map(names).str.startswith("compute")]
@@ -94,11 +94,11 @@ def measure(bench: Bench) -> Measured:
     """Measure total task times and numbers of late jobs under MIMP and other policies, for two loads."""
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
-        runs = play_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
+        runs = run_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))
         found[f"{load}late"] = late(runs, MIMP)
         found |= {f"{load}{name}": gain for name, gain in gains_of_mimp(runs).items()}
-        found[f"{load}shared"] = [on_shared(played, MIMP) for played in runs]
-        found[f"{load}shared_fifo"] = [on_shared(played, FIFO) for played in runs]
+        found[f"{load}shared"] = [on_shared(finished, MIMP) for finished in runs]
+        found[f"{load}shared_fifo"] = [on_shared(finished, FIFO) for finished in runs]
     return Measured(values=found)
 
 

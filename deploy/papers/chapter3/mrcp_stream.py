@@ -7,8 +7,8 @@ from functools import partial
 from math import ceil
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import EDF, Job, figure_of, job, nodes, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.tasks.chance import chance
@@ -57,20 +57,20 @@ def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]
     }
 
 
-def late(runs: list[list[Played]], policy: str) -> list[float]:
+def late(runs: list[list[FinishedRun]], policy: str) -> list[float]:
     """Return the percentage of all jobs that were late under the policy, one number per repeat.
 
     `runs` has a list of runs (one per repeat) for each load.
     """
-    counts = [[figure_of(played, policy, "deadlines", "late") for played in loads] for loads in runs]
+    counts = [[figure_of(finished, policy, "deadlines", "late") for finished in loads] for loads in runs]
     return [100 * sum(each) / (JOBS * len(each)) for each in zip(*counts, strict=True)]
 
 
 def measure(bench: Bench) -> Measured:
     """Measure the percentage of late jobs over all loads under MRCP, EDF and FIFO, in each repeat."""
-    runs = [play_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
+    runs = [run_each(bench, f"mrcp-{load:g}", partial(scenario, load=load)) for load in LOADS]
     lone = [
-        play_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS
+        run_each(bench, f"mrcp-{load:g}-apart", partial(scenario, load=load, apart=ALONE)) for load in LOADS
     ]
     mine, edf, fifo = (late(runs, policy) for policy in (MRCP, EDF, FIFO))
     return Measured(

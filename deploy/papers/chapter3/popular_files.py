@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
-from schedbed.deploy.papers.chapter3.runs import nodes, play_each
+from schedbed.deploy.papers.bench import Bench, FinishedRun
+from schedbed.deploy.papers.chapter3.runs import nodes, run_each
 
 FIFO, DELAY = "fifo", "delay"
 ALL_LOCAL = "order=fifo,locality=delay"
@@ -38,9 +38,9 @@ def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapp
     }
 
 
-def play(bench: Bench, name: str, **asked: Any) -> list[Played]:
+def run_popular(bench: Bench, name: str, **asked: Any) -> list[FinishedRun]:
     """Run the scenario once for each repeat, and measure the slowdowns of jobs.
 
     `asked` are arguments of `scenario`. Runs with the same `name` are shared by experiments.
     """
-    return play_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)
+    return run_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)

@@ -16,7 +16,7 @@ from schedbed.deploy.papers.chapter3.mimp_shared import APART_S, FAIR, FIFO, gai
 from schedbed.deploy.papers.chapter3.mimp_shared import scenario as shared_nodes
 from schedbed.deploy.papers.chapter3.mrcp_stream import LOADS, MRCP
 from schedbed.deploy.papers.chapter3.mrcp_stream import scenario as stream
-from schedbed.deploy.papers.chapter3.runs import EDF, Scenario, play_each
+from schedbed.deploy.papers.chapter3.runs import EDF, Scenario, run_each
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
 from schedbed.deploy.papers.job_times import JobTime
@@ -91,7 +91,7 @@ def _deadlines(bench: Bench) -> Found:
         }
         few, many = counts[MRCP], counts[EDF]
         found["mrcp_batch"].append(100 * (1 - few / many) if many else 0.0)
-    gains = gains_of_mimp(play_each(bench, "mimp-far", _far))
+    gains = gains_of_mimp(run_each(bench, "mimp-far", _far))
     return found | {f"mimp_far_{name}": gain for name, gain in gains.items()}
 
 
@@ -111,7 +111,7 @@ def _replicas(bench: Bench) -> Found:
     both = []
     for name, load in IDLE_LOADS.items():
         drawn = partial(idle_slots, load=load, replicas=MORE_REPLICAS)
-        runs = play_each(bench, f"lsap-{name}-replicas", drawn)
+        runs = run_each(bench, f"lsap-{name}-replicas", drawn)
         mine, first = (local(runs, policy) for policy in (LSAP, FIFO))
         both.append([a - b for a, b in zip(mine, first, strict=True)])
     return {"lsap_replicas_local": [max(pair) for pair in zip(*both, strict=True)]}

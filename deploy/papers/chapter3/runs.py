@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 
 Job = dict[str, Any]
 Scenario = Mapping[str, Any]
@@ -61,9 +61,9 @@ def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[st
     return {"nodes": count, "heartbeat": "1s", "node": node, **more}
 
 
-def play_each(
+def run_each(
     bench: Bench, name: str, drawn: Callable[[int], Scenario], *, slowdowns: bool = False
-) -> list[Played]:
+) -> list[FinishedRun]:
     """Run the scenario `drawn(seed)` with another seed in each repeat, and return one run per repeat.
 
     With `slowdowns`, each job is also simulated alone.
@@ -72,20 +72,24 @@ def play_each(
     for repeat in range(bench.repeats):
         seed = bench.seed + repeat
         asked = {"seed": seed, **drawn(seed)}
-        found.append(bench.play(f"{name}-{repeat + 1}", asked, repeats=1, slowdowns=slowdowns))
+        found.append(bench.run(f"{name}-{repeat + 1}", asked, repeats=1, slowdowns=slowdowns))
     return found
 
 
-def figure_of(played: Played, policy: str, *path: str) -> float:
+def figure_of(finished: FinishedRun, policy: str, *path: str) -> float:
     """Return a value of the policy from the summary.json of a run with one repeat.
 
     `path` are the keys that lead to the value.
     """
-    return played.figures(policy, *path)[0]
+    return finished.figures(policy, *path)[0]
 
 
 def gains(
-    runs: Sequence[Played], policy: str, than: str, *path: str, than_runs: Sequence[Played] | None = None
+    runs: Sequence[FinishedRun],
+    policy: str,
+    than: str,
+    *path: str,
+    than_runs: Sequence[FinishedRun] | None = None,
 ) -> list[float]:
     """Return by how many percent a value is smaller under `policy` than under the policy `than`.
 

@@ -6,7 +6,7 @@ Scarlett adds replicas of popular files.
 from __future__ import annotations
 
 from schedbed.deploy.papers.bench import Bench
-from schedbed.deploy.papers.chapter3.popular_files import ALL_LOCAL, DELAY, FIFO, SCARLETT, play
+from schedbed.deploy.papers.chapter3.popular_files import ALL_LOCAL, DELAY, FIFO, SCARLETT, run_popular
 from schedbed.deploy.papers.chapter3.runs import figure_of, gains
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.figures import draw_values
@@ -20,15 +20,15 @@ def measure(bench: Bench) -> Measured:
 
     The value `most` is the reduction for FIFO if all maps ran on nodes with their input.
     """
-    plain, mine = play(bench, "plain"), play(bench, "scarlett", dynamic=SCARLETT)
+    plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
     return Measured(
         values={
             "fifo": gains(mine, FIFO, FIFO, *MEAN, than_runs=plain),
             "delay": gains(mine, DELAY, DELAY, *MEAN, than_runs=plain),
             "most": gains(plain, ALL_LOCAL, FIFO, *MEAN),
-            "local": [100 * figure_of(played, FIFO, *LOCAL) for played in mine],
-            "local_most": [100 * figure_of(played, ALL_LOCAL, *LOCAL) for played in plain],
-            "local_plain": [100 * figure_of(played, FIFO, *LOCAL) for played in plain],
+            "local": [100 * figure_of(finished, FIFO, *LOCAL) for finished in mine],
+            "local_most": [100 * figure_of(finished, ALL_LOCAL, *LOCAL) for finished in plain],
+            "local_plain": [100 * figure_of(finished, FIFO, *LOCAL) for finished in plain],
         }
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.lakshmi2019.private_cloud import SHARED, gains, groups_of, makespans, scenario
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
@@ -24,12 +24,12 @@ def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
     return scenario(groups_of([PAIR], size_gb, SHARED), live=True, user_limit_factor=2)
 
 
-def gain(played: Played) -> Sequence[float]:
+def gain(finished: FinishedRun) -> Sequence[float]:
     """Return by how many percent the makespan of the two jobs is shorter under CSLA than under Capacity.
 
     The result has one number per repeat.
     """
-    (found,) = gains(makespans(played, 1))
+    (found,) = gains(makespans(finished, 1))
     return found
 
 

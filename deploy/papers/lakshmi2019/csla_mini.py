@@ -76,7 +76,7 @@ def _makespans(jobs: Sequence[JobTime]) -> list[float]:
 
 def _tags(bench: Bench, drawn: Drawn) -> Mapping[str, int]:
     groups = [(app,) for app in APPS]
-    return tags_of(bench.play("alone", _scenario(drawn, groups, SAMPLE_GB, QUEUES[:1], 2)))
+    return tags_of(bench.run("alone", _scenario(drawn, groups, SAMPLE_GB, QUEUES[:1], 2)))
 
 
 def _scenario(

@@ -45,9 +45,9 @@ def measure(bench: Bench) -> Measured:
         if way and bench.live:
             continue
         groups = groups_of(FOURS, size_gb, queues)
-        played = bench.play(f"fours{way}", scenario(groups, live=bench.live, user_limit_factor=factor))
+        finished = bench.run(f"fours{way}", scenario(groups, live=bench.live, user_limit_factor=factor))
         mine: dict[tuple[str, ...], list[float]] = dict(
-            zip(FOURS, gains(makespans(played, len(groups))), strict=True)
+            zip(FOURS, gains(makespans(finished, len(groups))), strict=True)
         )
         unlike = [each for four, each in mine.items() if four != ALIKE]
         values[f"unlike{way}"] = [fmean(repeat) for repeat in zip(*unlike, strict=True)]

@@ -11,7 +11,7 @@ from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS
 from schedbed.deploy.papers.lakshmi2019.table3_predictor import CASES, MEASURES, RESOURCES, reports, scenario
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
-    Way,
+    PairRun,
     cpu_heavy_first,
     mean_gain,
     pair_gains,
@@ -51,8 +51,8 @@ def _errors(bench: Bench) -> Found:
         for case, stress in CASES.items():
             if change in TURNS and not stress:
                 continue
-            played = bench.play(f"table3-{change}-{case}", scenario(stress, live=False, **asked))
-            reported = reports(played)
+            finished = bench.run(f"table3-{change}-{case}", scenario(stress, live=False, **asked))
+            reported = reports(finished)
             for resource in RESOURCES:
                 for name in MEASURES:
                     key = f"{resource}_{name}_{case}_{change}"
@@ -69,11 +69,11 @@ def _pairs(bench: Bench) -> Found:
     pairs = [pair for pair in PAIRS if unlike(tags, pair)]
     ahead = cpu_heavy_first(tags)
     ways = {
-        "fine_1": Way(name="pairs-1GB-fine", pairs=pairs, size_gb=1, finer=4),
-        "fine_2": Way(name="pairs-2GB-fine", pairs=pairs, size_gb=2, finer=4),
-        "cpu_first_4": Way(name="pairs-4GB-cpu-first", pairs=ahead, size_gb=4),
-        "cpu_first_25": Way(name="pairs-25MBps-cpu-first", pairs=ahead, disk_mbps=25),
-        "cpu_first_50": Way(name="pairs-50MBps-cpu-first", pairs=ahead, disk_mbps=50),
+        "fine_1": PairRun(name="pairs-1GB-fine", pairs=pairs, size_gb=1, finer=4),
+        "fine_2": PairRun(name="pairs-2GB-fine", pairs=pairs, size_gb=2, finer=4),
+        "cpu_first_4": PairRun(name="pairs-4GB-cpu-first", pairs=ahead, size_gb=4),
+        "cpu_first_25": PairRun(name="pairs-25MBps-cpu-first", pairs=ahead, disk_mbps=25),
+        "cpu_first_50": PairRun(name="pairs-50MBps-cpu-first", pairs=ahead, disk_mbps=50),
     }
     return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
 

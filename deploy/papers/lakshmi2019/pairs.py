@@ -13,7 +13,7 @@ from schedbed.deploy.papers.lakshmi2019.private_cloud import APPS, PAIRS, shares
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
     Gains,
     Pair,
-    Way,
+    PairRun,
     described,
     pair_gains,
     run_alone,
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> Measured:
     best: list[Sequence[float]] = []
     series: dict[int, Gains] = {}
     for size_gb in SIZES_GB[:1] if bench.live else SIZES_GB:
-        way = Way(name=f"pairs-{size_gb}GB", pairs=pairs, size_gb=size_gb)
+        way = PairRun(name=f"pairs-{size_gb}GB", pairs=pairs, size_gb=size_gb)
         found = pair_gains(bench, way)
         values[f"unlike_{size_gb}"], values[f"alike_{size_gb}"], more = split_gains(found, tags)
         values[f"untagged_{size_gb}"] = untagged(run_pairs(bench, way))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from schedbed.deploy.papers.bench import Played, paired
+from schedbed.deploy.papers.bench import FinishedRun, paired
 
 APPS = ("wc", "pi", "rtw", "sort", "grep")
 NAMES = {"wc": "WordCount", "pi": "Pi", "rtw": "RandomTextWriter", "sort": "Sort", "grep": "Grep"}
@@ -127,32 +127,32 @@ def scenario(
     }
 
 
-def makespans(played: Played, groups: int) -> dict[str, list[list[float]]]:
+def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]]:
     """Return the makespan in s of each group of jobs, as a dictionary from policy to one list per group.
 
     Each list has one number per repeat. Raises ValueError if a group still ran when the next group was
     submitted, since they would have shared the cluster.
     """
     found: dict[str, list[list[float]]] = {}
-    for name, policy in zip(POLICIES, played.policies, strict=True):
+    for name, policy in zip(POLICIES, finished.policies, strict=True):
         spans: list[list[float]] = [[] for _ in range(groups)]
-        for run in played.each(policy):
+        for run in finished.each(policy):
             by_submit = run.jobs.groupby("submit", sort=True)["finish"].max()
             ended_s, began_s = by_submit.to_numpy(float), by_submit.index.to_numpy(float)
             if (ended_s[:-1] > began_s[1:]).any():
-                raise ValueError(f"{played.folder.name}: jobs of two groups ran at the same time")
+                raise ValueError(f"{finished.folder.name}: jobs of two groups ran at the same time")
             for mine, span_s in zip(spans, (ended_s - began_s).tolist(), strict=True):
                 mine.append(span_s)
         found[name] = spans
     return found
 
 
-def shares(played: Played) -> dict[str, tuple[float, float]]:
+def shares(finished: FinishedRun) -> dict[str, tuple[float, float]]:
     """Return how much CPU (share of a core) and I/O (MB/s) the maps of each job used, by job name.
 
     The values are means under the run's first policy.
     """
-    run = played.of(played.policies[0])
+    run = finished.of(finished.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
     moved = ["read_local_bytes", "read_remote_bytes", "spill_bytes", "output_bytes"]
     speed = float(run.nodes[0]["core_speed"])

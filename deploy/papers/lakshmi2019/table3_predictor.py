@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import cluster, job
@@ -29,8 +29,8 @@ def measure(bench: Bench) -> Measured:
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
     }
     for case, stress in CASES.items():
-        played = bench.play(f"table3-{case}", scenario(stress, live=bench.live))
-        for report in reports(played):
+        finished = bench.run(f"table3-{case}", scenario(stress, live=bench.live))
+        for report in reports(finished):
             for resource in RESOURCES:
                 for name in MEASURES:
                     found[f"{resource}_{name}_{case}"].append(report[resource][name])
@@ -47,9 +47,11 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found | growth)
 
 
-def reports(played: Played) -> list[Mapping[str, Any]]:
+def reports(finished: FinishedRun) -> list[Mapping[str, Any]]:
     """Return what CSLA reports about its load predictor at the end of the run, one item per repeat."""
-    return [played.findings(played.policies[0], repeat)["predictor"] for repeat in range(played.run.repeats)]
+    return [
+        finished.findings(finished.policies[0], repeat)["predictor"] for repeat in range(finished.run.repeats)
+    ]
 
 
 def scenario(

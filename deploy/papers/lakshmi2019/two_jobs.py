@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from schedbed.deploy.papers.bench import Bench, Played, paired
+from schedbed.deploy.papers.bench import Bench, FinishedRun, paired
 from schedbed.deploy.papers.lakshmi2019.private_cloud import (
     APPS,
     HEAVY_IO_MBPS,
@@ -36,7 +36,7 @@ SAMPLE_GB = 0.25  # one map per node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class PairRun:
     """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
     `factor` limits what a user may hold, as a multiple of the queue's half of the cluster. `host_disk` is a
@@ -53,7 +53,7 @@ class Way:
     finer: int = 1
 
 
-def run_pairs(bench: Bench, way: Way) -> Played:
+def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
     """Run the pairs of jobs with the given settings, one pair after the other."""
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
@@ -64,10 +64,10 @@ def run_pairs(bench: Bench, way: Way) -> Played:
         host_disk=way.host_disk,
         finer=way.finer,
     )
-    return bench.play(way.name, plan)
+    return bench.run(way.name, plan)
 
 
-def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
+def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
     """Run the pairs of jobs and return their makespans in s, by policy and pair.
 
     Each pair has one number per repeat.
@@ -76,7 +76,7 @@ def pair_spans(bench: Bench, way: Way) -> Mapping[str, Gains]:
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
 
-def pair_gains(bench: Bench, way: Way) -> Gains:
+def pair_gains(bench: Bench, way: PairRun) -> Gains:
     """Run the pairs of jobs and return by how many percent CSLA reduces each pair's makespan.
 
     The reduction is against Capacity. Each pair has one number per repeat.
@@ -85,13 +85,13 @@ def pair_gains(bench: Bench, way: Way) -> Gains:
     return earlier(spans["csla"], spans["capacity"])
 
 
-def untagged(played: Played) -> list[float]:
+def untagged(finished: FinishedRun) -> list[float]:
     """Return the percentage of tasks that CSLA launched before it had given the job a tag.
 
     The result has one number per repeat.
     """
     found: list[float] = []
-    for run in played.each(played.policies[1]):
+    for run in finished.each(finished.policies[1]):
         decisions = run.tables["decisions"]
         reasons = decisions[decisions["answer"] == "launch"]["reason"]
         found.append(100 * float(reasons.str.contains(f"job tag {words(UNKNOWN)}").mean()))
@@ -106,13 +106,13 @@ def earlier(mine: Gains, first: Gains) -> Gains:
     return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
 
-def run_alone(bench: Bench) -> Played:
+def run_alone(bench: Bench) -> FinishedRun:
     """Run a small job of each application, with one map per node. Each job is alone on the cluster."""
     groups = groups_of([(app,) for app in APPS], SAMPLE_GB, QUEUES[:1])
-    return bench.play("alone", scenario(groups, live=bench.live, user_limit_factor=2))
+    return bench.run("alone", scenario(groups, live=bench.live, user_limit_factor=2))
 
 
-def tags_of(alone: Played) -> dict[str, int]:
+def tags_of(alone: FinishedRun) -> dict[str, int]:
     """Return the tag of each job by the paper's limits, from the CPU and disk use of its maps under Capacity.
 
     `alone` is a run in which each job was alone on the cluster.

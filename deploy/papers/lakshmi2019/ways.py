@@ -11,7 +11,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.lakshmi2019.private_cloud import PAIRS, QUEUES
 from schedbed.deploy.papers.lakshmi2019.two_jobs import (
-    Way,
+    PairRun,
     cpu_heavy_first,
     earlier,
     mean_gain,
@@ -28,9 +28,9 @@ from schedbed.deploy.results.stats import mean_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ONE = Way(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
-EACH = Way(name="pairs-3GB-each", queues=QUEUES, factor=1)
-EACH_GROWN = Way(name="pairs-3GB-each-grown", queues=QUEUES)
+ONE = PairRun(name="pairs-3GB")  # the pairs of 3 GB in one queue, a run shared with the experiment `pairs`
+EACH = PairRun(name="pairs-3GB-each", queues=QUEUES, factor=1)
+EACH_GROWN = PairRun(name="pairs-3GB-each-grown", queues=QUEUES)
 DISKS_MBPS = (25, 50)
 SHOWN = ("", "_each", "_each_grown", *(f"_{rate}" for rate in DISKS_MBPS))
 TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate in DISKS_MBPS))
@@ -46,7 +46,7 @@ def measure(bench: Bench) -> Measured:
         "_each_grown": earlier(each["csla"], each["capacity"]),
     }
     for rate in DISKS_MBPS:
-        gains[f"_{rate}"] = pair_gains(bench, Way(name=f"pairs-3GB-{rate}MBps", disk_mbps=rate))
+        gains[f"_{rate}"] = pair_gains(bench, PairRun(name=f"pairs-3GB-{rate}MBps", disk_mbps=rate))
     values: dict[str, list[float]] = {}
     for way, found in gains.items():
         values[f"unlike{way}"], values[f"alike{way}"], values[f"difference{way}"] = split_gains(found, tags)
@@ -63,9 +63,9 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]
     ways = {
-        "cpu_first": Way(name="pairs-3GB-cpu-first", pairs=first),
-        "io_first": Way(name="pairs-3GB-io-first", pairs=last),
-        "io_first_bytes": Way(name="pairs-3GB-io-first-bytes", pairs=last, host_disk=False),
+        "cpu_first": PairRun(name="pairs-3GB-cpu-first", pairs=first),
+        "io_first": PairRun(name="pairs-3GB-io-first", pairs=last),
+        "io_first_bytes": PairRun(name="pairs-3GB-io-first-bytes", pairs=last, host_disk=False),
     }
     return {key: mean_gain(pair_gains(bench, way), way.pairs) for key, way in ways.items()}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 
 NODES, CORES = 8, 8
 DISK_BPS = 100e6
@@ -125,7 +125,7 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
     }
 
 
-def samples(bench: Bench, *, live: bool | None = None) -> Played:
+def samples(bench: Bench, *, live: bool | None = None) -> FinishedRun:
     """Run a sample job of each benchmark under FGCS, which measures the CPU demands of their tasks.
 
     Section 2.3 describes the samples. `live` selects the cluster as in `scenario`; the default is that of the
@@ -133,9 +133,7 @@ def samples(bench: Bench, *, live: bool | None = None) -> Played:
     hardware, and here CPU times do not change with core_speed.
     """
     on_live_nodes = bench.live if live is None else live
-    return bench.play(
-        "samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes)
-    )
+    return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes))
 
 
 def sample_jobs() -> list[dict[str, Any]]:
@@ -146,15 +144,15 @@ def sample_jobs() -> list[dict[str, Any]]:
     ]
 
 
-def demands(played: Played) -> Mapping[str, Mapping[str, Any]]:
+def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
     """Return the CPU demands that FGCS measured in a run of the sample jobs, by job name.
 
     They are those of the first repeat.
     """
-    return played.findings(played.policies[0])["profiles"]["demand"]
+    return finished.findings(finished.policies[0])["profiles"]["demand"]
 
 
-def play(bench: Bench, mix: Mix) -> Played:
+def run_mix(bench: Bench, mix: Mix) -> FinishedRun:
     """Run a test under YARN's policy, and under FGCS with the CPU demands that the samples measure."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
-    return bench.play(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))
+    return bench.run(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

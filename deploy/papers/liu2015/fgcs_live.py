@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.liu2015.eight_tests import MIXES, YARN, demands, jobs_of, samples, scenario
 from schedbed.deploy.papers.liu2015.mixes import lengths
@@ -32,13 +32,13 @@ def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE, "stretch": STRETCH}
 
 
-def gain(played: Played) -> Sequence[float]:
+def gain(finished: FinishedRun) -> Sequence[float]:
     """Return by how many percent the time of the job Pi is shorter under FGCS than under YARN's policy.
 
     The result has one number per repeat.
     """
-    scale = played.run.scenario["scale"]
-    pairs = zip(*(played.each(policy) for policy in played.policies), strict=True)
+    scale = finished.run.scenario["scale"]
+    pairs = zip(*(finished.each(policy) for policy in finished.policies), strict=True)
     return [100 * (1 - lengths(fgcs, scale)[JOB] / lengths(yarn, scale)[JOB]) for yarn, fgcs in pairs]
 
 

@@ -37,7 +37,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """
     (mix,) = (each for each in MIXES if each.name == MAP_TEST)
     jobs = jobs_of(mix, live=False)
-    ((map_s,),) = map_times(bench.play("maps", _scenario(drawn, jobs, _yarn_policy(drawn))), mix.cpu[0])
+    ((map_s,),) = map_times(bench.run("maps", _scenario(drawn, jobs, _yarn_policy(drawn))), mix.cpu[0])
     yield "pi_map", map_s
     for pattern in ("balanced", "io", "cpu"):
         yield (
@@ -49,7 +49,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims: by how many percent FGCS reduces job times on the drawn nodes."""
     samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
-    fgcs = {"fgcs": {"profiles": demands(bench.play("samples", samples))}}
+    fgcs = {"fgcs": {"profiles": demands(bench.run("samples", samples))}}
     gains: dict[tuple[str, str], float] = {}
     for mix in MIXES:
         mine = bench.times(f"{mix.name}-fgcs", _scenario(drawn, jobs_of(mix, live=False), fgcs))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, legend
 from schedbed.deploy.papers.liu2015.eight_tests import CORES, DISK_BPS, job, scenario
@@ -23,51 +23,51 @@ FASTER = (2, 5)
 
 def measure(bench: Bench) -> Measured:
     """Measure the CPU load of one node with a TeraGen task on each core. Simulations also try other disks."""
-    played = _play(bench, 1)
-    loads, beside = _loads(played), _cpu_beside(played)
+    finished = _run(bench, 1)
+    loads, beside = _loads(finished), _cpu_beside(finished)
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
     for factor in () if bench.live else FASTER:
-        values[f"load_{factor}"] = _loads(_play(bench, factor))
-    scale = played.run.scenario["scale"]
-    beats = _during(played.of(played.policies[0], played.run.repeats - 1)).heartbeats
-    shown = {"t": beats["t"].to_numpy() / scale, "load": 100 * beats["cpu_util"].to_numpy()}
+        values[f"load_{factor}"] = _loads(_run(bench, factor))
+    scale = finished.run.scenario["scale"]
+    heartbeats = _during(finished.of(finished.policies[0], finished.run.repeats - 1)).heartbeats
+    shown = {"t": heartbeats["t"].to_numpy() / scale, "load": 100 * heartbeats["cpu_util"].to_numpy()}
     return Measured(values=values, series=shown)
 
 
-def _play(bench: Bench, factor: int) -> Played:
+def _run(bench: Bench, factor: int) -> FinishedRun:
     asked = scenario([job("teragen", CORES)], ["fair"], live=bench.live)
     node = {**asked["cluster"]["node"], "disk": f"{round(factor * DISK_BPS)}B/s"}
     cluster = {**asked["cluster"], "nodes": 1, "node": node}
     name = "fig2" if factor == 1 else f"fig2-{factor}"
-    return bench.play(name, {**asked, "cluster": cluster, "blocks": {**asked["blocks"], "replication": 1}})
+    return bench.run(name, {**asked, "cluster": cluster, "blocks": {**asked["blocks"], "replication": 1}})
 
 
-def _loads(played: Played) -> list[float]:
+def _loads(finished: FinishedRun) -> list[float]:
     """Return the node's mean CPU load in percent while the job ran, one number per repeat."""
-    runs = played.each(played.policies[0])
+    runs = finished.each(finished.policies[0])
     return [100 * utilisation(_during(run).heartbeats)["cpu"] for run in runs]
 
 
-def _cpu_beside(played: Played) -> list[float]:
+def _cpu_beside(finished: FinishedRun) -> list[float]:
     """Return how much more CPU time the tasks would need to cause the CPU load that the paper shows.
 
     The result is in core-seconds per GB written, one number per repeat.
     """
     wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
     found: list[float] = []
-    for run in played.each(played.policies[0]):
-        lasted_s = float((run.jobs["finish"] - run.jobs["submit"]).max()) / played.run.scenario["scale"]
+    for run in finished.each(finished.policies[0]):
+        lasted_s = float((run.jobs["finish"] - run.jobs["submit"]).max()) / finished.run.scenario["scale"]
         (node,) = run.nodes
         used = utilisation(_during(run).heartbeats)["cpu"]
-        written_gb = float(run.attempts["output_bytes"].sum()) / played.run.scenario["scale"] / 1e9
+        written_gb = float(run.attempts["output_bytes"].sum()) / finished.run.scenario["scale"] / 1e9
         found.append((wanted - used) * node["cores"] * lasted_s / written_gb)
     return found
 
 
 def _during(run: RunTables) -> RunTables:
     """Return the run's tables without the heartbeats that came after the end of the job."""
-    beats = run.heartbeats[run.heartbeats["t"] <= run.jobs["finish"].max()]
-    return RunTables(run.policy, run.repeat, {**run.tables, "heartbeats": beats}, run.nodes)
+    heartbeats = run.heartbeats[run.heartbeats["t"] <= run.jobs["finish"].max()]
+    return RunTables(run.policy, run.repeat, {**run.tables, "heartbeats": heartbeats}, run.nodes)
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:

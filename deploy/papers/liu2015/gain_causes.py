@@ -118,8 +118,10 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
         if mix.pattern == "io":
             asked = scenario(jobs_of(mix, live=False), policies, live=False)
             node = {**asked["cluster"]["node"], "cores": CORES + MORE_CORES}
-            played = bench.play(f"{mix.name}-cores", {**asked, "cluster": {**asked["cluster"], "node": node}})
-            changes[mix.name] = map_changes(played, mix.cpu[0])
+            finished = bench.run(
+                f"{mix.name}-cores", {**asked, "cluster": {**asked["cluster"], "node": node}}
+            )
+            changes[mix.name] = map_changes(finished, mix.cpu[0])
     return most_changed(changes)
 
 

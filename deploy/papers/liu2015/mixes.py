@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.liu2015.eight_tests import MIXES, Mix, play
+from schedbed.deploy.papers.liu2015.eight_tests import MIXES, Mix, run_mix
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -30,17 +30,17 @@ def measure(bench: Bench) -> Measured:
     changes: dict[str, list[float]] = {}  # changes of map times, by test and job
     took: dict[str, list[tuple[Mapping[str, float], Mapping[str, float]]]] = defaultdict(list)
     for mix in mixes:
-        played = play(bench, mix)
-        scale = played.run.scenario["scale"]
-        pairs = zip(*(played.each(policy) for policy in played.policies), strict=True)
+        finished = run_mix(bench, mix)
+        scale = finished.run.scenario["scale"]
+        pairs = zip(*(finished.each(policy) for policy in finished.policies), strict=True)
         for yarn, fgcs in pairs:
             before, after = lengths(yarn, scale), lengths(fgcs, scale)
             took[mix.name].append((before, after))
             gains[mix].append({name: 100 * (1 - after[name] / before[name]) for name in mix.jobs})
         for name in mix.cpu:
-            yarn_s, fgcs_s = map_times(played, name)
+            yarn_s, fgcs_s = map_times(finished, name)
             found[f"{mix.name}_{name}_yarn_map"], found[f"{mix.name}_{name}_map"] = yarn_s, fgcs_s
-            changes[f"{mix.name}_{name}"] = map_changes(played, name)
+            changes[f"{mix.name}_{name}"] = map_changes(finished, name)
     for mix, each in gains.items():
         for name in mix.jobs:
             found[f"{mix.name}_{name}"] = [one[name] for one in each]
@@ -48,21 +48,21 @@ def measure(bench: Bench) -> Measured:
     return Measured(values={**summed, **found}, series={"took": took, "mixes": mixes})
 
 
-def map_times(played: Played, name: str) -> list[list[float]]:
+def map_times(finished: FinishedRun, name: str) -> list[list[float]]:
     """Return the mean duration in s of the maps of the job `name`, as one list per policy.
 
     Each list has one number per repeat. Durations are divided by the scenario's scale.
     """
-    scale = played.run.scenario["scale"]
-    return [[map_time(run, name) / scale for run in played.each(policy)] for policy in played.policies]
+    scale = finished.run.scenario["scale"]
+    return [[map_time(run, name) / scale for run in finished.each(policy)] for policy in finished.policies]
 
 
-def map_changes(played: Played, name: str) -> list[float]:
+def map_changes(finished: FinishedRun, name: str) -> list[float]:
     """Return by how many percent a job's mean map time is longer under the second policy than the first.
 
     The result has one number per repeat.
     """
-    first_s, second_s = map_times(played, name)
+    first_s, second_s = map_times(finished, name)
     return [100 * (second / first - 1) for first, second in zip(first_s, second_s, strict=True)]
 
 

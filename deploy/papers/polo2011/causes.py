@@ -49,7 +49,7 @@ def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], 
     them. All have one number per repeat.
     """
     relaxed, tight = (
-        completions(_play(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
+        completions(_run(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
         for goals in ("", "-goals")
     )
     rows: dict[str, list[float]] = {}
@@ -60,9 +60,9 @@ def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], 
     return (relaxed, tight), rows
 
 
-def _play(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PAPER_NODE) -> list[RunTables]:
-    played = bench.play(name, scenario(asked, [ras()], QUARTER, node))
-    return played.each(played.policies[0])
+def _run(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PAPER_NODE) -> list[RunTables]:
+    finished = bench.run(name, scenario(asked, [ras()], QUARTER, node))
+    return finished.each(finished.policies[0])
 
 
 def _old_disk(bench: Bench) -> Found:
@@ -71,10 +71,10 @@ def _old_disk(bench: Bench) -> Found:
     Return by how many percent Fair takes longer than RAS in each comparison, one number per repeat.
     """
     node = NodeHardware(seek=OLD_SEEK)
-    played = bench.play("old", on_hardware(QUARTER, node, TRIED))
-    *fairs, ras_s = (played.figures(policy, "makespan_s") for policy in played.policies)
+    finished = bench.run("old", on_hardware(QUARTER, node, TRIED))
+    *fairs, ras_s = (finished.figures(policy, "makespan_s") for policy in finished.policies)
     best_s = [min(each) for each in zip(*fairs, strict=True)]
-    goals = completions(_play(bench, "old-goals", jobs(QUARTER, tight=True), node), 1.0)
+    goals = completions(_run(bench, "old-goals", jobs(QUARTER, tight=True), node), 1.0)
     ends = [max(each) for each in zip(*goals.values(), strict=True)]
     return {
         "gain_four_old": longer(fairs[TRIED.index(4)], ras_s),

@@ -25,11 +25,11 @@ USUAL_SLOTS = 4  # the best number in the paper
 def measure(bench: Bench) -> Measured:
     """Run Fair and RAS on the same jobs, and compare their makespans in each repeat."""
     size = size_of(bench)
-    played = bench.play("experiment1", experiment1(size))
-    *fairs, ras = played.policies
-    tried, scale = slots(size), played.run.scenario["scale"]
-    fair_s = [_makespans(played.figures(policy, "makespan_s"), scale) for policy in fairs]
-    ras_s = _makespans(played.figures(ras, "makespan_s"), scale)
+    finished = bench.run("experiment1", experiment1(size))
+    *fairs, ras = finished.policies
+    tried, scale = slots(size), finished.run.scenario["scale"]
+    fair_s = [_makespans(finished.figures(policy, "makespan_s"), scale) for policy in fairs]
+    ras_s = _makespans(finished.figures(ras, "makespan_s"), scale)
     repeats = list(zip(*fair_s, strict=True))
     usual_s = fair_s[tried.index(USUAL_SLOTS)]
     return Measured(
@@ -42,8 +42,8 @@ def measure(bench: Bench) -> Measured:
             "ahead": longer([min(each) for each in repeats], ras_s),
             "gain_most": longer([max(each) for each in repeats], ras_s),
             "overcommitted": longer(fair_s[-1], usual_s),
-            "concurrency": played.figures(ras, "concurrency"),
-            **completions(played.each(ras), scale),
+            "concurrency": finished.figures(ras, "concurrency"),
+            **completions(finished.each(ras), scale),
         },
         series={"slots": tried, "fair": fair_s, "ras": ras_s},
     )

@@ -30,9 +30,9 @@ APP_NAMES = tuple(dict.fromkeys(APPS.values()))
 def measure(bench: Bench) -> Measured:
     """Measure the numbers of running tasks and the CPU use in the runs of Figure 3."""
     size = size_of(bench)
-    played = bench.play("experiment1", experiment1(size))
-    policies = played.policies[slots(size).index(USUAL_SLOTS)], played.policies[-1]
-    fair_runs, ras_runs = (played.each(policy) for policy in policies)
+    finished = bench.run("experiment1", experiment1(size))
+    policies = finished.policies[slots(size).index(USUAL_SLOTS)], finished.policies[-1]
+    fair_runs, ras_runs = (finished.each(policy) for policy in policies)
     found: dict[str, list[float]] = {key: [] for key in ("fewer", "cpu_fair", "cpu_ras", "cpu_more")}
     for fair, ras in zip(fair_runs, ras_runs, strict=True):
         found["fewer"].append(_fewer(fair, ras))
@@ -40,7 +40,7 @@ def measure(bench: Bench) -> Measured:
         found["cpu_fair"].append(cpu[0])
         found["cpu_ras"].append(cpu[1])
         found["cpu_more"].append(cpu[1] - cpu[0])
-    scale = played.run.scenario["scale"]
+    scale = finished.run.scenario["scale"]
     shown = {"Fair, 4 slots": over_time(fair_runs[-1], scale), "RAS": over_time(ras_runs[-1], scale)}
     return Measured(values=found, series={"runs": shown})
 
@@ -76,9 +76,9 @@ def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     for kind in ("map", "reduce"):
         for app in APP_NAMES:
             found[f"{app} {kind}s"] = _intervals(run, kind).binned(app, edges)
-    beats = run.heartbeats
-    where = np.clip(np.searchsorted(edges, beats["t"], side="right") - 1, 0, POINTS - 1)
-    used = 100 * beats["cpu_util"].groupby([where, beats["node"]]).mean().unstack()
+    heartbeats = run.heartbeats
+    where = np.clip(np.searchsorted(edges, heartbeats["t"], side="right") - 1, 0, POINTS - 1)
+    used = 100 * heartbeats["cpu_util"].groupby([where, heartbeats["node"]]).mean().unstack()
     # A heartbeat's values hold for the time since the previous heartbeat.
     used = used.reindex(range(POINTS)).bfill()
     found["cpu"], found["cpu_deviation"] = used.mean(axis=1).to_numpy(), used.std(axis=1, ddof=0).to_numpy()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
 from schedbed.deploy.papers.polo2011.nine_jobs import JOBS, experiment1
@@ -25,11 +25,11 @@ _SHARE = re.compile(r"utility (?P<utility>-?(?:inf|[\d.]+)):.*cycle at (?P<cycle
 
 def measure(bench: Bench) -> Measured:
     """Measure the utilities of the jobs over time under RAS, in the runs of Figure 3."""
-    played = bench.play("experiment1", experiment1(size_of(bench)))
+    finished = bench.run("experiment1", experiment1(size_of(bench)))
     found: dict[str, list[float]] = {"satisfied": [], "rises": [], "spread": []}
     shown = None
     for repeat in range(bench.repeats):
-        shown = utilities(played, played.policies[-1], repeat)
+        shown = utilities(finished, finished.policies[-1], repeat)
         found["satisfied"].append(100 * float((shown["utility"] >= 0).mean()))
         by_job = shown.groupby("name")["utility"]
         found["rises"].append(float((by_job.last() > by_job.median()).sum()))
@@ -39,18 +39,18 @@ def measure(bench: Bench) -> Measured:
     return Measured(values=found, series={"utilities": shown})
 
 
-def utilities(played: Played, policy: str, repeat: int) -> pd.DataFrame:
+def utilities(finished: FinishedRun, policy: str, repeat: int) -> pd.DataFrame:
     """Return the utility of each job over time, as RAS recorded it with its decisions.
 
     The table has a row for each job in each of RAS's scheduling cycles with a decision about the job. Its
     columns are `t` (begin of the cycle in s, divided by the scale), `name` and `utility`.
     """
-    decisions = read_table(played.folder, "decisions", (policy, repeat))
+    decisions = read_table(finished.folder, "decisions", (policy, repeat))
     told = decisions["reason"].str.extract(_SHARE).astype(float)
-    names = played.of(policy, repeat).jobs.set_index("job")["name"]
+    names = finished.of(policy, repeat).jobs.set_index("job")["name"]
     found = pd.DataFrame(
         {
-            "t": told["cycle"] / played.run.scenario["scale"],
+            "t": told["cycle"] / finished.run.scenario["scale"],
             "name": decisions["job"].map(names),
             "utility": told["utility"],
         }

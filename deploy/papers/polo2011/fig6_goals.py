@@ -27,10 +27,10 @@ POINTS = 200  # points in time in the figure
 def measure(bench: Bench) -> Measured:
     """Measure the completion times and utilities of the jobs with goals; compare with jobs without goals."""
     size = size_of(bench)
-    relaxed = bench.play("experiment1", experiment1(size))
-    tight = bench.play("experiment2", experiment2(size))
+    relaxed = bench.run("experiment1", experiment1(size))
+    tight = bench.run("experiment2", experiment2(size))
     scale, ras = tight.run.scenario["scale"], tight.policies[0]
-    mine, before = (completions(played.each(played.policies[-1]), scale) for played in (tight, relaxed))
+    mine, before = (completions(finished.each(finished.policies[-1]), scale) for finished in (tight, relaxed))
     fair_s = [
         [each / scale for each in relaxed.figures(policy, "makespan_s")] for policy in relaxed.policies[:-1]
     ]

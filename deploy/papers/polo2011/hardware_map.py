@@ -39,8 +39,8 @@ def measure(bench: Bench) -> Measured:
         for node, (cores, paging) in NODES.items():
             hardware = NodeHardware(cores=cores, disk_bps=rate_bps, seek=seek, paging=paging)
             asked = on_hardware(QUARTER, hardware, TRIED)
-            played = bench.play(f"map_{disk}_{node}", asked, repeats=repeats)
-            *fairs, ras = (played.figures(policy, "makespan_s") for policy in played.policies)
+            finished = bench.run(f"map_{disk}_{node}", asked, repeats=repeats)
+            *fairs, ras = (finished.figures(policy, "makespan_s") for policy in finished.policies)
             best_s = [min(each) for each in zip(*fairs, strict=True)]
             means = [fmean(each) for each in fairs]
             found[f"{disk}_{node}"] = longer(best_s, ras)

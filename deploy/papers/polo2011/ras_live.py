@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
 from schedbed.deploy.papers.polo2011.fair_slots import fair_spec
@@ -32,9 +32,9 @@ def plan() -> Mapping[str, Any]:
     return {**asked, "scale": SCALE, "cluster": {**asked["cluster"], "node": node}}
 
 
-def gain(played: Played) -> Sequence[float]:
+def gain(finished: FinishedRun) -> Sequence[float]:
     """Return by how many percent the makespan is longer under Fair than under RAS, one number per repeat."""
-    fair_s, ras_s = (played.figures(policy, "makespan_s") for policy in played.policies)
+    fair_s, ras_s = (finished.figures(policy, "makespan_s") for policy in finished.policies)
     return longer(fair_s, ras_s)
 
 

@@ -33,9 +33,9 @@ def measure(bench: Bench) -> Measured:
     """
     size = size_of(bench)
     alone = jobs_apart(size, JOBS)
-    played = bench.play("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
-    scale, found = played.run.scenario["scale"], defaultdict[str, list[float]](list)
-    usual, few = (played.each(policy) for policy in played.policies)
+    finished = bench.run("alone", scenario(alone, [fair_spec(USUAL_SLOTS), fair_spec(FEW_SLOTS)], size))
+    scale, found = finished.run.scenario["scale"], defaultdict[str, list[float]](list)
+    usual, few = (finished.each(policy) for policy in finished.policies)
     for run, other in zip(usual, few, strict=True):
         for name, took_s in lengths(run).items():
             found[f"{name}_alone"].append(took_s / scale)
@@ -45,8 +45,8 @@ def measure(bench: Bench) -> Measured:
             for key, percent in uses(both[slots], app, slots).items():
                 found[key].append(percent)
     as_printed = jobs_apart(size, EXCHANGED, printed=True)
-    for run in bench.play("alone_printed", scenario(as_printed, [fair_spec(USUAL_SLOTS)], size)).each(
-        played.policies[0]
+    for run in bench.run("alone_printed", scenario(as_printed, [fair_spec(USUAL_SLOTS)], size)).each(
+        finished.policies[0]
     ):
         for name, took_s in lengths(run).items():
             found[f"{name}_printed"].append(took_s / scale)
@@ -80,10 +80,10 @@ def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])
     maps = attempts[attempts["kind"] == "map"]
     times = run.heartbeats["t"]
-    beats = run.heartbeats[(times > maps["start"].min()) & (times <= maps["end"].max())]
+    heartbeats = run.heartbeats[(times > maps["start"].min()) & (times <= maps["end"].max())]
     return {
-        f"{app}_map_cpu": 100 * float(beats["cpu_util"].mean()) / slots,
-        f"{app}_map_io": 100 * float(beats["disk_util"].mean()) / slots,
+        f"{app}_map_cpu": 100 * float(heartbeats["cpu_util"].mean()) / slots,
+        f"{app}_map_io": 100 * float(heartbeats["disk_util"].mean()) / slots,
     }
 
 

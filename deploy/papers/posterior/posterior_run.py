@@ -48,7 +48,7 @@ def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path 
             say(f"{len(ended)} of {count} draws, {sum(not each.misses for each in ended)} fit")
 
     with locked(folder):
-        found = sampling.play(paper, count, seed, jobs, done)
+        found = sampling.run_draws(paper, count, seed, jobs, done)
         took_s = (datetime.now(UTC) - started).total_seconds()
         content = _save(folder, about | {"took_s": round(took_s, 1)}, found)
     rows = posterior_page.claim_rows(shares_of_claims(paper, content["draws"]))

@@ -61,7 +61,7 @@ def posterior_of(paper: str) -> Posterior:
     return found
 
 
-def play(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], object]) -> list[Draw]:
+def run_draws(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw], object]) -> list[Draw]:
     """Simulate `draws` random clusters for a paper and return them in order; `jobs` run in parallel.
 
     `done` is called with each finished draw. A draw depends only on its number and the seed, so a larger

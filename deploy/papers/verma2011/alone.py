@@ -15,7 +15,7 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import grouped_bars
-from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, play
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
 from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, DueJob, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -53,7 +53,7 @@ def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str 
 
     `reduce_start` says when reduces start, and `bound` which bound of its model ARIA uses.
     """
-    late = sum(play([job], inf, seed, reduce_start, bound).late for job in jobs)
+    late = sum(simulate_jobs([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment, simulating
 from schedbed.deploy.papers.verma2011.fig5_bounds import (
@@ -29,7 +29,7 @@ def measure(bench: Bench) -> Measured:
 
     The job's profile is measured in a simulated run in which the job is alone on the same nodes.
     """
-    alone = simulating(bench).play("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
+    alone = simulating(bench).run("alone", scenario([job(live=True)], ["fifo"], live=True), repeats=1)
     profile = profile_of(alone.of("fifo"), "job_0001").at_scale(1 / alone.run.scenario["scale"])
     return compare(bench, "headline", plan(profile), left)
 
@@ -43,12 +43,12 @@ def plan(profile: JobProfile) -> Mapping[str, Any]:
     return scenario(jobs, [SPEC], live=True)
 
 
-def left(played: Played) -> Sequence[float]:
+def left(finished: FinishedRun) -> Sequence[float]:
     """Return how much of the deadline is left when a job ends, in percent of the deadline.
 
     It is the mean over jobs, with one number per repeat.
     """
-    return [100 * (1 - fmean(completion_ratios(run))) for run in played.each(played.policies[0])]
+    return [100 * (1 - fmean(completion_ratios(run))) for run in finished.each(finished.policies[0])]
 
 
 EXPERIMENT = live_experiment(measure, 480)

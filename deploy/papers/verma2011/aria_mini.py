@@ -51,7 +51,7 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
 def _profile(bench: Bench, drawn: Drawn) -> JobProfile:
     """Return the profile of the job, measured in a run without other jobs. The bench runs it only once."""
-    alone = bench.play("alone", _scenario(drawn, [_job(drawn)], "fifo"))
+    alone = bench.run("alone", _scenario(drawn, [_job(drawn)], "fifo"))
     return profile_of(alone.of("fifo"), "job_0001")
 
 

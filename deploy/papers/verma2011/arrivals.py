@@ -80,7 +80,7 @@ def scenario(
 ) -> ResolvedScenario:
     """Return a scenario with the testbed's slots and the given jobs under ARIA, which knows their profiles.
 
-    The durations of tasks are given in the jobs. Submit times are set later by `play`. `reduce_start` says
+    The durations of tasks are given in the jobs. Submit times are set later by `simulate_jobs`. `reduce_start` says
     when reduces start, and `bound` which bound of its model ARIA uses.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
@@ -148,7 +148,7 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
     )
 
 
-def play(
+def simulate_jobs(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
     """Simulate the jobs in order, each of which is submitted as soon as the load permits.
@@ -179,7 +179,7 @@ class _ByLoad(Simulation):
 
     def submit_due(self, now_s: float) -> None:
         """Submit waiting jobs as long as the load permits it. The base class submits jobs by time instead."""
-        running = self.master.books.jobs.values()
+        running = self.master.ledger.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
         while waiting and now + self._due_jobs[0].load <= self._threshold * (1 + 1e-9):

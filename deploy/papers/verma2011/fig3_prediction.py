@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import grouped_bars
-from schedbed.deploy.papers.verma2011.months import Month, play
+from schedbed.deploy.papers.verma2011.months import Month, run_months
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
 from schedbed.scheduler.models.aria_bounds import Bounds, bounds
@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Measured:
 
     The job ran in September with 256 slots, and its profile is used for the other jobs of the same repeat.
     """
-    jobs = play(bench)
+    jobs = run_months(bench)
     found: dict[str, list[float]] = {}
     series: dict[str, tuple[list[float], list[Bounds]]] = {}
     for name in PREDICTED:

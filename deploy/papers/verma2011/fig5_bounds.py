@@ -42,15 +42,15 @@ def measure(bench: Bench) -> Measured:
         for slo_s in SLOS_S
         for bound in BOUNDS
     }
-    alone = bench.play("fig5-alone", scenario([job(live=bench.live)], ["fifo"], live=bench.live))
+    alone = bench.run("fig5-alone", scenario([job(live=bench.live)], ["fifo"], live=bench.live))
     profiles = [
         profile_of(run, "job_0001").at_scale(1 / alone.run.scenario["scale"]) for run in alone.each("fifo")
     ]
     profile = reduce(JobProfile.merged, profiles)
     jobs = jobs_by_bound(profile, job(live=bench.live), SLOTS // 2 if bench.live else SLOTS)
-    played = bench.play("fig5", scenario(jobs, [SPEC], live=bench.live))
+    finished = bench.run("fig5", scenario(jobs, [SPEC], live=bench.live))
     took: dict[str, list[list[float]]] = {bound: [] for bound in TRIED}
-    for run in played.each(played.policies[0]):
+    for run in finished.each(finished.policies[0]):
         ratios = completion_ratios(run)
         for number, bound in enumerate(TRIED):
             took[bound].append(ratios[number * len(SLOS_S) : (number + 1) * len(SLOS_S)])

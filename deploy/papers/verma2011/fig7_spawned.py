@@ -13,7 +13,7 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
-from schedbed.deploy.papers.verma2011.arrivals import Outcome, play
+from schedbed.deploy.papers.verma2011.arrivals import Outcome, simulate_jobs
 from schedbed.deploy.papers.verma2011.w1_and_w2 import MAP_SLOTS, REDUCE_SLOTS, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.tasks.chance import chance
@@ -39,7 +39,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
         peaks, averages = [], []
         for repeat in range(bench.repeats):
             seed = chance(bench.seed, "fig7", repeat).getrandbits(62)
-            outcome = play(workload("W2", said, jobs, threshold / 100, seed), threshold / 100, seed)
+            outcome = simulate_jobs(workload("W2", said, jobs, threshold / 100, seed), threshold / 100, seed)
             bench.simulations += 1
             times_s, shares = running(outcome)
             series.setdefault(threshold, [times_s, *shares])

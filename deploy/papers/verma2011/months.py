@@ -43,7 +43,7 @@ class Month:
     slots: tuple[int, int]
 
 
-def play(bench: Bench) -> dict[str, list[Month]]:
+def run_months(bench: Bench) -> dict[str, list[Month]]:
     """Run the four jobs of Table 1 (`sept_256`, `oct_64`, ...), and return the results of each by name.
 
     Each job has one result per repeat.
@@ -51,7 +51,7 @@ def play(bench: Bench) -> dict[str, list[Month]]:
     return _months(bench, "", scenario)
 
 
-def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
+def run_unlimited(bench: Bench) -> dict[str, list[Month]]:
     """Run the four jobs of Table 1 with no limit on the fetch rate of a reduce, except by disks and NICs.
 
     There are at most three repeats.
@@ -59,7 +59,7 @@ def play_unlimited(bench: Bench) -> dict[str, list[Month]]:
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
 
-def play_changed(
+def run_changed(
     bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
 ) -> dict[str, list[Month]]:
     """Run the four jobs of Table 1 with a changed scenario. `change` edits the scenario in place.
@@ -81,9 +81,9 @@ def _months(
     found: dict[str, list[Month]] = {}
     repeats = min(bench.repeats, most_repeats or bench.repeats)
     for slots in SLOTS:
-        played = bench.play(f"months-{slots}{name}", plan(slots, live=bench.live), repeats=repeats)
-        scale = played.run.scenario["scale"]
-        for run in played.each("fifo"):
+        finished = bench.run(f"months-{slots}{name}", plan(slots, live=bench.live), repeats=repeats)
+        scale = finished.run.scenario["scale"]
+        for run in finished.each("fifo"):
             for number, month in enumerate(MONTHS, 1):
                 found.setdefault(f"{month}_{slots}", []).append(_month(run, f"job_{number:04d}", scale))
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.verma2011.months import play_changed
+from schedbed.deploy.papers.verma2011.months import run_changed
 from schedbed.deploy.papers.verma2011.table1_months import JOBS, averages, spread_of
 from schedbed.deploy.papers.verma2011.waves import SLOTS, TASKS, scenario, waves
 from schedbed.deploy.results.plots import OKABE
@@ -29,13 +29,13 @@ def measure(bench: Bench) -> Measured:
 
     A poll is a reduce's question for new map outputs.
     """
-    polled, seeking = play_changed(bench, "poll", _poll), play_changed(bench, "seek", _seek)
+    polled, seeking = run_changed(bench, "poll", _poll), run_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]
     found: Found = {f"first_shuffle_{job}_poll": mine for job, mine in zip(JOBS, first, strict=True)}
     found["spread_first_shuffle_poll"] = spread_of(first)
     found["spread_reduce_seek"] = spread_of([averages(seeking, job, "reduce") for job in JOBS])
-    played = bench.play("waves-equal", _equal())
-    found["reduce_few_equal"] = [float(waves(run, "reduce")) for run in played.each("fifo")]
+    finished = bench.run("waves-equal", _equal())
+    found["reduce_few_equal"] = [float(waves(run, "reduce")) for run in finished.each("fifo")]
     return Measured(values=found)
 
 

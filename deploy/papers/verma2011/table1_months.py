@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import OURS, PAPER, grouped_bars
-from schedbed.deploy.papers.verma2011.months import Month, play, play_unlimited
+from schedbed.deploy.papers.verma2011.months import Month, run_months, run_unlimited
 from schedbed.deploy.results.stats import mean_interval
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ def measure(bench: Bench) -> Measured:
 
     Variation is measured between repeats and between the jobs.
     """
-    jobs = play(bench)
+    jobs = run_months(bench)
     found = {f"{phase}_{job}": averages(jobs, job, phase) for job in JOBS for phase in PHASES}
     spread = {f"spread_{phase}": spread_of([found[f"{phase}_{job}"] for job in JOBS]) for phase in PHASES}
     if not bench.live:
-        free = play_unlimited(bench)
+        free = run_unlimited(bench)
         shuffles = [averages(free, job, "typical_shuffle") for job in JOBS]
         spread["spread_unlimited"] = spread_of(shuffles)
         spread["unlimited_sept_256"], spread["unlimited_sept_64"] = shuffles[0], shuffles[2]

@@ -16,7 +16,7 @@ from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
 from schedbed.deploy.papers.verma2011.alone import JOBS as ALONE
 from schedbed.deploy.papers.verma2011.alone import late_alone
-from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, Outcome, play
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, Outcome, simulate_jobs
 from schedbed.deploy.papers.verma2011.w1_and_w2 import WORKLOADS, workload
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -49,11 +49,11 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
             for threshold in THRESHOLDS:
                 drawn = workload(name, said, jobs, threshold / 100, seed)
                 bench.simulations += 1
-                for key, value in figures_of(play(drawn, threshold / 100, seed), jobs).items():
+                for key, value in figures_of(simulate_jobs(drawn, threshold / 100, seed), jobs).items():
                     found[f"{name}_{threshold}_{key}"].append(value)
                 if threshold == AT_FIRST:
                     bench.simulations += 1
-                    first = figures_of(play(drawn, threshold / 100, seed, FIRST_MAP), jobs)
+                    first = figures_of(simulate_jobs(drawn, threshold / 100, seed, FIRST_MAP), jobs)
                     found[f"{name}_{threshold}_late_first"].append(first["late"])
                     found[f"{name}_{threshold}_load_first"].append(first["load"])
                     for start, key in ((ALL_MAPS, "alone_late"), (FIRST_MAP, "alone_late_first")):

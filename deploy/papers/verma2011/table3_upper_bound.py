@@ -10,7 +10,7 @@ from schedbed.deploy.papers import paper_file
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, grouped_bars
-from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, play
+from schedbed.deploy.papers.verma2011.arrivals import ALL_MAPS, simulate_jobs
 from schedbed.deploy.papers.verma2011.table3_late_jobs import (
     AT_FIRST,
     FIRST_MAP,
@@ -46,7 +46,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
                 for start, end in ((ALL_MAPS, ""), (FIRST_MAP, "_first")):
                     if start == ALL_MAPS or threshold == AT_FIRST:
                         bench.simulations += 1
-                        figures = figures_of(play(drawn, threshold / 100, seed, start, BOUND), jobs)
+                        figures = figures_of(simulate_jobs(drawn, threshold / 100, seed, start, BOUND), jobs)
                         found[f"{name}_{threshold}_late{end}"].append(figures["late"])
                         found[f"{name}_{threshold}_load{end}"].append(figures["load"])
     return Measured(values=found)

@@ -31,8 +31,8 @@ def measure(bench: Bench) -> Measured:
     series: dict[str, pd.DataFrame] = {}
     few: list[RunTables] = []
     for name, (maps, reduces) in SLOTS.items():
-        played = bench.play(f"waves-{name}", scenario(maps, reduces, live=bench.live))
-        runs = played.each("fifo")
+        finished = bench.run(f"waves-{name}", scenario(maps, reduces, live=bench.live))
+        runs = finished.each("fifo")
         for kind in ("map", "reduce"):
             found[f"{kind}_{name}"] = [waves(run, kind) for run in runs]
         found[f"overlap_{name}"] = [_overlapping(run) for run in runs]

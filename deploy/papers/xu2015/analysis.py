@@ -14,7 +14,7 @@ import numpy as np
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER, legend
-from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, held_slots, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, held_slots, run_twenty_jobs
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
 from schedbed.scheduler.models.dtss import best_share, gain_s
@@ -33,10 +33,10 @@ def measure(bench: Bench) -> Measured:
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
-    for played in play(bench):
-        scale = played.run.scenario["scale"]
-        local_s, remote_s = whole_maps(held_slots(played, DELAY))
-        measured = local_s / scale, remote_s / scale, waited(played.of(QUARTER)) / scale
+    for finished in run_twenty_jobs(bench):
+        scale = finished.run.scenario["scale"]
+        local_s, remote_s = whole_maps(held_slots(finished, DELAY))
+        measured = local_s / scale, remote_s / scale, waited(finished.of(QUARTER)) / scale
         local_s, remote_s, wait_s = measured
         found["best"].append(best_share(*measured))
         found["limit"].append((wait_s + local_s) / remote_s)

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import PAPER
-from schedbed.deploy.papers.xu2015.twenty_jobs import COPIES, DELAY, LEARNT, MOST, NAMES, QUARTER, gains, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import (
+    COPIES,
+    DELAY,
+    LEARNT,
+    MOST,
+    NAMES,
+    QUARTER,
+    gains,
+    run_twenty_jobs,
+)
 from schedbed.deploy.results.metrics import locality
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -25,10 +34,10 @@ def measure(bench: Bench) -> Measured:
     The runs are those of Figure 12. Gains are reductions of the makespan against delay scheduling, in
     percent.
     """
-    runs = play(bench)
-    mean = {policy: [fmean(gains(played, policy)) for played in runs] for policy in SHOWN}
+    runs = run_twenty_jobs(bench)
+    mean = {policy: [fmean(gains(finished, policy)) for finished in runs] for policy in SHOWN}
     local = {
-        policy: [100 * locality(played.of(policy).attempts)["bytes"]["node"] for played in runs]
+        policy: [100 * locality(finished.of(policy).attempts)["bytes"]["node"] for finished in runs]
         for policy in (QUARTER, COPIES)
     }
     found = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Measured
 from schedbed.deploy.papers.live_and_simulated import compare, live_experiment
 from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, FITTED, QUARTER, jobs, scenario
@@ -28,10 +28,10 @@ def plan(seed: int) -> Mapping[str, Any]:
     return scenario(jobs(seed, 0, cpu_s=FITTED.start_s)[:JOBS], [DELAY, QUARTER], layout="skewed", live=True)
 
 
-def gain(played: Played) -> Sequence[float]:
+def gain(finished: FinishedRun) -> Sequence[float]:
     """Return by how many percent DTSS reduces the users' makespans on average, one number per repeat."""
     found: list[float] = []
-    for pair in zip(*(played.each(policy) for policy in played.policies), strict=True):
+    for pair in zip(*(finished.each(policy) for policy in finished.policies), strict=True):
         delay_s, quarter_s = (makespan(run.jobs)["per_user"] for run in pair)
         found.append(fmean(100 * (1 - quarter_s[user] / delay_s[user]) for user in delay_s))
     return found

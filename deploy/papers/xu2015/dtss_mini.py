@@ -11,13 +11,13 @@ from statistics import fmean
 import numpy as np
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.posterior.mini import Mini
 from schedbed.deploy.papers.posterior.prior import Drawn
 from schedbed.deploy.papers.xu2015.epochs import EPOCH_S, epochs, off_fair, off_table, ratios, slots
 from schedbed.deploy.papers.xu2015.fig13 import local_bytes
 from schedbed.deploy.papers.xu2015.fig15 import BEFORE_RAMP
-from schedbed.deploy.papers.xu2015.twenty_jobs import USERS, Setting, gains, held_slots, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import USERS, Setting, gains, held_slots, run_twenty_jobs
 from schedbed.deploy.results.metrics import locality
 
 
@@ -27,11 +27,11 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     They are the busy slots at the start of Table 6, the number of epochs under DTSS, and the distance from
     Table 6.
     """
-    played, setting = _skewed(bench, drawn), _setting(drawn)
+    finished, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
-    held = slots(held_slots(played, delay), EPOCH_S)
+    held = slots(held_slots(finished, delay), EPOCH_S)
     yield "busy", float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean())
-    yield "epochs", epochs(played.of(quarter), 1.0)
+    yield "epochs", epochs(finished.of(quarter), 1.0)
     said = paper_file.load("xu2015").experiments["fig15"].values
     yield "table6", off_table(held, {user: np.array(said[f"delay_slots_{user}"].numbers) for user in USERS})
 
@@ -41,12 +41,12 @@ def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
 
     Local input is also measured in a run whose input is spread evenly over the nodes.
     """
-    setting, played = _setting(drawn), _skewed(bench, drawn)
+    setting, finished = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies
-    (even,) = play(bench, layout="even", setting=setting)
-    quarter_gain, most_gains = fmean(gains(played, quarter, delay)), gains(played, most, delay)
-    local_gb = [local_bytes(played.of(policy)) / 1e9 for policy in (delay, quarter)]
-    off = [_off_fair(played, policy) for policy in (delay, quarter)]
+    (even,) = run_twenty_jobs(bench, layout="even", setting=setting)
+    quarter_gain, most_gains = fmean(gains(finished, quarter, delay)), gains(finished, most, delay)
+    local_gb = [local_bytes(finished.of(policy)) / 1e9 for policy in (delay, quarter)]
+    off = [_off_fair(finished, policy) for policy in (delay, quarter)]
     return {
         "fig12/quarter_mean": quarter_gain,
         "fig12/most_most": max(most_gains),
@@ -63,14 +63,14 @@ def _setting(drawn: Drawn) -> Setting:
     )
 
 
-def _skewed(bench: Bench, drawn: Drawn) -> Played:
+def _skewed(bench: Bench, drawn: Drawn) -> FinishedRun:
     """Return a run on the drawn cluster with all input on one node. The bench runs it only once."""
-    (played,) = play(bench, setting=_setting(drawn))
-    return played
+    (finished,) = run_twenty_jobs(bench, setting=_setting(drawn))
+    return finished
 
 
-def _off_fair(played: Played, policy: str) -> float:
-    run = held_slots(played, policy)
+def _off_fair(finished: FinishedRun, policy: str) -> float:
+    run = held_slots(finished, policy)
     return off_fair(ratios(slots(run, EPOCH_S), run, EPOCH_S))
 
 

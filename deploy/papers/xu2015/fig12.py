@@ -16,7 +16,7 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import (
     Setting,
     gains,
     makespans,
-    play,
+    run_twenty_jobs,
 )
 from schedbed.deploy.results.metrics import RunTables, useful
 
@@ -39,15 +39,15 @@ def measure(bench: Bench) -> Measured:
         "tasks",
     )
     found: dict[str, list[float]] = {name: [] for name in names}
-    runs = play(bench)
-    for played in runs:
-        quarter, most = gains(played, QUARTER), gains(played, MOST)
+    runs = run_twenty_jobs(bench)
+    for finished in runs:
+        quarter, most = gains(finished, QUARTER), gains(finished, MOST)
         found["quarter_mean"].append(fmean(quarter))
         found["quarter_least"].append(min(quarter))
         found["quarter_most"].append(max(quarter))
         found["most_mean"].append(fmean(most))
         found["most_most"].append(max(most))
-        found["tasks"].append(tasks_a_map(played.of(QUARTER)))
+        found["tasks"].append(tasks_a_map(finished.of(QUARTER)))
         found["less_is_better"].append(fmean(quarter) - fmean(most))
     notes = []
     if not bench.live:
@@ -60,7 +60,7 @@ def measure(bench: Bench) -> Measured:
             "(per_byte), and half of each (mixed). P=0.25 then loses less or gains little, and P=0.75 far more, since "
             "four nodes stand idle while a job waits T1. None of them gives what the thesis prints for both."
         )
-    took = {policy: [makespans(played, policy) for played in runs] for policy in SHOWN}
+    took = {policy: [makespans(finished, policy) for finished in runs] for policy in SHOWN}
     return Measured(values=found, series={"makespans": took}, notes=notes)
 
 
@@ -78,16 +78,16 @@ def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
     `setting` has these values. Gains are reductions of the makespan against delay scheduling in percent. Each
     value has one number per repeat.
     """
-    runs, key = play(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
+    runs, key = run_twenty_jobs(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies
-    means = [[fmean(gains(played, policy, delay)) for played in runs] for policy in (quarter, most)]
+    means = [[fmean(gains(finished, policy, delay)) for finished in runs] for policy in (quarter, most)]
     return {
         f"{key}_quarter": means[0],
         f"{key}_less": [mine - theirs for mine, theirs in zip(*means, strict=True)],
-        f"{key}_quarter_least": [min(gains(played, quarter, delay)) for played in runs],
-        f"{key}_most_most": [max(gains(played, most, delay)) for played in runs],
+        f"{key}_quarter_least": [min(gains(finished, quarter, delay)) for finished in runs],
+        f"{key}_most_most": [max(gains(finished, most, delay)) for finished in runs],
         f"{key}_most": means[1],
-        f"{key}_epochs": [epochs(played.of(quarter), played.run.scenario["scale"]) for played in runs],
+        f"{key}_epochs": [epochs(finished.of(quarter), finished.run.scenario["scale"]) for finished in runs],
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from schedbed.deploy.papers.bench import Bench
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
-from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, MOST, NAMES, QUARTER, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, MOST, NAMES, QUARTER, run_twenty_jobs
 from schedbed.deploy.results.metrics import RunTables, useful
 from schedbed.deploy.results.plots import OKABE
 from schedbed.deploy.results.stats import mean_interval
@@ -21,9 +21,9 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
 def measure(bench: Bench) -> Measured:
     """Measure the local input in GB under each policy in the runs of Figure 12, divided by the scale."""
     found: dict[str, list[float]] = {key: [] for key in SHOWN}
-    for played in play(bench):
+    for finished in run_twenty_jobs(bench):
         for key, policy in SHOWN.items():
-            found[key].append(local_bytes(played.of(policy)) / played.run.scenario["scale"] / 1e9)
+            found[key].append(local_bytes(finished.of(policy)) / finished.run.scenario["scale"] / 1e9)
     for more, less in (("delay", "quarter"), ("quarter", "most")):
         found[f"{more}_more"] = [a - b for a, b in zip(found[more], found[less], strict=True)]
     return Measured(values=found)

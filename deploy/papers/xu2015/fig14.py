@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured
 from schedbed.deploy.papers.xu2015.bars import draw
-from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, gains, makespans, play
+from schedbed.deploy.papers.xu2015.twenty_jobs import DELAY, QUARTER, gains, makespans, run_twenty_jobs
 from schedbed.deploy.results.metrics import RunTables, locality, useful
 
 SHOWN = (DELAY, QUARTER)
@@ -25,19 +25,21 @@ def measure(bench: Bench) -> Measured:
 
     Simulations also measure local input with two other layouts that are even over all jobs.
     """
-    runs = play(bench, layout="even")
+    runs = run_twenty_jobs(bench, layout="even")
     found = {
-        "quarter_mean": [fmean(gains(played, QUARTER)) for played in runs],
-        "quarter_most": [max(gains(played, QUARTER)) for played in runs],
+        "quarter_mean": [fmean(gains(finished, QUARTER)) for finished in runs],
+        "quarter_most": [max(gains(finished, QUARTER)) for finished in runs],
     }
     for layout in LAYOUTS[:1] if bench.live else LAYOUTS:
         key = "" if layout == "even" else f"{layout}_"
-        found |= {f"{key}{name}": each for name, each in _local(play(bench, layout=layout)).items()}
-    took = {policy: [makespans(played, policy) for played in runs] for policy in SHOWN}
+        found |= {
+            f"{key}{name}": each for name, each in _local(run_twenty_jobs(bench, layout=layout)).items()
+        }
+    took = {policy: [makespans(finished, policy) for finished in runs] for policy in SHOWN}
     return Measured(values=found, series={"makespans": took}, notes=[NOTE])
 
 
-def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
+def _local(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the percentages of local input bytes and of local map tasks, one number per repeat.
 
     `quarter_local_tasks` is the percentage of all map tasks that are local. `quarter_local_whole` is the
@@ -45,10 +47,10 @@ def _local(runs: Sequence[Played]) -> dict[str, list[float]]:
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}
-    for played in runs:
-        shares = locality(played.of(QUARTER).attempts)
-        whole, rests = whole_and_rests(played.of(QUARTER))
-        found["delay_local"].append(100 * locality(played.of(DELAY).attempts)["bytes"]["node"])
+    for finished in runs:
+        shares = locality(finished.of(QUARTER).attempts)
+        whole, rests = whole_and_rests(finished.of(QUARTER))
+        found["delay_local"].append(100 * locality(finished.of(DELAY).attempts)["bytes"]["node"])
         found["quarter_local"].append(100 * shares["bytes"]["node"])
         found["quarter_local_tasks"].append(100 * shares["tasks"]["node"])
         found["quarter_local_whole"].append(whole)

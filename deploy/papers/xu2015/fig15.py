@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from schedbed.deploy.papers import paper_file
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.experiment import Experiment, Measured, Values
 from schedbed.deploy.papers.figures import legend
 from schedbed.deploy.papers.verdict import Exact
@@ -23,7 +23,7 @@ from schedbed.deploy.papers.xu2015.twenty_jobs import (
     USERS,
     Setting,
     held_slots,
-    play,
+    run_twenty_jobs,
 )
 from schedbed.deploy.results.metrics import fairness
 from schedbed.deploy.results.plots import DASHES, OKABE
@@ -44,14 +44,14 @@ def measure(bench: Bench) -> Measured:
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
     shown: dict[str, Mapping[str, np.ndarray]] = {}
-    runs = play(bench)
+    runs = run_twenty_jobs(bench)
     for key, policy in SHOWN.items():
         in_slots, in_shares = TABLES[key]
         table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
         printed = {user: np.array(said[f"{key}_{user}"].numbers) for user in USERS}
         off, slots_off, shares_off = [], [], []
-        for played in runs:
-            run, epoch_s = held_slots(played, policy), EPOCH_S * played.run.scenario["scale"]
+        for finished in runs:
+            run, epoch_s = held_slots(finished, policy), EPOCH_S * finished.run.scenario["scale"]
             shown[key] = slots(run, epoch_s)
             shares = ratios(shown[key], run, epoch_s)
             off.append(off_fair(shares))
@@ -60,7 +60,7 @@ def measure(bench: Bench) -> Measured:
         found[f"{key}_printed_off"] = Exact(value=off_fair(printed))
         found[f"{key}_off"] = off
         found[f"table{in_slots}_off"], found[f"table{in_shares}_off"] = slots_off, shares_off
-        found[f"{key}_jain"] = [fairness(held_slots(played, policy))["jain"] for played in runs]
+        found[f"{key}_jain"] = [fairness(held_slots(finished, policy))["jain"] for finished in runs]
     if not bench.live:
         found["long_start_table7_off"] = _table_off(bench, "quarter", LONG_START)
         found["per_byte_table6_off"] = _table_off(bench, "delay", PER_BYTE)
@@ -90,21 +90,21 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
     policy = setting.policies[list(SHOWN).index(key)]
-    runs = [held_slots(played, policy) for played in play(bench, setting=setting)]
+    runs = [held_slots(finished, policy) for finished in run_twenty_jobs(bench, setting=setting)]
     return [off_table(slots(run, EPOCH_S), table) for run in runs]
 
 
-def _calibration(runs: Sequence[Played]) -> dict[str, list[float]]:
+def _calibration(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the other values to which the parameters of the simulation were fitted, in addition to Table 6.
 
     They are the slots in use at the start of the runs, and the number of epochs, one number per repeat.
     """
     busy, ended = [], []
-    for played in runs:
-        scale = played.run.scenario["scale"]
-        held = slots(held_slots(played, DELAY), EPOCH_S * scale)
+    for finished in runs:
+        scale = finished.run.scenario["scale"]
+        held = slots(held_slots(finished, DELAY), EPOCH_S * scale)
         busy.append(float(np.sum(list(held.values()), axis=0)[:BEFORE_RAMP].mean()))
-        ended.append(epochs(played.of(QUARTER), scale))
+        ended.append(epochs(finished.of(QUARTER), scale))
     return {"busy": busy, "epochs": ended}
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.results.metrics import RunTables, makespan
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.scenario.resolved import ResolvedScenario
@@ -129,7 +129,7 @@ def scenario(
     }
 
 
-def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[Played]:
+def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[FinishedRun]:
     """Run the scenario with other random jobs in each repeat, and return one run per repeat.
 
     `layout` selects where the input is placed. `setting` has the unknown parameters of the policies.
@@ -146,7 +146,7 @@ def play(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> 
         asked = scenario(drawn, policies, layout=layout, live=bench.live, setting=setting)
         asked["seed"] = bench.seed + repeat
         ready = _on_one_node(name, asked) if layout == "whole" else asked
-        found.append(bench.play(name, ready, repeats=1))
+        found.append(bench.run(name, ready, repeats=1))
     return found
 
 
@@ -161,20 +161,20 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
     return replace(made, inputs=tuple(inputs))
 
 
-def held_slots(played: Played, policy: str) -> RunTables:
+def held_slots(finished: FinishedRun, policy: str) -> RunTables:
     """Return the run's tables with each attempt's start set to its assignment, when it takes its slot."""
-    run = played.of(policy)
+    run = finished.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
 
 
-def makespans(played: Played, policy: str) -> Mapping[str, float]:
+def makespans(finished: FinishedRun, policy: str) -> Mapping[str, float]:
     """Return the makespan in s of each user under the policy. Times are divided by the scenario's scale."""
-    by_user = makespan(played.of(policy).jobs)["per_user"]
-    return {user: took_s / played.run.scenario["scale"] for user, took_s in by_user.items()}
+    by_user = makespan(finished.of(policy).jobs)["per_user"]
+    return {user: took_s / finished.run.scenario["scale"] for user, took_s in by_user.items()}
 
 
-def gains(played: Played, policy: str, than: str = DELAY) -> list[float]:
+def gains(finished: FinishedRun, policy: str, than: str = DELAY) -> list[float]:
     """Return by how many percent each user's makespan is shorter under `policy` than under `than`."""
-    mine, theirs = makespans(played, policy), makespans(played, than)
+    mine, theirs = makespans(finished, policy), makespans(finished, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]

@@ -59,13 +59,13 @@ class Window:
 
         Start and end times are cut to the window. `end_s` replaces missing end times.
         """
-        beats = tables["heartbeats"]
-        inside = (beats["t"] >= self.from_s) & (beats["t"] <= self.until_s)
+        heartbeats = tables["heartbeats"]
+        inside = (heartbeats["t"] >= self.from_s) & (heartbeats["t"] <= self.until_s)
         return {
             **tables,
             "jobs": self._cut(tables["jobs"], "submit", "finish", end_s),
             "attempts": self._cut(tables["attempts"], "start", "end", end_s),
-            "heartbeats": beats[inside].reset_index(drop=True),
+            "heartbeats": heartbeats[inside].reset_index(drop=True),
         }
 
     def _cut(self, rows: pd.DataFrame, begin: str, end: str, end_s: float) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schedbed.deploy.results import stats
-from schedbed.deploy.results.comparison import Policies, is_told_apart
+from schedbed.deploy.results.comparison import Policies, differs_from_first
 from schedbed.deploy.results.shown_figures import FIGURES, Figure, leaf_of
 
 LEAST = 0.01
@@ -79,7 +79,7 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
     means, ahead = [float(values.mean()) for values in found], figure.better
     first_wins = ahead * (means[0] - means[1]) > 0
     tested = len(found[0]) >= stats.REPEATS_LEAST
-    if tested and not is_told_apart(policies, other if one == next(iter(policies)) else one, figure):
+    if tested and not differs_from_first(policies, other if one == next(iter(policies)) else one, figure):
         return None
     if not tested and abs(means[0] - means[1]) < LEAST * max(map(abs, means)):
         return None

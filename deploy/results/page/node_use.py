@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from schedbed.deploy.results.measures.series import Steps
-from schedbed.deploy.results.metrics import RunTables, beat_intervals
+from schedbed.deploy.results.metrics import RunTables, heartbeat_intervals
 from schedbed.deploy.results.page.bands import Bands
 from schedbed.tasks.units import format_rate
 
@@ -24,15 +24,15 @@ def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: b
     heartbeats is null. In a simulated run it is 0 unless a fault silenced the node, since an idle simulated
     node sends no heartbeats.
     """
-    beats = mine.heartbeats
-    covered, t = beat_intervals(beats), beats["t"].to_numpy(float)
-    by_node = beats.groupby("node").indices
+    heartbeats = mine.heartbeats
+    covered, t = heartbeat_intervals(heartbeats), heartbeats["t"].to_numpy(float)
+    by_node = heartbeats.groupby("node").indices
     nodes = [str(node["node"]) for node in mine.nodes]
     rows = [by_node.get(node, np.zeros(0, int)) for node in nodes]
     idle = [simulated & ~_silenced(mine.tables["faults"], node, edges) for node in nodes]
     made: dict[str, Any] = {"nodes": nodes if bands is None else bands.names}
     for name, column in COLUMNS:
-        value = beats[column].fillna(0.0).to_numpy(float)
+        value = heartbeats[column].fillna(0.0).to_numpy(float)
         cells = np.array(
             [
                 np.where(

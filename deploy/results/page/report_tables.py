@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from schedbed.deploy.results.comparison import Policies, best, is_told_apart
+from schedbed.deploy.results.comparison import Policies, best, differs_from_first
 from schedbed.deploy.results.measures.waits import SIZES
 from schedbed.deploy.results.metrics import RunTables
 from schedbed.deploy.results.page import templates
@@ -100,7 +100,10 @@ def _figure_cell(figure: Figure, policies: Policies, name: str, won: bool) -> Ta
     difference = ""
     paired = leaf_of(policies[name].get("paired", {}), figure.path)
     if paired is not None and paired["mean"]:
-        sign, star = "+" if paired["mean"] > 0 else "−", " *" if is_told_apart(policies, name, figure) else ""
+        sign, star = (
+            "+" if paired["mean"] > 0 else "−",
+            " *" if differs_from_first(policies, name, figure) else "",
+        )
         difference = f"{sign}{figure.show(abs(paired['mean']))}{star}"
     return TableCell(
         text=figure.show(leaf["mean"]),

@@ -183,7 +183,7 @@ def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: boo
         head = COUNTED[pair.figure.label].format(**shown)
         cause = because.of_locality(pair, runs) if pair.figure.label == LOCALITY else cause
     else:
-        head = _beats(pair)
+        head = _comparison(pair)
         if pair.figure.label == COMPLETION:
             cause = because.of_completion(summary["policies"], pair, runs)
         elif pair.figure.label == SLOWDOWN:
@@ -197,7 +197,7 @@ def _row(summary: Mapping[str, Any], pair: ComparedPair, runs: Runs, *, but: boo
     return Why(text=f"{head}{cause.text}.", evidence=_numbers(summary["policies"], pair) + cause.evidence)
 
 
-def _beats(pair: ComparedPair) -> str:
+def _comparison(pair: ComparedPair) -> str:
     what, gain = SPOKEN[pair.figure.label], float(pair.gains.mean())
     interval = stats.mean_interval(pair.gains.tolist()) if pair.tested else None
     if interval is None:

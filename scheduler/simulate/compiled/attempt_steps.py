@@ -225,14 +225,14 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats.take",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.take",
     "schedbed.cluster.virtual.exact.exact:ExactEmulation._end",
 )
 @compiled
 def take(state: State, now_s: float) -> None:
     """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
 
-    Mirrors `Beats.take`.
+    Mirrors `HeartbeatSchedule.take`.
     """
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK

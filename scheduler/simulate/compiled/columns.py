@@ -20,7 +20,7 @@ LOCALITIES = ("off", "rack", "node")
 KINDS = ("map", "reduce")
 
 
-class Said:
+class Labels:
     """The texts for the numbers in the compiled loop's arrays: ids of nodes, racks, jobs and tasks, and the
     reasons of decisions.
     """
@@ -91,7 +91,7 @@ def _ids(job: JobSpec) -> Iterator[str]:
         yield from [f"{prefix}{number:06d}" for number in range(count)]
 
 
-def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column]:
+def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Column]:
     """Return the columns of the decisions table for the rows from `low` up to but not including `high`."""
     rows = state.decision_rows[low:high]
     return {
@@ -105,12 +105,12 @@ def decisions(state: State, said: Said, low: int, high: int) -> dict[str, Column
     }
 
 
-def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[str, Column]:
+def heartbeats(state: State, said: Labels, decision_s: float, count: int) -> dict[str, Column]:
     """Return the columns of the heartbeats table for the first `count` rows.
 
     `decision_s` is the JobTracker's service time of each heartbeat in seconds.
     """
-    rows = state.beat_rows[:count]
+    rows = state.heartbeat_rows[:count]
     return {
         "t": rows["t"],
         "node": Text(rows["node"], said.nodes),
@@ -124,7 +124,7 @@ def heartbeats(state: State, said: Said, decision_s: float, count: int) -> dict[
     }
 
 
-def attempts(state: State, said: Said, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
+def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
     """Return the columns of the attempts table for the tasks whose numbers are in `which`, in the same order.
 
     `splits` contains the offsets and the lengths in bytes of the splits of all tasks.

@@ -28,12 +28,12 @@ from schedbed.scheduler.simulate.compiled.state import (
 )
 
 
-@twin_of("schedbed.scheduler.core.books:Books._changed")
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
     """Update whether a stage (the maps or the reduces of a job) has tasks that may start now.
 
-    Also marks the stage, so that the order of jobs is updated. Mirrors `Books._changed`.
+    Also marks the stage, so that the order of jobs is updated. Mirrors `CoreTables._changed`.
     """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
@@ -43,10 +43,10 @@ def stage_changed(state: State, stage: int) -> None:
     job_orders.touch(state, stage)
 
 
-@twin_of("schedbed.scheduler.core.job_lifecycle:JobBooks._open_reduces")
+@twin_of("schedbed.scheduler.core.job_lifecycle:JobTables._open_reduces")
 @compiled
 def open_reduces(state: State, job: int) -> None:
-    """Let the job's reduces start if enough of its maps are done. Mirrors `JobBooks._open_reduces`."""
+    """Let the job's reduces start if enough of its maps are done. Mirrors `JobTables._open_reduces`."""
     reduces, maps = state.stages[2 * job + 1], state.stages[2 * job]
     if reduces.total > 0:
         opened = maps.done >= state.sec.slowstart * maps.total
@@ -56,14 +56,14 @@ def open_reduces(state: State, job: int) -> None:
 
 
 @twin_of(
-    "schedbed.scheduler.core.job_lifecycle:JobBooks._end_if_done",
-    "schedbed.scheduler.core.job_lifecycle:JobBooks.end_job",
+    "schedbed.scheduler.core.job_lifecycle:JobTables._end_if_done",
+    "schedbed.scheduler.core.job_lifecycle:JobTables.end_job",
 )
 @compiled
 def end_if_done(state: State, job: int) -> None:
     """End the job if all its reduces are done or, for a job without reduces, all its maps.
 
-    Mirrors `JobBooks._end_if_done` with `end_job`.
+    Mirrors `JobTables._end_if_done` with `end_job`.
     """
     last = 2 * job + 1 if state.jobs[job].reduces > 0 else 2 * job
     if state.stages[last].done < state.stages[last].total:
@@ -81,13 +81,13 @@ def end_if_done(state: State, job: int) -> None:
 
 @twin_of(
     "schedbed.scheduler.simulate.simulation:Simulation.submit_due",
-    "schedbed.scheduler.core.job_lifecycle:JobBooks.add_job",
+    "schedbed.scheduler.core.job_lifecycle:JobTables.add_job",
 )
 @compiled
 def submit_due(state: State, now_s: float) -> None:
     """Submit the jobs whose submission time is `now_s` or earlier, and schedule the next submission.
 
-    Mirrors `Simulation.submit_due` with `JobBooks.add_job`.
+    Mirrors `Simulation.submit_due` with `JobTables.add_job`.
     """
     num = state.num
     while num.next_job < num.jobs and state.jobs[num.next_job].submit <= now_s:
@@ -118,7 +118,7 @@ def _record(state: State, task: int) -> None:
     "schedbed.scheduler.core.ledger:Ledger._succeeded",
     "schedbed.scheduler.core.ledger:Ledger._map_done",
     "schedbed.scheduler.core.ledger:Ledger._commit",
-    "schedbed.scheduler.core.books:Books._release",
+    "schedbed.scheduler.core.core_tables:CoreTables._release",
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
@@ -273,15 +273,15 @@ def _offer(state: State, node: int, kind: int) -> None:
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats._count",
-    "schedbed.scheduler.simulate.heartbeats:Beats._reported",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._count",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._reported",
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
     """Process the node's `finished` ended attempts after the core has processed their reports.
 
     Removes ended reduces from the node's counters, and wakes the nodes that need the output of an ended map.
-    Mirrors `Beats._count`.
+    Mirrors `HeartbeatSchedule._count`.
     """
     state.num.reported += finished
     for place in range(finished):
@@ -296,12 +296,12 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
             timer_chains.fed(state, job, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats._act")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
     """Process a heartbeat reply at the node: start the launched tasks and schedule the announced map outputs.
 
-    `told` is the number of jobs in the reply with newly announced map outputs. Mirrors `Beats._act`.
+    `told` is the number of jobs in the reply with newly announced map outputs. Mirrors `HeartbeatSchedule._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):
@@ -332,13 +332,13 @@ def _usage(state: State, node: int, now_s: float) -> tuple[float, float, float, 
     return attempt_steps.usage(state, node, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats._note")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._note")
 @compiled
-def _write_beat(
+def _write_heartbeat(
     state: State, node: int, running: int, used: tuple[float, float, float, int], now_s: float
 ) -> None:
-    row = state.beat_rows[state.num.n_beats]
-    state.num.n_beats += 1
+    row = state.heartbeat_rows[state.num.n_heartbeats]
+    state.num.n_heartbeats += 1
     row.t = now_s
     row.node = node
     row.reduces = state.nodes[node].reduces
@@ -346,37 +346,37 @@ def _write_beat(
     row.cpu, row.disk, row.net, row.memory = used
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.note")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.note")
 @compiled
 def note(state: State, node: int, now_s: float) -> None:
     """Append a row for the node to the heartbeats table without a heartbeat, at the start or end of the run.
 
-    Mirrors `Beats.note`.
+    Mirrors `HeartbeatSchedule.note`.
     """
-    if state.num.writes_beats:
+    if state.num.writes_heartbeats:
         used = _usage(state, node, now_s)
-        _write_beat(state, node, state.nodes[node].running, used, now_s)
+        _write_heartbeat(state, node, state.nodes[node].running, used, now_s)
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats._beat",
-    "schedbed.scheduler.simulate.heartbeats:Beats._pass",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._heartbeat",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._pass",
     "schedbed.scheduler.core.core:Core.heartbeat",
 )
 @compiled
-def beat(state: State, node: int, now_s: float) -> None:
+def heartbeat(state: State, node: int, now_s: float) -> None:
     """Process a heartbeat of the node at the JobTracker, then the reply at the node.
 
-    Mirrors `Beats._beat` with `Core.heartbeat`.
+    Mirrors `HeartbeatSchedule._heartbeat` with `Core.heartbeat`.
     """
     num, entry = state.num, state.nodes[node]
     running, finished = entry.running, entry.finished
-    used = _usage(state, node, now_s) if num.writes_beats else (0.0, 0.0, 0.0, 0)
+    used = _usage(state, node, now_s) if num.writes_heartbeats else (0.0, 0.0, 0.0, 0)
     if state.sec.due <= now_s:
         submit_due(state, now_s)
     if state.sec.passing < now_s:
         map_picks.waited(state, state.sec.passing)
-    num.beats += 1
+    num.heartbeats += 1
     num.launched = 0
     for place in range(finished):
         reported(state, state.finished[node, place], node, now_s)
@@ -389,8 +389,8 @@ def beat(state: State, node: int, now_s: float) -> None:
     told = reduce_feeds.feed(state, node)
     _count(state, node, finished, now_s)
     entry.finished = 0
-    if num.writes_beats:
-        _write_beat(state, node, running, used, now_s)
+    if num.writes_heartbeats:
+        _write_heartbeat(state, node, running, used, now_s)
     _act(state, node, told, now_s)
     timer_chains.served(state, node, now_s)
     if num.is_delay and num.skipped > 0:

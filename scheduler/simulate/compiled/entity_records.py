@@ -69,7 +69,7 @@ class JobEntry(Record):
     map_memory: i8  # Memory that each map declares, in bytes.
     reduce_memory: i8
     skipped: f8
-    skipped_beat: i8
+    skipped_heartbeat: i8
     level: i4
 
 
@@ -233,7 +233,7 @@ class FileEntry(Record):
     step: i1
 
 
-class BeatEntry(Record):
+class HeartbeatEntry(Record):
     """A row of the heartbeats table."""
 
     t: f8

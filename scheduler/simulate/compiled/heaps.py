@@ -7,7 +7,7 @@ from __future__ import annotations
 from schedbed.scheduler.simulate.compiled.arrays import Floats, Ints
 from schedbed.scheduler.simulate.compiled.jit import compiled, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
-    BEAT_EVENT,
+    HEARTBEAT_EVENT,
     SHIFT,
     TIMER_EVENT,
     State,
@@ -205,41 +205,41 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 # ---------------------------------------------------------------------- timers
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.want")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Schedule the heartbeat of the node's next timer, unless one is scheduled. Mirrors `Wakes.want`."""
+    """Schedule the heartbeat of the node's next timer, unless one is scheduled. Mirrors `TimerSchedule.want`."""
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
         push_event(state, entry.grid, TIMER_EVENT, node)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.want_any")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Schedule the heartbeat of the node whose timer fires next among all nodes. Mirrors `Wakes.want_any`."""
+    """Schedule the heartbeat of the node whose timer fires next among all nodes. Mirrors `TimerSchedule.want_any`."""
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats.set_off",
-    "schedbed.scheduler.simulate.timers:Wakes.want_until",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.set_off",
+    "schedbed.scheduler.simulate.timers:TimerSchedule.want_until",
 )
 @compiled
 def set_off(state: State, node: int, now_s: float) -> None:
     """Schedule a heartbeat of the node without waiting for its timer, unless one is already scheduled.
 
-    Mirrors `Beats.set_off`.
+    Mirrors `HeartbeatSchedule.set_off`.
     """
     entry = state.nodes[node]
     if entry.event >= now_s:
         return
     at_s = now_s + state.sec.request
     entry.event = at_s
-    push_event(state, at_s, BEAT_EVENT, node)
+    push_event(state, at_s, HEARTBEAT_EVENT, node)
     if entry.grid < 0.0 and entry.timer <= at_s:
         entry.timer = next_grid(state, node, now_s)
         if entry.timer <= at_s:

@@ -19,12 +19,12 @@ def touch(state: State, stage: int) -> None:
         state.num.dirty += 1
 
 
-@twin_of("schedbed.scheduler.core.books:Books.settle")
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables.settle")
 @compiled
 def settle(state: State) -> None:
     """Update the order of jobs for all stages that changed since the policy's last decision.
 
-    Mirrors `Books.settle`.
+    Mirrors `CoreTables.settle`.
     """
     count = state.num.dirty
     state.num.dirty = 0

@@ -17,9 +17,9 @@ from schedbed.scheduler.simulate.compiled.heaps import heap_drop, push_event, ri
 from schedbed.scheduler.simulate.compiled.jit import compiled, entry, twin_of
 from schedbed.scheduler.simulate.compiled.state import (
     ALL,
-    BEAT_EVENT,
     COMMIT_EVENT,
     DUE_EVENT,
+    HEARTBEAT_EVENT,
     JOIN_EVENT,
     REPLY_EVENT,
     SHIFT,
@@ -65,23 +65,23 @@ def _on_tick(state: State, now_s: float) -> None:
     timer_chains.changed(state, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_event")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_event")
 @compiled
-def _on_beat(state: State, node: int, now_s: float) -> None:
+def _on_heartbeat(state: State, node: int, now_s: float) -> None:
     if state.nodes[node].event == now_s:
         state.nodes[node].event = -1.0
-        core_steps.beat(state, node, now_s)
+        core_steps.heartbeat(state, node, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_timer")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_timer")
 @compiled
 def _on_timer(state: State, node: int, now_s: float) -> None:
     _pass_timers(state, node)
     if state.nodes[node].grid == now_s:
         state.nodes[node].grid = -1.0
         state.nodes[node].timers += 1
-        core_steps.beat(state, node, now_s)
-    timer_chains.played(state, node, now_s)
+        core_steps.heartbeat(state, node, now_s)
+    timer_chains.advance_waiting(state, node, now_s)
 
 
 @compiled
@@ -103,11 +103,11 @@ def _reply_done(state: State, count: int) -> None:
     state.num.items_done += count
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.on_reply")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
     """Deliver the announced map outputs in a heartbeat reply to the reduces on its node. Mirrors
-    `Beats.on_reply`.
+    `HeartbeatSchedule.on_reply`.
 
     Returns False if the loop must pause before all outputs are delivered. A later call then continues.
     """
@@ -145,8 +145,8 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
     """
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
-    elif kind == BEAT_EVENT:
-        _on_beat(state, number, now_s)
+    elif kind == HEARTBEAT_EVENT:
+        _on_heartbeat(state, number, now_s)
     elif kind == COMMIT_EVENT:
         core_steps.committed(state, state.commits[number])
         timer_chains.changed(state, now_s)
@@ -186,7 +186,7 @@ def _rows_are_full(state: State, slack: int) -> bool:
     num = state.num
     return (
         num.n_decisions + slack > len(state.decision_rows)
-        or num.n_beats + 1 + len(state.nodes) > len(state.beat_rows)
+        or num.n_heartbeats + 1 + len(state.nodes) > len(state.heartbeat_rows)
         or num.n_files + len(state.end_s) + 2 > len(state.file_rows)
     )
 
@@ -202,7 +202,7 @@ def _has_room(state: State) -> bool:
     )
 
 
-@twin_of("schedbed.scheduler.simulate.simulation:Simulation._play")
+@twin_of("schedbed.scheduler.simulate.simulation:Simulation._run")
 @compiled
 def _next(state: State) -> bool:
     """Process the next event of the event queue or of an attempt. Return False if there is none."""
@@ -229,11 +229,11 @@ def _next(state: State) -> bool:
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.simulation:Simulation._play",
+    "schedbed.scheduler.simulate.simulation:Simulation._run",
     "schedbed.scheduler.simulate.simulation:Simulation._finish",
 )
 @compiled
-def _play(state: State, slack: int) -> int:
+def _run(state: State, slack: int) -> int:
     num, sec = state.num, state.sec
     if num.wants > 0:
         write(state)
@@ -255,11 +255,11 @@ def _play(state: State, slack: int) -> int:
 
 
 @entry
-def play(arrays: State, slack: int) -> int:
+def run_loop(arrays: State, slack: int) -> int:
     """Run the simulation until it ends or must pause, and return the reason.
 
     `OVER`: the simulation has ended. `GOES_ON`: a table of rows has fewer than `slack` free rows.
     `NEEDS_BLOCK`: an attempt waits for the target nodes of a block. `NEEDS_ROOM`: arrays must be enlarged.
     `STUCK`: jobs wait, but no event is left.
     """
-    return _play(handle_of(arrays), slack)
+    return _run(handle_of(arrays), slack)

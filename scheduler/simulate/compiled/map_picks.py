@@ -131,7 +131,7 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
     Returns `NONE` if the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
     """
     entry, sec = state.jobs[job], state.sec
-    if entry.skipped_beat == state.num.beats:
+    if entry.skipped_heartbeat == state.num.heartbeats:
         return NONE, 0, 0.0
     task = local_map(state, job, node)
     if task >= 0:
@@ -153,7 +153,7 @@ def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
                 return task, RACK_AFTER if wait_s != 0.0 else RACK_BEFORE, wait_s
             return task, OFF_AFTER if wait_s != 0.0 else OFF_BEFORE, wait_s
     entry.skipped = sec.now
-    entry.skipped_beat = state.num.beats
+    entry.skipped_heartbeat = state.num.heartbeats
     state.skipped[state.num.skipped] = job
     state.num.skipped += 1
     return WAITS, WAITS_LOCAL if level == 0 and wait_s < sec.node_wait else WAITS_RACK, wait_s

@@ -26,10 +26,10 @@ def feed_more(state: State, node: int, job: int) -> None:
     entry.feeds += 1
 
 
-@twin_of("schedbed.scheduler.core.books:Books._feed_less")
+@twin_of("schedbed.scheduler.core.core_tables:CoreTables._feed_less")
 @compiled
 def feed_less(state: State, node: int, job: int) -> None:
-    """Count one fewer running reduce of the job on the node. Mirrors `Books._feed_less`.
+    """Count one fewer running reduce of the job on the node. Mirrors `CoreTables._feed_less`.
 
     If it was the last, the job's map outputs are no longer announced to the node.
     """

@@ -10,9 +10,9 @@ from schedbed.cluster.virtual.plan_arithmetic import block_lengths
 from schedbed.scheduler.simulate.compiled import columns, covers
 from schedbed.scheduler.simulate.compiled import state as names
 from schedbed.scheduler.simulate.compiled.arrays import Values
-from schedbed.scheduler.simulate.compiled.columns import Said
+from schedbed.scheduler.simulate.compiled.columns import Labels
 from schedbed.scheduler.simulate.compiled.contended.flow_arrays import grown
-from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, play
+from schedbed.scheduler.simulate.compiled.loop import GOES_ON, NEEDS_BLOCK, NEEDS_ROOM, STUCK, run_loop
 from schedbed.scheduler.simulate.compiled.state import State
 from schedbed.scheduler.simulate.compiled.tables import NotCovered, make_state
 from schedbed.scheduler.simulate.row_frames import put_columns
@@ -36,29 +36,29 @@ def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | 
         state = make_state(simulation)
     except NotCovered as error:
         return str(error)
-    _Played(simulation, state).play(on_progress)
+    _CompiledRun(simulation, state).run(on_progress)
     return None
 
 
-class _Played:
+class _CompiledRun:
     """A run of a simulation by the compiled loop, with the Python code that is executed at each pause of the
     loop.
     """
 
     def __init__(self, simulation: Simulation, state: State) -> None:
         self._simulation, self._state = simulation, state
-        self._said = Said(simulation.jobs, simulation.nodes, float(state.sec.node_wait))
+        self._said = Labels(simulation.jobs, simulation.nodes, float(state.sec.node_wait))
         self._splits = columns.splits_of(simulation.jobs)
         self._slack = len(simulation.jobs) + len(state.launched) + 8
         self._attempts = self._jobs = 0
         self._plans: dict[int, AttemptPlan] = {}
 
-    def play(self, on_progress: OnProgress | None) -> None:
+    def run(self, on_progress: OnProgress | None) -> None:
         """Run the simulation to its end. Raises Stuck if jobs wait and no event is left."""
         for node in self._simulation.nodes:
             node.up = True
         while True:
-            outcome = play(self._state, self._slack)
+            outcome = run_loop(self._state, self._slack)
             self._store_files()
             if outcome == NEEDS_BLOCK:
                 self._find_targets()
@@ -183,15 +183,15 @@ class _Played:
     def _hand_on(self) -> None:
         """Write all new rows of decisions, heartbeats, attempts and jobs to the simulation's row writers."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
-        decided, beats = int(num.n_decisions), int(num.n_beats)
+        decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):
             put_columns(
                 rows, "decisions", columns.decisions(state, said, low, min(decided, low + ATTEMPTS_AT_ONCE))
             )
         decision_s = self._simulation.setup.timing.decision_s
-        if beats:
-            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, beats))
-        num.n_decisions = num.n_beats = 0
+        if heartbeats:
+            put_columns(rows, "heartbeats", columns.heartbeats(state, said, decision_s, heartbeats))
+        num.n_decisions = num.n_heartbeats = 0
         ended = int(num.n_attempts)
         for low in range(self._attempts, ended, ATTEMPTS_AT_ONCE):
             which = state.attempt_rows[low : min(ended, low + ATTEMPTS_AT_ONCE)]
@@ -207,7 +207,7 @@ class _Played:
         known = simulation.statistics
         simulation.queue.now_s = float(self._state.sec.now)
         known.jobs = int(num.n_jobs)
-        known.ends, known.beats = int(num.reported), int(num.beats)
+        known.ends, known.heartbeats = int(num.reported), int(num.heartbeats)
         known.solved = Solved(int(num.solves), int(num.cut_short))
         known.launches = int((self._state.tasks["node"] >= 0).sum())
         known.events = known.launches + known.ends + known.jobs + int(num.next_job)

@@ -59,13 +59,13 @@ class Numbers(Record):
     live: i8  # Running attempts.
     ready: Pair  # Jobs with a map, or a reduce, ready to start.
     saw: Pair  # 1 if tasks were ready when the timers were last updated.
-    beats: i8
+    heartbeats: i8
     skipped: i8
     dirty: i8
     pools: Pair  # Pools with a ready job.
     is_fair: i8
     is_delay: i8
-    writes_beats: i8
+    writes_heartbeats: i8
     writes_skips: i8
     replication: i8
     chains: i8  # Free chains of wake-ups, for jobs with reduces.
@@ -73,7 +73,7 @@ class Numbers(Record):
     launched: i8  # Tasks launched in the current heartbeat.
     reported: i8
     n_decisions: i8
-    n_beats: i8
+    n_heartbeats: i8
     n_attempts: i8
     n_jobs: i8
     n_files: i8
@@ -104,7 +104,7 @@ class Numbers(Record):
     at_run: i8
 
 
-JOIN_EVENT, DUE_EVENT, COMMIT_EVENT, REPLY_EVENT, BEAT_EVENT, TIMER_EVENT, TICK_EVENT = range(7)
+JOIN_EVENT, DUE_EVENT, COMMIT_EVENT, REPLY_EVENT, HEARTBEAT_EVENT, TIMER_EVENT, TICK_EVENT = range(7)
 SHIFT = 40
 ALL = (1 << SHIFT) - 1
 
@@ -171,7 +171,7 @@ class State(NamedTuple):
     chain_free: Ints  # Unused chains.
     waiting: Ints  # Chains that wait for a timer.
     decision_rows: Table[plain.DecisionEntry]
-    beat_rows: Table[plain.BeatEntry]
+    heartbeat_rows: Table[plain.HeartbeatEntry]
     attempt_rows: Ints
     job_rows: Ints
     file_rows: Table[plain.FileEntry]

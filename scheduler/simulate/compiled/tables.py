@@ -194,7 +194,7 @@ def _of_nodes(simulation: Simulation) -> Arrays:
         "feeds": record_grid(len(specs), reducing, plain.FeedEntry),
         "reducing": record_grid(len(specs), reducing, plain.FeedEntry),
         "decision_rows": records(ROWS + len(simulation.jobs) + widest + 16, plain.DecisionEntry),
-        "beat_rows": records(ROWS + len(specs), plain.BeatEntry),
+        "heartbeat_rows": records(ROWS + len(specs), plain.HeartbeatEntry),
     }
 
 
@@ -273,7 +273,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
         entry.priority, entry.submit = job.priority.rank, job.submit_s
         entry.weight = PRIORITY_WEIGHTS[job.priority.rank]
     table["chain"] = -1
-    table["skipped_beat"] = -1
+    table["skipped_heartbeat"] = -1
     stages["total"][0::2], stages["total"][1::2] = table["maps"], table["reduces"]
     stages["open"][0::2] = 1
     stages["place"] = -1
@@ -382,7 +382,7 @@ def _fill_numbers(simulation: Simulation, state: State) -> None:
         num.is_delay = 1
         sec.node_wait, sec.rack_wait = delay.node_wait_s, delay.rack_wait_s
     num.is_fair = says(policy.order, "compiled_as") == "fair"
-    num.writes_beats = simulation.setup.heartbeat_rows
+    num.writes_heartbeats = simulation.setup.heartbeat_rows
     num.writes_skips = simulation.setup.skip_rows
     num.replication = simulation.setup.cluster.blocks.replication
     num.jobs = len(simulation.jobs)

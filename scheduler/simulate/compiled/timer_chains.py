@@ -57,12 +57,12 @@ def start(state: State, chain: int, now_s: float) -> None:
     advance(state, chain, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.played")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.advance_waiting")
 @compiled
-def played(state: State, node: int, now_s: float) -> None:
+def advance_waiting(state: State, node: int, now_s: float) -> None:
     """Advance the chains of node wake-ups that waited for the node's heartbeat timer at `now_s`.
 
-    Mirrors `Wakes.played`.
+    Mirrors `TimerSchedule.advance_waiting`.
     """
     place = 0
     while place < state.num.waiting_chains:
@@ -73,10 +73,10 @@ def played(state: State, node: int, now_s: float) -> None:
             place += 1
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.changed")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start to wake the nodes with free slots if maps or reduces became ready. Mirrors `Wakes.changed`."""
+    """Start to wake the nodes with free slots if maps or reduces became ready. Mirrors `TimerSchedule.changed`."""
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -90,12 +90,12 @@ def changed(state: State, now_s: float) -> None:
             start(state, 1, now_s)
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.served")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.served")
 @compiled
 def served(state: State, node: int, now_s: float) -> None:
     """Update the sets of nodes with a free slot (rings 1 and 2) after a heartbeat of the node.
 
-    Also schedules the node's next timer if a task is ready for a free slot. Mirrors `Wakes.served`.
+    Also schedules the node's next timer if a task is ready for a free slot. Mirrors `TimerSchedule.served`.
     """
     num, entry = state.num, state.nodes[node]
     maps_ready, reduces_ready = num.ready[0] > 0, num.ready[1] > 0
@@ -122,12 +122,13 @@ def served(state: State, node: int, now_s: float) -> None:
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats._reduce_starts",
-    "schedbed.scheduler.simulate.timers:Wakes.reducer",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._reduce_starts",
+    "schedbed.scheduler.simulate.timers:TimerSchedule.reducer",
 )
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that starts on the node. Mirrors `Beats._reduce_starts` with `Wakes.reducer`.
+    """Count a reduce of the job that starts on the node. Mirrors `HeartbeatSchedule._reduce_starts` with
+    `TimerSchedule.reducer`.
 
     The first reduce adds the node to the set (a ring) of nodes that need the job's map outputs.
     """
@@ -152,12 +153,13 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 
 
 @twin_of(
-    "schedbed.scheduler.simulate.heartbeats:Beats._reduce_ended",
-    "schedbed.scheduler.simulate.timers:Wakes.reducer",
+    "schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._reduce_ended",
+    "schedbed.scheduler.simulate.timers:TimerSchedule.reducer",
 )
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that ended on the node. Mirrors `Beats._reduce_ended` with `Wakes.reducer`.
+    """Count a reduce of the job that ended on the node. Mirrors `HeartbeatSchedule._reduce_ended` with
+    `TimerSchedule.reducer`.
 
     The last reduce removes the node from the set (a ring) of nodes that need the job's map outputs.
     """
@@ -182,12 +184,12 @@ def reduce_ended(state: State, job: int, node: int) -> None:
             return
 
 
-@twin_of("schedbed.scheduler.simulate.timers:Wakes.fed")
+@twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
     """Wake the nodes that run reduces of the job, so that their heartbeats receive new map outputs.
 
-    Mirrors `Wakes.fed`.
+    Mirrors `TimerSchedule.fed`.
     """
     if state.jobs[job].chain >= 0:
         start(state, state.jobs[job].chain, now_s)

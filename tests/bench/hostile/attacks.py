@@ -179,10 +179,10 @@ TOPS: Mapping[str, str] = {
 }
 LEDGER = "import schedbed.scheduler.core.ledger as ledger"
 REACHES = (
-    "node._Face__raw.free_maps = 50",
+    "node._Proxy__raw.free_maps = 50",
     "[n for n in gc.get_objects() if type(n).__name__ == 'Node'][0].free_maps = 50",
     "inspect.stack()[5].frame.f_locals['node'].free_maps = 50",
-    "view._Face__raw.jobs.clear()",
+    "view._Proxy__raw.jobs.clear()",
     "f = sys._getframe()\nwhile f:\n    for x in list(f.f_locals.values()):\n"
     "        if type(x).__name__ == 'Ledger': x.jobs.clear()\n    f = f.f_back",
 )

@@ -36,19 +36,21 @@ def test_an_attempt_is_run_reported_and_cleared_away(live: Callable[[Story], Non
     live(story)
 
 
-def test_beats_say_how_running_attempts_are(live: Callable[[Story], None]) -> None:
+def test_heartbeats_say_how_running_attempts_are(live: Callable[[Story], None]) -> None:
     async def story(rig: Rig) -> None:
         talk = await rig.start()
         await talk.launch(attempt_spec(do="spin", wall_s=60))
         await talk.hear("beat")
         await talk.hear("beat")
-        beat = await talk.hear("beat")
-        (status,) = beat["running"]
+        heartbeat = await talk.hear("beat")
+        (status,) = heartbeat["running"]
         assert status["attempt"] == "job_0001_m_000000_0"
         assert (status["progress"], status["phase"]) == (0.25, "map")
         assert status["started_s"] > 0
-        assert 0.01 < beat["usage"]["cpu_util"] < 2  # about 1: it spins unpaced, and a beat may be read late
-        assert beat["usage"]["memory_bytes"] > MIB
+        assert (
+            0.01 < heartbeat["usage"]["cpu_util"] < 2
+        )  # about 1: it spins unpaced, and a beat may be read late
+        assert heartbeat["usage"]["memory_bytes"] > MIB
         await talk.send("kill", attempt=status["attempt"], reason="pre-empted")
         report = await talk.hear("ended")
         assert (report["state"], report["reason"]) == ("killed", "pre-empted")

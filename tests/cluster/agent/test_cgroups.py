@@ -24,7 +24,7 @@ from schedbed.cluster.agent.cgroups import (
     start_ticks,
     sweep_leftovers,
 )
-from schedbed.cluster.agent.group_files import Quota, lay_down, slot_groups
+from schedbed.cluster.agent.group_files import Quota, apply_quota, slot_groups
 from schedbed.cluster.agent.limits import COOPERATING
 from schedbed.cluster.agent.node_groups import PROCESSES, SLACK_BYTES, NodeGroups
 from schedbed.cluster.agent.warm.privileges import can_drop
@@ -140,7 +140,7 @@ def cpu_of(kernel: FakeKernel, folder: Path) -> str:
 
 def begin(groups: NodeGroups, name: str) -> None:
     """As an attempt's fork and its agent do."""
-    lay_down(groups.hold(name))
+    apply_quota(groups.hold(name))
     groups.begun(name, 0.0)
 
 
@@ -203,7 +203,7 @@ def test_an_attempt_begins_with_the_share_that_it_has_by_then(
     given = [groups.hold(name) for name in ("slot-1", "slot-2")]
     assert quota_of(kernel, 1) is None  # its fork's setup is not the attempt's
     for quota in given:
-        lay_down(quota)
+        apply_quota(quota)
     assert quota_of(kernel, 1) == 0.1  # as when it was ordered
     for name in ("slot-1", "slot-2"):
         groups.begun(name, 0.0)
@@ -212,7 +212,7 @@ def test_an_attempt_begins_with_the_share_that_it_has_by_then(
 
 def test_a_limit_that_a_fork_cannot_lay_down_is_noticed() -> None:
     with pytest.raises(OSError, match="the limit is  after 2000 was written"):
-        lay_down(Quota(os.open(os.devnull, os.O_RDWR), "2000"))
+        apply_quota(Quota(os.open(os.devnull, os.O_RDWR), "2000"))
 
 
 def test_what_one_leaves_of_its_share_the_others_get(fake: Callable[[int], FakeKernel]) -> None:

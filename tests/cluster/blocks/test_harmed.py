@@ -51,10 +51,10 @@ def test_a_replica_that_comes_back_with_another_length_is_not_sent_on() -> None:
     world = World(3)
     (planned,) = world.upload("/in/a", [10], 2, preferred=[["n1", "n2"]])
     world.kill("n2")
-    assert world.beat("n3") == []  # plans a copy from n1
+    assert world.heartbeat("n3") == []  # plans a copy from n1
     world.disks["n1"][planned["block"]] = 7
     world.names.block_event(world.now_s, "n1", "added", planned["block"], 7)
-    assert world.beat("n1") == [] and world.disks["n3"] == {}
+    assert world.heartbeat("n1") == [] and world.disks["n3"] == {}
     world.revive("n2")
     world.settle()
     assert all(disk.get(planned["block"], 10) == 10 for disk in world.disks.values())

@@ -222,7 +222,7 @@ def test_a_restart_keeps_the_namespace_and_orders_nothing_before_nodes_had_time_
     world.names.rename(2.0, "/out/j/_temporary/x", "/out/j/part-00000")
     assert len(world.names.fsck()["missing"]) == 4
     world.now_s = 100.0
-    assert [command for node in world.alive for command in world.beat(node)] == [
+    assert [command for node in world.alive for command in world.heartbeat(node)] == [
         {"type": "report_blocks"}
     ] * 4
     assert (world.names.list("/out/j"), world.names.list("/in"), world.known("/in/a")) == listing

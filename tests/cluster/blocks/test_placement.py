@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedbed.cluster.blocks.live_nodes import Field
+from schedbed.cluster.blocks.live_nodes import NodeIndex
 from schedbed.cluster.blocks.placement import (
     CandidateNode,
     hot_nodes,
@@ -76,7 +76,7 @@ def test_a_node_with_more_than_twice_the_average_load_comes_last() -> None:
 def test_each_block_of_a_file_is_placed_by_the_rules_at_the_loads_of_its_time(
     nodes: list[CandidateNode], count: int, seed: int, lengths: list[int], first_bytes: int
 ) -> None:
-    field = Field([CandidateNode(nodes[0].node, nodes[0].rack, first_bytes), *nodes[1:]])
+    field = NodeIndex([CandidateNode(nodes[0].node, nodes[0].rack, first_bytes), *nodes[1:]])
     loads = dict(field.load_bytes)
     rack, many = field.racks, len(field.by_rack) > 1
     placed = place_file(field, count, [f"b{i}" for i in range(len(lengths))], lengths, seed=seed)
@@ -96,7 +96,7 @@ def test_each_block_of_a_file_is_placed_by_the_rules_at_the_loads_of_its_time(
 
 
 def test_blocks_of_a_file_are_spread_evenly() -> None:
-    field = Field(cluster(30, 5))
+    field = NodeIndex(cluster(30, 5))
     blocks = [f"b{i}" for i in range(3000)]
     placed = place_file(field, 3, blocks, [1] * 3000, seed=4)
     for turn in range(3):  # 100 each, +- 5 standard deviations

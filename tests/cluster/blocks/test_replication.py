@@ -26,7 +26,7 @@ def step(world: World, what: str, which: int, other: int) -> None:
     node = world.alive[which % len(world.alive)]
     world.now_s += 1.0
     if what == "beat":
-        world.beat(node)
+        world.heartbeat(node)
     elif what == "revive" and dead:
         world.revive(dead[which % len(dead)])
     elif what == "kill" and all(set(world.good(block)) - {node} for block in wanted(world)):
@@ -188,7 +188,7 @@ def test_repaired_skewed_input_stays_on_hot_nodes_as_long_as_there_are_any() -> 
 def test_at_rest_a_heartbeat_orders_nothing() -> None:
     world = World(6, racks=2)
     world.upload("/in/a", [10] * 20, 3)
-    assert [world.beat(node) for node in world.alive] == [[]] * 6
+    assert [world.heartbeat(node) for node in world.alive] == [[]] * 6
 
 
 def test_a_new_node_takes_the_replicas_that_had_no_place() -> None:

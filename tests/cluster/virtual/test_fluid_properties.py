@@ -21,7 +21,7 @@ LINKS = LinkRates(up_bps=60.0 * MB, down_bps=50.0 * MB, core_bps=90.0 * MB)
 ROOT = Path(__file__).parents[3]
 
 
-def play(seed: int) -> tuple[dict[str, AttemptReport], dict[str, int], str]:
+def simulate(seed: int) -> tuple[dict[str, AttemptReport], dict[str, int], str]:
     """A job of 30 maps and 4 reduces on six nodes, some slow for a while: reports, output bytes asked, all as text."""
     luck = chance(seed, "fluid")
     store = Blocks({f"b{index}": luck.sample(NODES, 2) for index in range(30)}, others=luck.sample(NODES, 2))
@@ -79,7 +79,7 @@ def check_capacities(emulation: FluidEmulation) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_work_done_is_work_asked(seed: int) -> None:
-    reports, asked, _ = play(seed)
+    reports, asked, _ = simulate(seed)
     assert len(reports) == len(asked)
     shuffled = sum(report.counters.shuffle_bytes for report in reports.values())
     spread = sum(sum(report.partitions) for report in reports.values())
@@ -92,7 +92,7 @@ def test_work_done_is_work_asked(seed: int) -> None:
 
 @pytest.mark.long  # seconds
 def test_the_same_calls_give_the_same_answers_in_any_process() -> None:
-    code = "from tests.cluster.virtual.test_fluid_properties import play; print(play(5)[2])"
+    code = "from tests.cluster.virtual.test_fluid_properties import simulate; print(simulate(5)[2])"
     texts = [
         subprocess.run(
             [sys.executable, "-c", code],

@@ -108,7 +108,7 @@ def histories(draw: st.DrawFn) -> tuple[list[float], list[tuple[Any, ...]]]:
     return room, draw(st.lists(start | start | stop | resize | recap, max_size=30))
 
 
-def play(room: list[float], events: list[tuple[Any, ...]], reach: int, batch: int) -> None:
+def run_events(room: list[float], events: list[tuple[Any, ...]], reach: int, batch: int) -> None:
     """Compares after every `batch` events; with a small reach only that no capacity is exceeded."""
     agenda = Agenda()
     sharing = Sharing(agenda, reach)
@@ -144,12 +144,12 @@ def check(flows: list[Flow], resources: list[Resource], exact: bool) -> None:
 
 @given(histories(), st.integers(1, 4))
 def test_rates_are_those_of_progressive_filling(history: tuple[list[float], list[Any]], batch: int) -> None:
-    play(*history, reach=EVERYWHERE, batch=batch)
+    run_events(*history, reach=EVERYWHERE, batch=batch)
 
 
 @given(histories())
 def test_a_short_reach_never_exceeds_a_capacity(history: tuple[list[float], list[Any]]) -> None:
-    play(*history, reach=1, batch=1)
+    run_events(*history, reach=1, batch=1)
 
 
 def test_the_textbook_case() -> None:

@@ -12,7 +12,7 @@ import pytest
 from schedbed.cluster.webhdfs import hadoop_token, tree_operations
 from schedbed.cluster.webhdfs.rest_call import PREFIX
 from tests.harness.block_store import TOKEN, Cluster
-from tests.harness.rest_client import RestClient, play
+from tests.harness.rest_client import RestClient, run_story
 
 DATA = bytes(i % 253 for i in range(2500))  # three blocks of up to 1,000 bytes
 
@@ -37,7 +37,7 @@ def test_owner_permission_and_times_are_kept_as_they_were_set() -> None:
         )
         assert await client.error("PUT", "/d", "SETOWNER") == (400, "IllegalArgumentException")
 
-    play(story)
+    run_story(story)
 
 
 def test_directories_are_the_users_who_made_them() -> None:
@@ -54,7 +54,7 @@ def test_directories_are_the_users_who_made_them() -> None:
         assert await client.json("GET", "/", "GETHOMEDIRECTORY", **ana) == {"Path": "/user/ana"}
         assert await client.json("GET", "/x", "GETTRASHROOT", **ana) == {"Path": "/user/ana/.Trash"}
 
-    play(story)
+    run_story(story)
 
 
 def test_replication_of_a_file_changes_and_of_anything_else_does_not() -> None:
@@ -69,7 +69,7 @@ def test_replication_of_a_file_changes_and_of_anything_else_does_not() -> None:
             found = await client.error("PUT", "/d/a", "SETREPLICATION", replication=wrong)
             assert found == (400, "IllegalArgumentException")
 
-    play(story)
+    run_story(story)
 
 
 def test_a_checksum_is_that_of_hdfs() -> None:
@@ -95,7 +95,7 @@ def test_a_checksum_is_that_of_hdfs() -> None:
         assert (await checksum("/many"))[0] == "MD5-of-2MD5-of-512CRC32"
         assert await client.error("GET", "/", "GETFILECHECKSUM") == (404, "FileNotFoundException")
 
-    play(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize("length", [0, 1, 999, 1000, 1500, 2000, 2500])
@@ -109,7 +109,7 @@ def test_a_file_is_cut_where_it_was_asked_for(length: int) -> None:
         await client.request("POST", "/a", "APPEND", data=b"more")
         assert await client.read("/a") == DATA[:length] + b"more"
 
-    play(story)
+    run_story(story)
 
 
 def test_a_cut_that_breaks_off_leaves_the_file_as_it_was() -> None:
@@ -120,7 +120,7 @@ def test_a_cut_that_breaks_off_leaves_the_file_as_it_was() -> None:
         assert (await client.error("POST", "/a", "TRUNCATE", newlength=1500))[0] == 403
         assert await client.read("/a") == DATA
 
-    play(story)
+    run_story(story)
 
 
 def test_files_are_joined() -> None:
@@ -136,7 +136,7 @@ def test_files_are_joined() -> None:
             assert (await client.error("POST", "/a", "CONCAT", sources=sources))[0] in (400, 404)
         assert (await client.error("POST", "/a", "CONCAT"))[0] == 400
 
-    play(story)
+    run_story(story)
 
 
 def test_a_long_directory_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_a_long_directory_comes_in_batches(monkeypatch: pytest.MonkeyPatch) -> N
             rest, after = listing["DirectoryListing"]["remainingEntries"], got[-1][-1]
         assert got == [["a", "b"], ["c", "d"], ["e"]]
 
-    play(story)
+    run_story(story)
 
 
 def test_lists_of_access_are_kept() -> None:
@@ -178,7 +178,7 @@ def test_lists_of_access_are_kept() -> None:
             found = await client.error("PUT", "/a", op, aclspec=spec)
             assert found == (400, "IllegalArgumentException")
 
-    play(story)
+    run_story(story)
 
 
 def test_a_rename_may_overwrite() -> None:
@@ -192,7 +192,7 @@ def test_a_rename_may_overwrite() -> None:
         await client.json("PUT", "/a", "RENAME", **how)
         assert await client.read("/b") == b"a"
 
-    play(story)
+    run_story(story)
 
 
 def test_errors_have_the_texts_that_clients_look_for() -> None:
@@ -211,7 +211,7 @@ def test_errors_have_the_texts_that_clients_look_for() -> None:
         assert message.startswith('Invalid value for webhdfs parameter "op": ')
         assert "java.lang.IllegalArgumentException: No enum constant" in message
 
-    play(story)
+    run_story(story)
 
 
 def test_the_token_is_taken_in_the_form_of_hadoop() -> None:
@@ -223,7 +223,7 @@ def test_the_token_is_taken_in_the_form_of_hadoop() -> None:
             assert (await client.http.get(f"{PREFIX}/", params=params)).status == status
         assert (await client.json("PUT", "/", "RENEWDELEGATIONTOKEN", token=text))["long"] > 1_000_100_500
 
-    play(story)
+    run_story(story)
 
 
 def test_credentials_are_a_file_of_hadoop() -> None:
@@ -243,4 +243,4 @@ def test_json_for_hadoops_client_has_no_type() -> None:
             answer = await client.http.get(f"{PREFIX}/", params=params, headers={"User-Agent": agent})
             assert ("Content-Type" in answer.headers) is typed
 
-    play(story)
+    run_story(story)

@@ -12,7 +12,7 @@ from schedbed.cluster.spec import BlockSettings
 from schedbed.cluster.webhdfs.rest_call import PREFIX, BlockStore
 from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 from tests.harness.block_store import TOKEN, Cluster, fake_cluster
-from tests.harness.rest_client import RestClient, play
+from tests.harness.rest_client import RestClient, run_story
 
 DATA = bytes(i % 253 for i in range(2500))
 
@@ -28,7 +28,7 @@ def test_what_is_created_can_be_opened_whole_and_in_part() -> None:
         assert await (await client.request("GET", "/user/ana/x y.txt", "OPEN", offset=2500)).read() == b""
         assert len(await cluster.door.locate("/user/ana/x y.txt")) == 3
 
-    play(story)
+    run_story(story)
 
 
 def test_create_in_one_step_and_with_a_location_as_json() -> None:
@@ -38,7 +38,7 @@ def test_create_in_one_step_and_with_a_location_as_json() -> None:
         assert (await client.http.session.put(answer["Location"], data=b"")).status == 201
         assert (await client.json("GET", "/b", "GETFILESTATUS"))["FileStatus"]["length"] == 0
 
-    play(story)
+    run_story(story)
 
 
 def test_create_keeps_a_file_unless_overwriting_and_honours_block_size_and_replication() -> None:
@@ -52,7 +52,7 @@ def test_create_keeps_a_file_unless_overwriting_and_honours_block_size_and_repli
         status = (await client.json("GET", "/a", "GETFILESTATUS"))["FileStatus"]
         assert (status["blockSize"], status["replication"]) == (2, 3)
 
-    play(story)
+    run_story(story)
 
 
 def test_append_adds_to_a_file_and_one_that_breaks_off_adds_nothing() -> None:
@@ -69,7 +69,7 @@ def test_append_adds_to_a_file_and_one_that_breaks_off_adds_nothing() -> None:
         assert cluster.names.fsck()["blocks"] == 6
         assert await client.error("POST", "/nothing", "APPEND", data=b"x") == (404, "FileNotFoundException")
 
-    play(story)
+    run_story(story)
 
 
 def test_the_status_of_files_and_directories() -> None:
@@ -97,7 +97,7 @@ def test_the_status_of_files_and_directories() -> None:
         root = (await client.json("GET", "/", "LISTSTATUS"))["FileStatuses"]["FileStatus"]
         assert [row["pathSuffix"] for row in root] == ["d"]
 
-    play(story)
+    run_story(story)
 
 
 def test_content_summary_and_block_locations() -> None:
@@ -121,7 +121,7 @@ def test_content_summary_and_block_locations() -> None:
         assert location["topologyPaths"] == [f"/r1/{name}" for name in names]
         assert location["storageTypes"] == ["DISK", "DISK"]
 
-    play(story)
+    run_story(story)
 
 
 def test_rename_and_delete_answer_booleans() -> None:
@@ -141,7 +141,7 @@ def test_rename_and_delete_answer_booleans() -> None:
         assert await client.json("DELETE", "/c", "DELETE", recursive="true") == {"boolean": True}
         assert await client.json("DELETE", "/c", "DELETE") == {"boolean": False}
 
-    play(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_errors_are_remote_exceptions(
         await client.store("/d/a", DATA)
         assert await client.error(method, path, op, **params) == expected
 
-    play(story)
+    run_story(story)
 
 
 def test_a_block_without_a_good_replica_is_an_error_not_a_short_file() -> None:
@@ -176,7 +176,7 @@ def test_a_block_without_a_good_replica_is_an_error_not_a_short_file() -> None:
             disk.clear()
         assert await client.error("GET", "/a", "OPEN") == (403, "BlockMissingException")
 
-    play(story)
+    run_story(story)
 
 
 def test_only_bearers_of_the_token_are_answered() -> None:
@@ -196,7 +196,7 @@ def test_only_bearers_of_the_token_are_answered() -> None:
         response = await client.http.get(PREFIX + "/", params={"op": "LISTSTATUS"}, headers=headers)
         assert response.status == 200
 
-    play(story)
+    run_story(story)
 
 
 def test_it_listens_on_the_loopback_interface_only() -> None:

@@ -19,7 +19,7 @@ from schedbed.cluster.webhdfs.rest_call import BlockStore
 from schedbed.cluster.webhdfs.webhdfs import WebHdfs
 from schedbed.cluster.wire.http_gate import HEAD_BYTES, HttpGate, Refusal
 from schedbed.cluster.wire.port_range import listen_at
-from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 from schedbed.deploy.service.api import Api
 from schedbed.deploy.service.users.user_book import UserBook
 
@@ -51,9 +51,11 @@ BAD_TOKENS = {
 class Server:
     """An application that counts its requests, behind a gate."""
 
-    def __init__(self, **strangers: Any) -> None:
+    def __init__(self, **unauthenticated: Any) -> None:
         self.heard: list[bytes] = []
-        self.gate = HttpGate(TOKEN, REFUSAL, parameter="t", strangers=Strangers(TOKEN, **strangers))
+        self.gate = HttpGate(
+            TOKEN, REFUSAL, parameter="t", unauthenticated=UnauthenticatedPeers(TOKEN, **unauthenticated)
+        )
 
     async def _hear(self, request: web.Request) -> web.Response:
         self.heard.append(await request.read())
@@ -73,9 +75,9 @@ class Server:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
 
-def play(story: Callable[[Server], Awaitable[None]], **strangers: Any) -> None:
+def run_story(story: Callable[[Server], Awaitable[None]], **unauthenticated: Any) -> None:
     async def told() -> None:
-        async with Server(**strangers) as server:
+        async with Server(**unauthenticated) as server:
             await story(server)
 
     asyncio.run(told())
@@ -117,7 +119,7 @@ def test_whatever_is_shown_instead_of_the_token_is_401(shown: list[bytes]) -> No
             assert said.startswith(b"HTTP/1.1 401 "), each
         assert server.heard == []
 
-    play(story)
+    run_story(story)
 
 
 @settings(max_examples=30, deadline=None)
@@ -127,7 +129,7 @@ def test_what_is_no_http_is_401_too(nonsense: bytes) -> None:
         assert (await answer_to(server.port, nonsense + b"\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
         assert server.heard == []
 
-    play(story)
+    run_story(story)
 
 
 async def _api(use: Callable[[int], Awaitable[None]]) -> None:
@@ -178,7 +180,7 @@ def test_a_bad_token_in_a_later_request_ends_the_connection() -> None:
             line[1].close()
         assert len(server.heard) == 3
 
-    play(story)
+    run_story(story)
 
 
 def test_the_answer_is_heard_by_one_who_sends_a_long_body() -> None:
@@ -187,7 +189,7 @@ def test_the_answer_is_heard_by_one_who_sends_a_long_body() -> None:
         said = await answer_to(server.port, head(b"Bearer wrong", more=more) + bytes(5_000_000))
         assert said.startswith(b"HTTP/1.1 401 ") and said.endswith(REFUSAL.body)
 
-    play(story)
+    run_story(story)
 
 
 # ---------------------------------------------------------------------------------------- the token is shown
@@ -210,7 +212,7 @@ def test_the_token_opens_however_the_request_is_cut(cuts: Sequence[int], body: b
         assert server.heard == [body, b""]
         line[1].close()
 
-    play(story)
+    run_story(story)
 
 
 # --------------------------------------------------------------------------------------------- slow and many
@@ -220,9 +222,9 @@ def test_the_token_opens_however_the_request_is_cut(cuts: Sequence[int], body: b
 def test_half_a_header_is_not_waited_for(sent: bytes) -> None:
     async def story(server: Server) -> None:
         assert await answer_to(server.port, sent) == b""
-        assert len(server.gate.strangers) == 0
+        assert len(server.gate.unauthenticated) == 0
 
-    play(story, patience_s=0.05)
+    run_story(story, patience_s=0.05)
 
 
 def test_one_who_has_shown_the_token_may_take_his_time() -> None:
@@ -235,7 +237,7 @@ def test_one_who_has_shown_the_token_may_take_his_time() -> None:
         assert await status(line) == 200
         line[1].close()
 
-    play(story, patience_s=0.05)
+    run_story(story, patience_s=0.05)
 
 
 def test_silent_peers_do_not_keep_out_those_who_speak() -> None:
@@ -243,24 +245,24 @@ def test_silent_peers_do_not_keep_out_those_who_speak() -> None:
         silent = [await server.line() for _ in range(5)]
         for reader, _ in silent[:2]:
             assert await reader.read() == b""
-        assert len(server.gate.strangers) == 3
+        assert len(server.gate.unauthenticated) == 3
         line = await server.line()
         line[1].write(head(RIGHT))
         assert await status(line) == 200
-        assert len(server.gate.strangers) == 2, "the newcomer took the place of the third, and left it"
+        assert len(server.gate.unauthenticated) == 2, "the newcomer took the place of the third, and left it"
         for _, writer in (*silent, line):
             writer.close()
 
-    play(story, places=3)
+    run_story(story, places=3)
 
 
 def test_the_end_of_a_server_is_the_end_of_those_who_wait() -> None:
     async def story(server: Server) -> None:
         reader, writer = await server.line()
-        while not len(server.gate.strangers):
+        while not len(server.gate.unauthenticated):
             await asyncio.sleep(0)
         await server._runner.cleanup()
         assert await reader.read() == b""
         writer.close()
 
-    play(story)
+    run_story(story)

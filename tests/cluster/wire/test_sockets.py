@@ -19,7 +19,7 @@ from schedbed.cluster.wire.client_end import ClientEnd
 from schedbed.cluster.wire.endpoint import PATH_BYTES, Endpoint
 from schedbed.cluster.wire.framing import GREETING_BYTES, HEADER
 from schedbed.cluster.wire.server_end import ServerEnd
-from schedbed.cluster.wire.strangers import Strangers
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 from schedbed.cluster.wire.wire_errors import CallFailed
 from schedbed.tasks.errors import BadInput
 
@@ -61,7 +61,9 @@ class Bench:
         return await asyncio.open_unix_connection(self.place.path)
 
 
-def play(folder: Path, story: Callable[[Bench, ClientEnd], Awaitable[None]], *, tcp: bool = False) -> None:
+def run_story(
+    folder: Path, story: Callable[[Bench, ClientEnd], Awaitable[None]], *, tcp: bool = False
+) -> None:
     """Tell a story of a server and one client of it."""
     place = Endpoint(host="127.0.0.1", token=TOKEN) if tcp else Endpoint(path=str(folder / "s"), token=TOKEN)
 
@@ -114,7 +116,7 @@ def test_calls_are_answered_out_of_order_and_errors_arrive_as_what_they_are(
         bench.gate.set()
         assert await slow == 1
 
-    play(tmp_path, story, tcp=tcp)
+    run_story(tmp_path, story, tcp=tcp)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_who_does_not_begin_with_the_token_hears_nothing(tmp_path: Path, greetin
         writer.close()
         assert await client.call("add", (0,), {}) == 0
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_client_with_the_wrong_token_is_refused(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_a_client_with_the_wrong_token_is_refused(tmp_path: Path) -> None:
             await client.call("add", (1,), {})
         assert bench.total == 0
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +178,13 @@ def test_a_greeting_without_the_token_is_refused_without_a_word(tmp_path: Path, 
         assert bench.total == 0
         assert await client.call("add", (1,), {}) == 1
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_silent_peers_do_not_keep_out_those_who_speak(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_end, "Strangers", partial(Strangers, places=3))
+    monkeypatch.setattr(server_end, "UnauthenticatedPeers", partial(UnauthenticatedPeers, places=3))
 
     async def story(bench: Bench, client: ClientEnd) -> None:
         silent = [await bench.raw() for _ in range(5)]
@@ -192,13 +194,13 @@ def test_silent_peers_do_not_keep_out_those_who_speak(
         for _, writer in silent:
             writer.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_greeting_that_takes_too_long_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_end, "Strangers", partial(Strangers, patience_s=0.05))
+    monkeypatch.setattr(server_end, "UnauthenticatedPeers", partial(UnauthenticatedPeers, patience_s=0.05))
 
     async def story(bench: Bench, client: ClientEnd) -> None:
         reader, writer = await bench.raw()
@@ -206,7 +208,7 @@ def test_a_greeting_that_takes_too_long_is_not_waited_for(
         assert await reader.read() == b""
         writer.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_nonsense_behind_the_token_ends_that_connection_only(tmp_path: Path, non
         writer.close()
         assert await client.call("add", (1,), {}) == 1
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_a_call_that_is_none_is_told_so(tmp_path: Path, method: str, given: Any,
         assert (number, name) == (1, "BadInput") and said in words
         writer.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_frame_in_pieces_and_frames_in_one_piece_arrive(tmp_path: Path) -> None:
@@ -255,7 +257,7 @@ def test_a_frame_in_pieces_and_frames_in_one_piece_arrive(tmp_path: Path) -> Non
         assert [await answer(reader), await answer(reader)] == [[1, 1], [2, 11]]
         writer.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_repeat_is_answered_alike_on_any_connection_until_the_call_is_settled(tmp_path: Path) -> None:
@@ -282,7 +284,7 @@ def test_a_repeat_is_answered_alike_on_any_connection_until_the_call_is_settled(
         writer.close()
         to_other.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_broken_connection_is_made_again_and_no_call_is_carried_out_twice(tmp_path: Path) -> None:
@@ -303,7 +305,7 @@ def test_a_broken_connection_is_made_again_and_no_call_is_carried_out_twice(tmp_
         assert bench.total == 31
         breaker.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 class Breaker:
@@ -354,7 +356,7 @@ def test_a_server_that_has_started_again_is_found_and_what_the_old_one_heard_fai
         assert await client.call("add", (5,), {}) == 5
         await again.server.close()
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_call_that_is_given_up_does_not_hold_up_others(tmp_path: Path) -> None:
@@ -369,7 +371,7 @@ def test_a_call_that_is_given_up_does_not_hold_up_others(tmp_path: Path) -> None
             await client.call("add", (object(),), {})
         assert await client.call("add", (0,), {}) == bench.total
 
-    play(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_path_that_is_too_long_for_a_unix_socket_becomes_a_port() -> None:

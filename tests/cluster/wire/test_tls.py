@@ -24,8 +24,8 @@ from schedbed.cluster.wire.handshake import handshakes
 from schedbed.cluster.wire.http_gate import HttpGate, Refusal
 from schedbed.cluster.wire.port_range import listen_at
 from schedbed.cluster.wire.server_end import ServerEnd
-from schedbed.cluster.wire.strangers import Strangers
 from schedbed.cluster.wire.tls import Tls, scheme_of
+from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 from schedbed.deploy.options import RunOptions
 from schedbed.tasks.context import NodeContext
 from schedbed.tasks.errors import BadInput
@@ -49,7 +49,7 @@ mismatched = pytest.mark.parametrize(("server", "client"), MISMATCHES.values(), 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fail at once hangs until the test's timeout."""
-    defaults = Strangers.__init__.__kwdefaults__
+    defaults = UnauthenticatedPeers.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "patience_s", 1e6)
 
@@ -261,7 +261,7 @@ def test_with_tls_no_agent_is_asked_in_clear(scheme: str) -> None:
 
 def test_of_peers_that_never_shake_hands_the_oldest_give_way() -> None:
     async def story() -> None:
-        waiting = Strangers(TOKEN, patience_s=1e6, places=2)
+        waiting = UnauthenticatedPeers(TOKEN, patience_s=1e6, places=2)
         loop = asyncio.get_running_loop()
         made: list[asyncio.Protocol] = []
 
@@ -288,7 +288,7 @@ def test_of_peers_that_never_shake_hands_the_oldest_give_way() -> None:
 
 def test_a_peer_that_does_not_shake_hands_is_dropped_after_a_while() -> None:
     async def story() -> None:
-        waiting = Strangers(TOKEN, patience_s=0.05)
+        waiting = UnauthenticatedPeers(TOKEN, patience_s=0.05)
         loop = asyncio.get_running_loop()
         make = handshakes(asyncio.Protocol, OURS, waiting)
         server = await loop.create_server(make, sock=listen_at("127.0.0.1"))

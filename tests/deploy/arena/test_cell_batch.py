@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.deploy.arena.cell_batch import packed, play_packed
-from schedbed.deploy.arena.cell_processes import play_all
+from schedbed.deploy.arena.cell_batch import packed, run_packed
+from schedbed.deploy.arena.cell_processes import run_cells
 from schedbed.deploy.arena.cells import Cell, Row
 from schedbed.deploy.arena.courses import choose
-from schedbed.deploy.arena.ray_cells import batches, play_apart
+from schedbed.deploy.arena.ray_cells import batches, run_apart
 from schedbed.deploy.worker_fork import WorkBounds
 from tests.deploy.arena.test_contest import SMALL
 from tests.harness.own_policy import MINE
@@ -31,10 +31,10 @@ def cells(tmp_path: Path) -> list[Cell]:
 def test_a_batch_gives_the_rows_of_this_host(cells: list[Cell], tmp_path: Path):
     (tmp_path / "alone").mkdir()
     rows: dict[str, Row] = {}
-    play_all(cells, 2, BOUNDS, tmp_path / "alone", lambda cell, row: rows.update({cell.key: row}))
+    run_cells(cells, 2, BOUNDS, tmp_path / "alone", lambda cell, row: rows.update({cell.key: row}))
     said = packed(cells, BOUNDS)
     (tmp_path / "mine.py").unlink()  # as on a host that never had it
-    assert play_packed(said) == [rows[key] for key in rows_in_order(rows, cells)]
+    assert run_packed(said) == [rows[key] for key in rows_in_order(rows, cells)]
     assert {row["state"] for row in rows.values()} == {"succeeded"}
 
 
@@ -48,7 +48,7 @@ def test_cells_of_a_workload_and_a_seed_go_together(cells: list[Cell]):
     assert [[cell.seed for cell in batch] for batch in batches(cells)] == [[1, 1], [2, 2]]
 
 
-def test_a_process_of_its_own_plays_a_batch_or_says_why_not(cells: list[Cell]):
-    assert [row["state"] for row in play_apart(packed(cells[:2], BOUNDS))] == ["succeeded"] * 2
+def test_a_process_of_its_own_runs_a_batch_or_says_why_not(cells: list[Cell]):
+    assert [row["state"] for row in run_apart(packed(cells[:2], BOUNDS))] == ["succeeded"] * 2
     with pytest.raises(RuntimeError, match=r"ended with code 1: json\.decoder\.JSONDecodeError"):
-        play_apart("{")
+        run_apart("{")

@@ -82,10 +82,10 @@ def test_the_page_says_whether_the_orders_agree():
 def test_leaders_run_after_the_simulations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(live_leaders, "_slowdowns", lambda policies, *_: SLOWDOWNS[_[-1]])
     (course,) = live_courses(2.0)[:1]
-    played = contest.Contest(
+    finished = contest.Contest(
         policies=POLICIES, courses=(course,), seeds=1, jobs=2, bounds=WorkBounds(300.0, 4 << 30), live_seeds=2
     )
-    found = contest.hold(played, tmp_path, lambda _: None)
+    found = contest.hold(finished, tmp_path, lambda _: None)
     assert found["live"]["runs"] == 4
     assert json.loads((tmp_path / contest.SUMMARY).read_text())["live"] == found["live"]
     assert "Live and simulated agree" in (tmp_path / contest.PAGE).read_text()

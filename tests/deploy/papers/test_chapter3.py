@@ -74,24 +74,24 @@ def test_a_plan_of_one_job_is_earliest_deadline_first(bench: Bench) -> None:
         for number, (name, seconds) in enumerate(due.items())
     ]
     long = runs.job("busy", "u", 0, (2, 10.0), deadline="100s")
-    played = bench.play(
+    finished = bench.run(
         "edf", {"cluster": runs.nodes(1, 2, 1), "workload": {"jobs": [long, *jobs]}, "policies": [runs.EDF]}
     )
-    ended = played.of(runs.EDF).jobs.sort_values("finish")["name"].tolist()
+    ended = finished.of(runs.EDF).jobs.sort_values("finish")["name"].tolist()
     assert ended == ["busy", "second", "third", "first"]
 
 
 def test_gains_are_percent_of_the_other_figure(bench: Bench) -> None:
     jobs = [runs.job("a", "u", 0, (2, 10.0)), runs.job("b", "u", 0, (2, 10.0))]
-    played = [
-        bench.play(
+    finished = [
+        bench.run(
             name,
             {"cluster": runs.nodes(count, 1, 1), "workload": {"jobs": jobs}, "policies": ["fifo"]},
         )
         for name, count in (("one", 1), ("two", 2))
     ]
-    one, two = (runs.figure_of(each, "fifo", "completion_s", "mean") for each in played)
-    found = runs.gains(played[1:], "fifo", "fifo", "completion_s", "mean", than_runs=played[:1])
+    one, two = (runs.figure_of(each, "fifo", "completion_s", "mean") for each in finished)
+    found = runs.gains(finished[1:], "fifo", "fifo", "completion_s", "mean", than_runs=finished[:1])
     assert found == [pytest.approx(100 * (1 - two / one))]
     assert 40 < found[0] < 60
 
@@ -102,8 +102,8 @@ def test_old_nodes_are_the_second_half_and_slow_down_what_computes(
     monkeypatch.setattr(coshh_speeds, "JOBS", 3)
     measured = coshh_speeds.measure(bench)
     assert set(measured.values) == set(ABOUT["coshh"].values)
-    played = bench.play("coshh-1", {})
-    tables = played.of("fifo")
+    finished = bench.run("coshh-1", {})
+    tables = finished.of("fifo")
     computing = tables.jobs[tables.jobs["name"].str.startswith("compute")]["job"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & tables.attempts["job"].isin(computing)]
     took = (maps["end"] - maps["start"]).groupby(maps["node"].isin(("n1", "n2", "n3"))).mean()

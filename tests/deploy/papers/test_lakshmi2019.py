@@ -35,21 +35,21 @@ def test_makespans_are_of_each_group_by_itself(tmp_path: Path) -> None:
         [private_cloud.job("sort", 1, queue, 500.0 * number) for queue in private_cloud.QUEUES[: number + 1]]
         for number in range(2)
     ]
-    played = bench(tmp_path).play("two", private_cloud.scenario(groups, live=False))
-    spans = private_cloud.makespans(played, 2)
-    jobs = played.of(played.policies[0]).jobs.sort_values("submit")
+    finished = bench(tmp_path).run("two", private_cloud.scenario(groups, live=False))
+    spans = private_cloud.makespans(finished, 2)
+    jobs = finished.of(finished.policies[0]).jobs.sort_values("submit")
     first, *others = jobs["finish"].tolist()
     assert spans["capacity"] == [[pytest.approx(first)], [pytest.approx(max(others) - 500)]]
     assert all(0 < span < 500 for (span,) in spans["csla"])
-    ((cpu, rate),) = private_cloud.shares(played).values()
+    ((cpu, rate),) = private_cloud.shares(finished).values()
     assert 0 < cpu < 1 and rate > 5  # sort moves data
 
 
 def test_groups_that_run_into_each_other_are_refused(tmp_path: Path) -> None:
     groups = [[private_cloud.job("pi", 0.25, "a", submit_s)] for submit_s in (0.0, 5.0)]
-    played = bench(tmp_path).play("two", private_cloud.scenario(groups, live=False))
+    finished = bench(tmp_path).run("two", private_cloud.scenario(groups, live=False))
     with pytest.raises(ValueError, match="two: jobs of two groups ran at the same time"):
-        private_cloud.makespans(played, 2)
+        private_cloud.makespans(finished, 2)
 
 
 def test_groups_come_the_later_the_slower_the_disk() -> None:
@@ -114,18 +114,20 @@ def test_ways_report_what_the_yaml_knows(tmp_path: Path, monkeypatch: pytest.Mon
     """With small jobs and three pairs."""
     few: tuple[two_jobs.Pair, ...] = (("pi", "sort"), ("rtw", "grep"), ("wc", "pi"))
 
-    def small(**fields: object) -> two_jobs.Way:
-        return replace(two_jobs.Way(name="x"), **{"pairs": few, "size_gb": 1, **fields})
+    def small(**fields: object) -> two_jobs.PairRun:
+        return replace(two_jobs.PairRun(name="x"), **{"pairs": few, "size_gb": 1, **fields})
 
     monkeypatch.setattr(ways, "PAIRS", few)
     monkeypatch.setattr(two_jobs, "PAIRS", few)
-    monkeypatch.setattr(ways, "Way", small)
+    monkeypatch.setattr(ways, "PairRun", small)
     for name in ("ONE", "EACH", "EACH_GROWN"):
         monkeypatch.setattr(ways, name, replace(getattr(ways, name), pairs=few, size_gb=1))
     own = bench(tmp_path)
     measured = ways.measure(own)
     assert set(measured.values) == set(ABOUT["ways"].values)
-    first = next(played for folder, played in own._played.items() if folder.name == "pairs-3GB-cpu-first")
+    first = next(
+        finished for folder, finished in own._finished.items() if folder.name == "pairs-3GB-cpu-first"
+    )
     names = first.of(first.policies[0]).jobs.sort_values("job")["name"].tolist()
     assert names == ["pi", "sort", "grep", "rtw"]  # the CPU-heavy job of each unlike pair first
 
@@ -147,18 +149,18 @@ def test_causes_change_the_stress_the_jobs_the_maps_or_the_order(
     """Nothing is simulated: a predictor's report, and gains of 1%, stand for the runs."""
     asked: dict[str, dict[str, Any]] = {}
 
-    def play(self: Bench, name: str, scenario: dict[str, Any]) -> Any:
+    def run(self: Bench, name: str, scenario: dict[str, Any]) -> Any:
         asked[name] = scenario
         report = {"predictor": {key: {"mae": 0.1, "rmse": 0.3} for key in ("cpu", "io")}}
         return SimpleNamespace(policies=["csla"], run=SimpleNamespace(repeats=1), findings=lambda *_: report)
 
-    tried: dict[str, two_jobs.Way] = {}
+    tried: dict[str, two_jobs.PairRun] = {}
 
-    def gains(_: Bench, way: two_jobs.Way) -> two_jobs.Gains:
+    def gains(_: Bench, way: two_jobs.PairRun) -> two_jobs.Gains:
         tried[way.name] = way
         return {key: [1.0] for key in way.pairs}
 
-    monkeypatch.setattr(Bench, "play", play)
+    monkeypatch.setattr(Bench, "run", run)
     monkeypatch.setattr(load_causes, "run_alone", lambda _: None)
     monkeypatch.setattr(load_causes, "tags_of", lambda _: TAGS)
     monkeypatch.setattr(load_causes, "pair_gains", gains)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedbed.deploy.papers.bench import Bench, Played
+from schedbed.deploy.papers.bench import Bench, FinishedRun
 from schedbed.deploy.papers.catalogue import chosen, entries
 from schedbed.deploy.papers.lakshmi2019 import csla_live
 from schedbed.deploy.papers.liu2015 import fgcs_live
@@ -63,14 +63,14 @@ def test_jobs_come_as_much_sooner_as_a_node_has_less_work() -> None:
     assert float(jobs[-1]["submit"].removesuffix("s")) == pytest.approx(3750 / 3.75)
 
 
-def gain(played: Played) -> list[float]:
-    first, second = (played.figures(policy, "makespan_s") for policy in played.policies)
+def gain(finished: FinishedRun) -> list[float]:
+    first, second = (finished.figures(policy, "makespan_s") for policy in finished.policies)
     return [100 * (1 - b / a) for a, b in zip(first, second, strict=True)]
 
 
 def test_both_values_and_whether_their_signs_agree(tmp_path: Path) -> None:
     bench = Bench(tmp_path, machines="sim", repeats=2, seed=4)
-    found = compare(bench, "headline", TINY, lambda played: [each + 1.0 for each in gain(played)])
+    found = compare(bench, "headline", TINY, lambda finished: [each + 1.0 for each in gain(finished)])
     assert found.samples("live") == found.samples("simulated") and len(found.samples("live")) == 2
     assert found.samples("agree") == [1.0]
     assert bench.used == [tmp_path / "headline"] and (tmp_path / "simulated" / "headline").is_dir()

@@ -65,9 +65,9 @@ def test_fair_keeps_to_fewer_slots_than_the_node_has(tmp_path: Path) -> None:
         [fair_slots.fair_spec(1), fair_slots.fair_spec(3)],
         paper_cluster.Size(4, 0.2),
     )
-    played = Bench(tmp_path, machines="sim", repeats=1, seed=0).play("slots", asked)
-    for policy, most in zip(played.policies, (1, 3), strict=True):
-        attempts = played.of(policy).attempts
+    finished = Bench(tmp_path, machines="sim", repeats=1, seed=0).run("slots", asked)
+    for policy, most in zip(finished.policies, (1, 3), strict=True):
+        attempts = finished.of(policy).attempts
         for _, mine in attempts.groupby("node"):
             begins = ((t, sum((mine["assigned"] <= t) & (t < mine["end"]))) for t in mine["assigned"])
             assert max(running for _, running in begins) == most

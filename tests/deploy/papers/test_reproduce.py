@@ -74,10 +74,10 @@ PAPER = Paper.model_validate(
 
 
 def measure(bench: Bench) -> Measured:
-    played = bench.play("six", TINY)
-    assert bench.play("six", {}) is played  # nothing is played twice
-    fifo, fair = (played.figures(policy, "makespan_s") for policy in played.policies)
-    assert [len(run.attempts) for run in played.each("fair")] == [6] * bench.repeats
+    finished = bench.run("six", TINY)
+    assert bench.run("six", {}) is finished  # nothing is played twice
+    fifo, fair = (finished.figures(policy, "makespan_s") for policy in finished.policies)
+    assert [len(run.attempts) for run in finished.each("fair")] == [6] * bench.repeats
     found = {"makespan": fifo, "gain": paired(fair, fifo), "model": Exact(value=(2, 1))}
     return Measured(values=found, notes=["a note & more"])
 
@@ -195,12 +195,12 @@ def test_a_folder_with_results_is_not_overwritten(done: tuple[Path, str]) -> Non
         reproduce([SIX], machines="sim", repeats=None, seed=3, out=done[0], say=lambda _: None)
 
 
-@pytest.mark.parametrize(("asked", "full", "played"), [(None, False, 12), (None, True, 5), (3, True, 3)])
+@pytest.mark.parametrize(("asked", "full", "repeats"), [(None, False, 12), (None, True, 5), (3, True, 3)])
 def test_a_full_size_has_the_papers_number_of_runs(
-    tmp_path: Path, asked: int | None, full: bool, played: int
+    tmp_path: Path, asked: int | None, full: bool, repeats: int
 ) -> None:
     def measure(bench: Bench) -> Measured:
-        assert (bench.repeats, bench.full) == (played, full)
+        assert (bench.repeats, bench.full) == (repeats, full)
         return Measured(values={})
 
     six = Experiment(name="six", measure=measure, draw=draw, takes_s={"sim": 1}, repeats=12, full_repeats=5)

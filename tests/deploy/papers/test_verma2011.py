@@ -73,8 +73,8 @@ def test_jobs_run_with_the_slots_that_their_names_say(tmp_path: Path) -> None:
     plain = fig5_bounds.job(live=True)  # 36 maps, 32 reduces
     jobs = [plain | {"name": "w@5x2"}, plain | {"name": "w@30x30", "submit": "3000s"}]
     few = fig5_bounds.scenario(jobs, [fixed_slots.SPEC], live=True)
-    played = bench(tmp_path).play("fixed", few)
-    attempts = played.of(played.policies[0]).attempts
+    finished = bench(tmp_path).run("fixed", few)
+    attempts = finished.of(finished.policies[0]).attempts
     for job, kind, most in (("job_0001", "map", 5), ("job_0001", "reduce", 2), ("job_0002", "map", 30)):
         mine = attempts[(attempts["job"] == job) & (attempts["kind"] == kind)]
         at_once = [int(((mine["start"] <= t) & (mine["end"] > t)).sum()) for t in mine["start"]]
@@ -187,7 +187,7 @@ def month(map_s: float, took_s: float, slots: int = 4) -> months.Month:
 def test_figure_3_predicts_from_september(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On 4 slots 8 maps of 50 s and 4 reduces of 1 + 10 s: 100 + 1 + 10 s, and 137.5 + 1 + 2 + 17.5 s."""
     jobs = {name: [month(50, 120)] for name in table1_months.JOBS}
-    monkeypatch.setattr(fig3_prediction, "play", lambda _: jobs)
+    monkeypatch.setattr(fig3_prediction, "run_months", lambda _: jobs)
     measured = fig3_prediction.measure(bench(tmp_path))
     assert measured.samples("oct_64") == pytest.approx([100 * abs(134.5 / 120 - 1)])
     assert measured.samples("oct_64_within") == [1.0]
@@ -197,8 +197,8 @@ def test_table_1_compares_jobs_and_runs(tmp_path: Path, monkeypatch: pytest.Monk
     jobs = {name: [month(100, 1), month(102, 1)] for name in table1_months.JOBS}
     jobs["oct_64"] = [month(110, 1), month(112.2, 1)]
     free = {name: [month(100, 1)] for name in table1_months.JOBS}
-    monkeypatch.setattr(table1_months, "play", lambda _: jobs)
-    monkeypatch.setattr(table1_months, "play_unlimited", lambda _: free)
+    monkeypatch.setattr(table1_months, "run_months", lambda _: jobs)
+    monkeypatch.setattr(table1_months, "run_unlimited", lambda _: free)
     measured = table1_months.measure(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["table1"].values)
     assert measured.samples("spread_unlimited") == [0] and measured.samples("unlimited_sept_64") == [2]
@@ -212,15 +212,15 @@ def test_causes_change_one_thing_of_table_1_and_figure_2(
     """Nothing is simulated: profiles stand for the runs, whose plans are compared with the usual one."""
     usual, changed = months.scenario("64", live=False), {}
 
-    def play_changed(_: Bench, name: str, change: Any) -> Any:
+    def run_changed(_: Bench, name: str, change: Any) -> Any:
         changed[name] = months.scenario("64", live=False)
         change(changed[name])
         return {job: [month(100, 1)] for job in table1_months.JOBS}
 
-    monkeypatch.setattr(phase_causes, "play_changed", play_changed)
+    monkeypatch.setattr(phase_causes, "run_changed", run_changed)
     attempts = attempts_of([task(f"r{n}", "reduce", "n1", n, n + 1) for n in range(3)])
     run = SimpleNamespace(each=lambda _: [attempts])
-    monkeypatch.setattr(Bench, "play", lambda *_: run)
+    monkeypatch.setattr(Bench, "run", lambda *_: run)
     measured = phase_causes.measure(bench(tmp_path))
     assert set(measured.values) == set(ABOUT["causes"].values)
     assert measured.samples("reduce_few_equal") == [3] and measured.samples("spread_reduce_seek") == [0]
@@ -260,7 +260,7 @@ def test_deadlines_are_up_to_three_times_the_time_alone_and_can_be_spawned(name:
 @pytest.mark.long  # seconds
 def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
     jobs = [replace(job, maps_s=job.maps_s[:40]) for job in w1_and_w2.workload("W1", TABLE2, 6, 0.9, 5)]
-    calm, busy = (arrivals.play(jobs, threshold, 5, "first_map") for threshold in (0.9, 1.8))
+    calm, busy = (arrivals.simulate_jobs(jobs, threshold, 5, "first_map") for threshold in (0.9, 1.8))
     assert len(calm.jobs) == 6 and calm.late == 0 and calm.exceeded == 0
     assert calm.load < busy.load < 1
     assert max(submit for submit, _, _ in calm.jobs) > max(submit for submit, _, _ in busy.jobs)
@@ -268,11 +268,13 @@ def test_jobs_are_spawned_by_load_and_end_by_their_deadlines() -> None:
     assert (late.late, late.exceeded) == (1, pytest.approx(0.5))
 
 
-def test_table_3_and_figure_7_count_what_was_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_3_and_figure_7_count_the_simulated_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spans = {"map": [(0.0, 10.0)] * 128, "reduce": [(10.0, 20.0)] * 64}
     outcome = arrivals.Outcome(jobs=((0.0, 20.0, 15.0), (0.0, 10.0, 30.0)), load=0.25, attempts=spans)
     for module in (table3_late_jobs, table3_upper_bound, alone, fig7_spawned):
-        monkeypatch.setattr(module, "play", lambda *_: outcome)
+        monkeypatch.setattr(module, "simulate_jobs", lambda *_: outcome)
     measured = table3_late_jobs.measure(bench(tmp_path), jobs=2)
     assert set(measured.values) == set(ABOUT["table3"].values)
     assert measured.samples("W2_95_late") == [50] and measured.samples("W1_85_load") == [25]
@@ -328,7 +330,7 @@ def test_table_4_reduces_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The live plan, played in virtual time."""
     monkeypatch.setattr(table4_testbed, "LIVE_JOBS", 2)
     virtual = bench(tmp_path)
-    stage = SimpleNamespace(live=True, repeats=1, seed=4, play=virtual.play)
+    stage = SimpleNamespace(live=True, repeats=1, seed=4, run=virtual.run)
     measured = table4_testbed.measure(stage)  # pyright: ignore[reportArgumentType]
     assert set(measured.values) <= set(ABOUT["table4"].values)
     assert 0 < measured.samples("load_95")[0] < 100 and len(measured.samples("accuracy")) == 2

@@ -123,18 +123,18 @@ def test_all_experiments_under_skew_report_what_the_yaml_knows(bench: Bench) -> 
 
 
 def test_a_part_takes_a_start_as_long_as_a_whole_map_and_holds_its_slot_meanwhile(bench: Bench) -> None:
-    (played,) = twenty_jobs.play(bench)
-    maps = played.of(twenty_jobs.QUARTER).attempts.query("kind == 'map'")
+    (finished,) = twenty_jobs.run_twenty_jobs(bench)
+    maps = finished.of(twenty_jobs.QUARTER).attempts.query("kind == 'map'")
     start_s = maps["start"] - maps["assigned"]
     assert maps["split_of"].nunique() > 1
     assert start_s.min() == pytest.approx(start_s.max()) == pytest.approx(twenty_jobs.FITTED.start_s, abs=0.1)
-    held = twenty_jobs.held_slots(played, twenty_jobs.QUARTER).attempts
+    held = twenty_jobs.held_slots(finished, twenty_jobs.QUARTER).attempts
     assert held["start"].equals(held["assigned"])
 
 
 def test_each_jobs_input_can_be_on_one_node_the_next_jobs_on_the_next(bench: Bench) -> None:
-    (played,) = twenty_jobs.play(bench, layout="whole")
-    maps = played.of(twenty_jobs.DELAY).attempts.query("kind == 'map' and locality == 'node'")
+    (finished,) = twenty_jobs.run_twenty_jobs(bench, layout="whole")
+    maps = finished.of(twenty_jobs.DELAY).attempts.query("kind == 'map' and locality == 'node'")
     nodes = maps.groupby("job")["node"].unique()
     assert [len(each) for each in nodes] == [1] * twenty_jobs.JOBS
     assert len({each[0] for each in nodes}) == twenty_jobs.NODES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedbed.deploy.results import stats
-from schedbed.deploy.results.comparison import best, compare, is_told_apart, verdicts
+from schedbed.deploy.results.comparison import best, compare, differs_from_first, verdicts
 from schedbed.deploy.results.shown_figures import FIGURES
 
 MAKESPAN = FIGURES[0]
@@ -37,14 +37,14 @@ def makespans(mean: float, count: int, scatter: float = 1.0, turn: int = 0) -> d
 
 def test_a_clear_winner_is_best_starred_and_named() -> None:
     made = summary_of({"slow": makespans(20.0, 10), "fast": makespans(15.0, 10, turn=3)})
-    assert best(made, MAKESPAN) == "fast" and is_told_apart(made["policies"], "fast", MAKESPAN)
+    assert best(made, MAKESPAN) == "fast" and differs_from_first(made["policies"], "fast", MAKESPAN)
     assert verdicts(made) == ["Best with 10 repeats: makespan (fast)."]
     assert made["comparison"]["comparisons"] == 1
 
 
 def test_a_difference_within_the_scatter_is_not_best_and_says_what_it_takes() -> None:
     made = summary_of({"a": makespans(20.7, 3), "b": makespans(20.5, 3, turn=3)})
-    assert best(made, MAKESPAN) is None and not is_told_apart(made["policies"], "b", MAKESPAN)
+    assert best(made, MAKESPAN) is None and not differs_from_first(made["policies"], "b", MAKESPAN)
     (said,) = verdicts(made)
     needed = made["comparison"]["rows"][0]["repeats_needed"]
     assert needed > 3 and said.startswith("Cannot tell with 3 repeats which policy is best")
@@ -54,14 +54,14 @@ def test_a_difference_within_the_scatter_is_not_best_and_says_what_it_takes() ->
 @pytest.mark.parametrize("count", [1, 2])
 def test_fewer_than_three_repeats_say_nothing(count: int) -> None:
     made = summary_of({"slow": makespans(90.0, count), "fast": makespans(15.0, count)})
-    assert best(made, MAKESPAN) is None and not is_told_apart(made["policies"], "fast", MAKESPAN)
+    assert best(made, MAKESPAN) is None and not differs_from_first(made["policies"], "fast", MAKESPAN)
     assert "--repeats 3 is the least" in verdicts(made)[0]
 
 
 @pytest.mark.parametrize("untrusted", ["slow", "fast"])
 def test_an_untrusted_policy_is_neither_best_nor_starred_nor_beaten(untrusted: str) -> None:
     made = summary_of({"slow": makespans(20.0, 10), "fast": makespans(15.0, 10, turn=3)}, untrusted=untrusted)
-    assert best(made, MAKESPAN) is None and not is_told_apart(made["policies"], "fast", MAKESPAN)
+    assert best(made, MAKESPAN) is None and not differs_from_first(made["policies"], "fast", MAKESPAN)
     assert "not trusted" in verdicts(made)[0]
 
 
@@ -73,7 +73,7 @@ def test_the_best_beats_every_other_policy() -> None:
     }
     made = summary_of(third)
     assert best(made, MAKESPAN) is None
-    assert is_told_apart(made["policies"], "fast", MAKESPAN) and is_told_apart(
+    assert differs_from_first(made["policies"], "fast", MAKESPAN) and differs_from_first(
         made["policies"], "near", MAKESPAN
     )
 

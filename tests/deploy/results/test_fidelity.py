@@ -10,7 +10,7 @@ from schedbed.deploy.results.fidelity import SIMULATED, assess, combine, doubt_u
 from tests.harness.tables import NODES, table
 
 
-def beats(cpu: float, seconds: int = 20) -> list[dict[str, Any]]:
+def heartbeats(cpu: float, seconds: int = 20) -> list[dict[str, Any]]:
     return [{"t": t / 2, "cpu_util": cpu, "disk_util": 0.1, "net_util": 0.1} for t in range(2 * seconds)]
 
 
@@ -20,7 +20,7 @@ def judge(**changes: Any) -> dict[str, Any]:
         "host_cores": 4,
         "host_samples": [(float(t), 0.5) for t in range(20)],
         "nodes": NODES,
-        "heartbeats": table("heartbeats", beats(0.9)),
+        "heartbeats": table("heartbeats", heartbeats(0.9)),
     }
     return assess(**(given | changes))
 
@@ -58,7 +58,7 @@ def test_a_saturated_host_is_not_trusted() -> None:
         "its 4 cores on average, other programs and the emulation the rest: end other programs, or declare fewer or "
         "slower nodes."
     ]
-    slower = [row | {"cpu_util": 0.2} for row in beats(0.9)]
+    slower = [row | {"cpu_util": 0.2} for row in heartbeats(0.9)]
     (why,) = judge(host_samples=samples, heartbeats=table("heartbeats", slower), stretch=2.0)["why"]
     assert "Tasks used 0.1 of its 4 cores" in why
 
@@ -69,9 +69,9 @@ def test_more_declared_than_the_host_has_is_not_trusted() -> None:
 
 
 def test_a_limit_that_did_not_hold_names_the_node_and_a_short_burst_does_not() -> None:
-    (why,) = judge(heartbeats=table("heartbeats", beats(1.3)))["why"]
+    (why,) = judge(heartbeats=table("heartbeats", heartbeats(1.3)))["why"]
     assert why.startswith("Node n1 used 1.30 times its declared cpu rate")
-    burst = [row | ({"cpu_util": 3.0} if row["t"] == 7.0 else {}) for row in beats(0.7)]
+    burst = [row | ({"cpu_util": 3.0} if row["t"] == 7.0 else {}) for row in heartbeats(0.7)]
     assert judge(heartbeats=table("heartbeats", burst))["trusted"]
 
 
@@ -92,7 +92,7 @@ def test_a_run_without_heartbeats_has_no_achieved_rates() -> None:
 
 
 def test_each_node_is_told_with_its_own_limits_and_runs_together_give_the_higher() -> None:
-    rows = [beat | {"node": node} for beat in beats(0.9) for node in ("n1", "n2")]
+    rows = [heartbeat | {"node": node} for heartbeat in heartbeats(0.9) for node in ("n1", "n2")]
     low = judge(heartbeats=table("heartbeats", [row | {"cpu_util": 0.2} for row in rows]))
     slow_n2 = [row | ({"cpu_util": 0.5, "memory_bytes": 3} if row["node"] == "n2" else {}) for row in rows]
     high = judge(heartbeats=table("heartbeats", slow_n2))
@@ -104,7 +104,7 @@ def test_each_node_is_told_with_its_own_limits_and_runs_together_give_the_higher
 
 def test_a_node_that_was_not_there_for_long_is_told_without_what_it_achieved() -> None:
     brief = [{"t": t / 2, "node": "n2", "cpu_util": 0.9} for t in range(3)]
-    rows = [row | {"node": "n1"} for row in beats(0.5)] + brief
+    rows = [row | {"node": "n1"} for row in heartbeats(0.5)] + brief
     limit = judge(heartbeats=table("heartbeats", rows))["limits"]["cpu"]
     assert limit["node"] == "n1" and limit["nodes"]["n1"]["achieved_p95"] == pytest.approx(0.5)
     assert limit["nodes"]["n2"] == {"configured": 1.0, "achieved_p95": None, "achieved_max": None}
@@ -116,7 +116,9 @@ def test_a_node_that_was_not_there_for_long_is_told_without_what_it_achieved() -
 
 
 def test_twice_a_limit_in_one_window_of_many_is_not_trusted() -> None:
-    rows = [row | ({"cpu_util": 1.5} if 50.0 <= row["t"] < 55.0 else {}) for row in beats(0.7, seconds=300)]
+    rows = [
+        row | ({"cpu_util": 1.5} if 50.0 <= row["t"] < 55.0 else {}) for row in heartbeats(0.7, seconds=300)
+    ]
     (why,) = judge(heartbeats=table("heartbeats", rows), counted={"cpu": "kernel"})["why"]
     assert why == (
         "Node n1 used 1.50 times its declared cpu rate over 5 s by the kernel's count: the limit did not hold."
@@ -125,14 +127,14 @@ def test_twice_a_limit_in_one_window_of_many_is_not_trusted() -> None:
 
 def test_every_node_beyond_its_limit_is_named_the_worst_first() -> None:
     used = {"n1": 1.3, "n2": 1.6}
-    rows = [beat | {"node": node} for node, cpu in used.items() for beat in beats(cpu)]
+    rows = [heartbeat | {"node": node} for node, cpu in used.items() for heartbeat in heartbeats(cpu)]
     (why,) = judge(heartbeats=table("heartbeats", rows))["why"]
     assert why.startswith("Node n2 used 1.60 times its declared cpu rate") and "so did n1 (1.30)" in why
 
 
 def test_memory_beyond_a_node_is_doubted_only_by_the_kernels_count() -> None:
     held = {"memory_bytes": int(1.5 * NODES[0]["memory_bytes"])}
-    rows = table("heartbeats", [row | held for row in beats(0.5)])
+    rows = table("heartbeats", [row | held for row in heartbeats(0.5)])
     assert judge(heartbeats=rows, counted={"memory": "agent"})["trusted"]
     (why,) = judge(heartbeats=rows, counted={"memory": "kernel"})["why"]
     assert "times its declared memory by the kernel's count" in why

@@ -9,7 +9,7 @@ from tests.harness.tables import NODES, table
 
 QUIET = [(float(t), 0.5) for t in range(20)]
 BUSY = [(float(t), 1.0) for t in range(20)]
-BEATS = [
+HEARTBEATS = [
     {"t": t / 2, "node": node["node"], "cpu_util": 0.9, "disk_util": 0.1, "net_util": 0.1}
     for t in range(40)
     for node in NODES
@@ -27,7 +27,7 @@ def judge(loads: dict[str, Any], **changes: Any) -> dict[str, Any]:
         hosts={"left": host(first), "right": host(*others), "idle": host()} | changes,
         loads=loads,
         nodes=NODES,
-        heartbeats=table("heartbeats", BEATS),
+        heartbeats=table("heartbeats", HEARTBEATS),
     )
 
 

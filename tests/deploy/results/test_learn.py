@@ -22,7 +22,7 @@ from schedbed.tasks.errors import BadInput
 from tests.deploy.results.test_findings import SCENARIO
 
 
-def played(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any) -> Result:
+def finished(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **changes: Any) -> Result:
     """A simulated run of two jobs of ana's `burn`: eight maps of 5 s of CPU, a minute apart."""
     given = {**SCENARIO, "profiles": {"store": str(store), "learn": learn}, "policies": [policy], **changes}
     return run(given, machines="sim", out=out)
@@ -32,7 +32,7 @@ def played(store: Path, out: Path, policy: str = "fifo", learn: bool = True, **c
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of a host on which `burn` has run once."""
     folder = tmp_path_factory.mktemp("first")
-    played(folder / "store.sqlite", folder / "out")
+    finished(folder / "store.sqlite", folder / "out")
     return folder / "store.sqlite"
 
 
@@ -58,7 +58,7 @@ def test_a_run_under_any_policy_teaches_all_three(store: Path) -> None:
 def test_what_is_kept_is_of_the_scenario_before_its_scale(store: Path, tmp_path: Path) -> None:
     """Half of every duration: a map of 2.5 s is still kept as one of 5 s (and some latency)."""
     scaled = tmp_path / "scaled.sqlite"
-    played(scaled, tmp_path / "out", scale=0.5)
+    finished(scaled, tmp_path / "out", scale=0.5)
     assert phases(scaled).map.avg_s == pytest.approx(phases(store).map.avg_s, rel=0.15)
     assert phases(scaled).map_input_bytes == phases(store).map_input_bytes
 
@@ -66,14 +66,14 @@ def test_what_is_kept_is_of_the_scenario_before_its_scale(store: Path, tmp_path:
 @pytest.mark.long  # seconds
 def test_the_next_run_knows_the_job_from_its_first_heartbeat(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
-    before = played(store, tmp_path / "a", "aria").decisions
-    after = played(store, tmp_path / "b", "aria").decisions
+    before = finished(store, tmp_path / "a", "aria").decisions
+    after = finished(store, tmp_path / "b", "aria").decisions
     unknown = "no profile yet"
     assert before.query("job == 'job_0001'")["reason"].str.contains(unknown).any()
     assert not after["reason"].str.contains(unknown).any()
     assert phases(store).runs == 4  # phases are averaged
     demand = ProfileStore(store).load(DEMAND, "burn")
-    played(store, tmp_path / "c", "fgcs", workload=_faster())
+    finished(store, tmp_path / "c", "fgcs", workload=_faster())
     assert ProfileStore(store).load(DEMAND, "burn") == demand  # a demand stays until it is cleared
 
 
@@ -85,7 +85,7 @@ def _faster() -> dict[str, Any]:
 
 def test_without_learn_the_store_stays_as_it_is(store: Path, tmp_path: Path) -> None:
     kept = store.read_bytes()
-    played(store, tmp_path / "b", "aria", learn=False)
+    finished(store, tmp_path / "b", "aria", learn=False)
     assert store.read_bytes() == kept
 
 
@@ -93,7 +93,7 @@ def test_a_failed_job_teaches_nothing(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
     faults = [{"at": "1s", "kill": name} for name in ("n1", "n2", "n3")]
     with pytest.raises(RunFailed):
-        played(store, tmp_path / "a", faults=faults)
+        finished(store, tmp_path / "a", faults=faults)
     assert not store.exists()
 
 

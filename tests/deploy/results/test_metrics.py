@@ -87,8 +87,8 @@ def test_deadlines_count_the_late_and_by_which_share_they_were_late() -> None:
     assert metrics.deadlines(jobs, end_s=30.0) == {"jobs": 5.0, "late": 3.0, "exceeded": 0.5}
 
 
-def test_utilisation_weighs_a_beat_by_the_time_it_speaks_for() -> None:
-    beats = table(
+def test_utilisation_weighs_a_heartbeat_by_the_time_it_speaks_for() -> None:
+    heartbeats = table(
         "heartbeats",
         [
             {"t": 0.0, "cpu_util": 0.9},
@@ -98,7 +98,7 @@ def test_utilisation_weighs_a_beat_by_the_time_it_speaks_for() -> None:
             {"t": 4.0, "node": "n2", "cpu_util": 0.0},
         ],
     )
-    assert metrics.utilisation(beats)["cpu"] == pytest.approx((3 * 0.2 + 1 * 1.0 + 4 * 0.0) / 8)
+    assert metrics.utilisation(heartbeats)["cpu"] == pytest.approx((3 * 0.2 + 1 * 1.0 + 4 * 0.0) / 8)
 
 
 def test_concurrency_is_running_attempts_a_node_over_the_makespan() -> None:

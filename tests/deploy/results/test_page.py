@@ -39,7 +39,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A thousand nodes in fifty racks under four policies."""
     made = tmp_path_factory.mktemp("large")
-    fake = FakeRun(policies=FOUR, nodes=1000, racks=50, jobs=60, maps=4000, beat_s=5.0, kill_at=None)
+    fake = FakeRun(policies=FOUR, nodes=1000, racks=50, jobs=60, maps=4000, heartbeat_s=5.0, kill_at=None)
     fake.write(made)
     html_report.rebuild(made)
     return made
@@ -179,8 +179,8 @@ def test_bands_begin_above_forty_nodes() -> None:
 def test_an_idle_simulated_node_is_not_silent_but_a_dead_one_is(small: Path) -> None:
     run = RunFile.load(small)
     mine = Recorded(small, run).tables("fifo", 0)
-    beats = mine.heartbeats
-    quiet = beats[(beats["node"] != "n1") | (beats["t"] < 10)]
+    heartbeats = mine.heartbeats
+    quiet = heartbeats[(heartbeats["node"] != "n1") | (heartbeats["t"] < 10)]
     tables = {**mine.tables, "heartbeats": quiet.reset_index(drop=True)}
     edges = np.linspace(0.0, mine.end_s, report_data.BINS + 1)
     found = {

@@ -27,7 +27,7 @@ from schedbed.deploy.security.stranger import (
     NOBODY,
     SAME_USER,
     UNREACHABLE,
-    StrangerAnswer,
+    ClientAnswer,
     answer_of,
     try_all,
 )
@@ -142,17 +142,17 @@ def test_servers_with_tls_are_known_as_such_and_an_open_one_is_found(tmp_path: P
         listener = Listener(place.host, place.port, "master", 1)
         (said,) = try_all([listener])
         (clear,) = try_all([Listener(place.host, place.port, "agent n1", 1)])
-    assert said == clear == StrangerAnswer("TLS", REFUSES)
+    assert said == clear == ClientAnswer("TLS", REFUSES)
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", CERTIFICATES.serving()) as server:
         (said,) = try_all([Listener("127.0.0.1", server.port, "open", 1)])
-    assert said == StrangerAnswer("TLS", OPEN) and not said.is_right
+    assert said == ClientAnswer("TLS", OPEN) and not said.is_right
 
 
 @pytest.mark.parametrize(
     ("way", "words"), [("TLS", "not on loopback, TLS"), ("HTTP", "not on loopback, in clear")]
 )
 def test_the_table_says_of_a_listener_that_others_reach_whether_it_speaks_tls(way: str, words: str) -> None:
-    tried = TriedListener(Listener("10.0.0.1", 7, "agent n1", 1), StrangerAnswer(way, REFUSES), None)
+    tried = TriedListener(Listener("10.0.0.1", 7, "agent n1", 1), ClientAnswer(way, REFUSES), None)
     assert words in tried.protection and words in tried.row()[3]
 
 

@@ -16,7 +16,7 @@ from schedbed.cluster.faults import KINDS, RESTART, STATE
 from schedbed.cluster.masters import MasterGone
 from schedbed.deploy.cli import cluster_commands, main
 from schedbed.deploy.live.fault_injector import FaultInjector
-from schedbed.deploy.live.instant_faults import Hands
+from schedbed.deploy.live.instant_faults import FaultCalls
 from schedbed.deploy.scenario.resolve import resolve
 from schedbed.deploy.service import show
 from schedbed.deploy.service.job_intake import Desk
@@ -190,9 +190,9 @@ def test_status_says_which_fault_holds_a_node_and_for_how_long(capsys: pytest.Ca
     session.last_status["nodes"] = [
         {"node": node, "rack": "r1", "state": state} | usage for node, state in states
     ]
-    hands = Mock(spec=Hands)
-    hands.on_node.return_value = ""
-    faults = FaultInjector((), ["n1", "n2"], hands)
+    fault_calls = Mock(spec=FaultCalls)
+    fault_calls.on_node.return_value = ""
+    faults = FaultInjector((), ["n1", "n2"], fault_calls)
     up, _ = service(session, faults)
     for fault in ({"kill": "n2", "for": "30s"}, {"fill_disk": "n1"}, {"kill_attempt": "any"}):
         up.fault(fault)

@@ -26,8 +26,8 @@ IN_RUN = [
     "os.kill(os.getpid(), signal.SIGTERM)",
     "ctypes.string_at(0)",
     "os.closerange(3, 200)",
-    "node._Face__raw.free_maps = 50",
-    "view._Face__raw.jobs.clear()",
+    "node._Proxy__raw.free_maps = 50",
+    "view._Proxy__raw.jobs.clear()",
     "while True: print('x' * 1000)",
     "3 ** 10 ** 9",
     "patches Ledger.launch",
@@ -39,7 +39,7 @@ QUIET = "\n__import__('faulthandler').disable()\n"  # a crash that is wanted is 
 HARMLESS = ["sys.modules.clear()", "os.chdir('/')", "os.environ.clear()", "sys.stdout.close()"]
 
 
-def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
+def simulated(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
     """Return how the simulation ended, empty when it succeeded, and the rows of each table."""
     (folder / "mine.py").write_text(attack.text() + QUIET, encoding="utf-8")
     values = {**yaml.safe_load(SCENARIO), "policies": [f"{folder}/mine.py:Mine"]}
@@ -47,7 +47,7 @@ def played(attack: Attack, folder: Path) -> tuple[str, dict[str, str]]:
     record = RunFile(
         scenario={}, policies=[], repeats=1, seed=1, machines="sim", versions={}, host={}, wall_start=""
     )
-    SimRuns(scenario, RunOptions(live=False)).play(folder, record)
+    SimRuns(scenario, RunOptions(live=False)).run_all(folder, record)
     [run] = record.runs
     merge(folder)
     kept = {name: read_table(folder, name).drop(columns="policy").to_csv() for name in TABLES}
@@ -67,7 +67,7 @@ def test_a_policy_that_does_harm_ends_in_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with short_calls(monkeypatch):
-        note, _ = played(ALL[name], tmp_path)
+        note, _ = simulated(ALL[name], tmp_path)
     assert NAMES_LINE.search(note) and "\n" not in note
     assert "Traceback" not in "".join(capfd.readouterr())
 
@@ -75,7 +75,7 @@ def test_a_policy_that_does_harm_ends_in_one_line(
 @pytest.mark.parametrize("name", AT_THE_DOOR)
 def test_a_policy_that_does_harm_as_it_is_made_is_bad_input(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
-        played(ALL[name], tmp_path)
+        simulated(ALL[name], tmp_path)
     assert NAMES_LINE.search(str(caught.value))
 
 
@@ -86,7 +86,7 @@ def test_what_a_policy_does_to_its_own_process_changes_nothing(tmp_path: Path) -
     for name, attack in {"calm": Attack(name="calm"), **{name: ALL[name] for name in HARMLESS}}.items():
         folder = tmp_path / str(len(ends))
         folder.mkdir()
-        note, kept = played(attack, folder)
+        note, kept = simulated(attack, folder)
         ends.append(note)
         tables.append(kept)
         assert "succeeded" in kept["jobs"], name

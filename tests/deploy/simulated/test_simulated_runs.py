@@ -256,7 +256,7 @@ def test_a_smaller_cluster_keeps_replicas_apart_and_faults_on_nodes_that_are_the
 def test_validate_holds_a_run_against_its_simulation(
     scenario: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedbed.deploy.studies.validate.PLAYS", 3)
+    monkeypatch.setattr("schedbed.deploy.studies.validate.SIM_REPEATS", 3)
     arguments = ("--against", done, "--policy", "fifo", "--no-live", "--set", "simulate.costs=specification")
     result = call("validate", scenario, *arguments, "--phases", "--out", tmp_path / "v")
     assert "order of launches (Kendall's tau)" in result.output
@@ -313,12 +313,14 @@ def test_the_order_of_launches_is_compared_by_rank(done: Path) -> None:
     assert Pair(live=(1.0, 3.0, 2.0), simulated=(2.2, 9.0, 1.0)).error == pytest.approx(0.1)
 
 
-def test_a_crash_of_the_jobtracker_is_played_and_recorded(tmp_path: Path) -> None:
+def test_a_crash_of_the_jobtracker_is_simulated_and_recorded(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     faults = [{"at": "1s", "crash": "jobtracker", "for": "1s"}]
     path.write_text(yaml.safe_dump(SCENARIO | {"faults": faults}))
-    played = call("run", path, "--machines", "sim", "--policy", "fifo", "--out", tmp_path / "o", "--no-live")
-    assert played.exit_code == 0, played.output
+    finished = call(
+        "run", path, "--machines", "sim", "--policy", "fifo", "--out", tmp_path / "o", "--no-live"
+    )
+    assert finished.exit_code == 0, finished.output
     assert read_tables(tmp_path / "o")["faults"]["kind"].tolist() == ["crash_jobtracker"]
 
 

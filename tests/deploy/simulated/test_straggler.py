@@ -13,7 +13,7 @@ from schedbed import run
 SCENARIO = Path(__file__).parents[3] / "deploy" / "scenarios" / "straggler.yaml"
 
 
-def played(speculation: Any, out: Path) -> tuple[float, float, int]:
+def simulated(speculation: Any, out: Path) -> tuple[float, float, int]:
     """The makespan in s under fifo, wasted core-seconds, and how many copies were made."""
     values = yaml.safe_load(SCENARIO.read_text()) | {"speculation": speculation}
     result = run(values, policies=["fifo"], machines="sim", out=out)
@@ -25,8 +25,8 @@ def played(speculation: Any, out: Path) -> tuple[float, float, int]:
 
 @pytest.mark.long  # seconds
 def test_late_gains_a_quarter_of_the_makespan_and_its_waste_is_told(tmp_path: Path) -> None:
-    without, nothing, none = played("none", tmp_path / "none")
-    with_, wasted, copies = played("late", tmp_path / "late")
+    without, nothing, none = simulated("none", tmp_path / "none")
+    with_, wasted, copies = simulated("late", tmp_path / "late")
     assert (nothing, none) == (0.0, 0)
     assert with_ <= 0.75 * without
     assert copies >= 2 and 0 < wasted < 5

@@ -45,14 +45,14 @@ class Kept(NoSink):
     """The rows of heartbeats, and the CPU of all attempts."""
 
     def __init__(self) -> None:
-        self.beats: list[tuple[object, ...]] = []
+        self.heartbeats: list[tuple[object, ...]] = []
         self.cpu_s = 0.0
 
     def attempt(self, row: AttemptRow) -> None:
         self.cpu_s += row.cpu_s or 0.0
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        self.beats.append(row)
+        self.heartbeats.append(row)
 
     def block(self, row: tuple[object, ...]) -> None: ...
 
@@ -60,20 +60,20 @@ class Kept(NoSink):
 
 
 @pytest.mark.parametrize("contention", [True, False])
-def test_use_is_what_the_attempts_used_whether_all_heartbeats_are_played_or_few(contention: bool) -> None:
+def test_use_is_what_the_attempts_used_whether_all_heartbeats_are_simulated_or_few(contention: bool) -> None:
     scenario = resolve(SCENARIO | {"simulate": {"contention": contention}})
     setup = setup_of(scenario, scenario.policies[0], 0, costs_of(scenario), Latencies())
     rows: list[int] = []
     found: list[dict[str, float]] = []
-    for all_beats in (True, False):
+    for all_heartbeats in (True, False):
         kept = Kept()
-        simulation = Simulation(replace(setup, play_all_beats=all_beats), kept)
+        simulation = Simulation(replace(setup, process_all_heartbeats=all_heartbeats), kept)
         simulation.run()
-        beats = frame("heartbeats", kept.beats)
-        assert list(beats.columns)[2:] == list(COLUMNS["heartbeats"])
-        used = utilisation(beats)
+        heartbeats = frame("heartbeats", kept.heartbeats)
+        assert list(heartbeats.columns)[2:] == list(COLUMNS["heartbeats"])
+        used = utilisation(heartbeats)
         assert used["cpu"] == pytest.approx(kept.cpu_s / (NODES * CORES * simulation.now_s), rel=0.01)
-        rows.append(len(beats))
+        rows.append(len(heartbeats))
         found.append(used)
     assert rows[1] < rows[0] / 3
     assert found[1]["disk"] == pytest.approx(found[0]["disk"], rel=0.02)

@@ -10,7 +10,7 @@ import pytest
 from schedbed.deploy.failures import RunFailed
 from schedbed.deploy.scenario.resolved import PolicyChoice
 from schedbed.deploy.studies import policy_check
-from schedbed.deploy.studies.policy_check import check_policy, play_story
+from schedbed.deploy.studies.policy_check import check_policy, run_story
 from schedbed.deploy.studies.policy_stories import STORIES
 from schedbed.tasks.errors import BadInput
 
@@ -125,7 +125,7 @@ def only(monkeypatch: pytest.MonkeyPatch, *stories: str) -> None:
 
 def repeated_here(choice: PolicyChoice, stories: Sequence[str], _: float) -> dict[str, list[str]]:
     """Repeat the first story in this process, which is quicker than another one."""
-    return {stories[0]: play_story(stories[0], choice).lines()}
+    return {stories[0]: run_story(stories[0], choice).lines()}
 
 
 def test_a_sound_policy_passes_every_story(policies: Path, monkeypatch: pytest.MonkeyPatch) -> None:

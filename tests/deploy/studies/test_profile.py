@@ -82,13 +82,13 @@ def test_shares_are_what_tasks_used_while_they_ran() -> None:
     Reduce: 1 of 5 s = 20 %; 10 MB twice in 5 s = 4 MB/s = 10 %. Memory: 64 MiB a map, 128 MiB a reduce.
     """
     mib = 2**20
-    beats = [
+    heartbeats = [
         {"running_maps": 1, "memory_bytes": 64 * mib},
         {"running_maps": 2, "running_reduces": 1, "memory_bytes": 256 * mib},
         {"running_reduces": 1, "memory_bytes": 128 * mib},
         {"memory_bytes": 999 * mib},
     ]
-    run = run_of(attempts=[*MAPS, REDUCE, FAILED], heartbeats=beats)
+    run = run_of(attempts=[*MAPS, REDUCE, FAILED], heartbeats=heartbeats)
     profile = resource_profile(run, planned(), SPECS, replication=2, scale=0.1)
     assert profile.map == pytest.approx(Amounts(25, 20, 12.5))
     assert profile.shuffle == pytest.approx(Amounts(0, 2, 25))

@@ -17,7 +17,7 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Counters
 from tests.harness.world import GIB, World, job, node
-from tests.scheduler.core.test_properties import Story, few, play, stories
+from tests.scheduler.core.test_properties import Story, few, run_story, stories
 
 SMALL = GIB // 16
 
@@ -173,6 +173,6 @@ def test_with_nothing_known_it_is_the_vcore_baseline(story: Story, reserved: int
         parameters: dict[str, Any] = {"reserved_cores": reserved}
         if admission == "fgcs":
             parameters |= {"profiles": "none", "shortest": "1h"}
-        world = play({"order": "fair", "locality": "delay", "admission": {admission: parameters}}, story)
+        world = run_story({"order": "fair", "locality": "delay", "admission": {admission: parameters}}, story)
         rows.append([row[:-1] for row in world.tape.decisions if row.answer != "skip"])
     assert rows[0] == rows[1]

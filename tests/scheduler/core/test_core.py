@@ -137,7 +137,7 @@ def test_a_job_killed_while_its_output_is_committed():
     core.heartbeat(2, _finished("job_0001_m_000000_0", 1))
     core.kill_job(3, "job_0001", "not wanted")
     core.committed(4, "job_0001_m_000000_0")
-    core.check_books()
+    core.check_tables()
     assert [(row.state, row.reason) for row in tape.attempts] == [("killed", "job killed")]
     assert core.all_ended()
 
@@ -233,7 +233,7 @@ def test_fetch_failures_of_something_unknown_change_nothing():
     reports = tuple(AttemptReport(attempt=name, state="succeeded", start_s=0, end_s=1) for name in names[2:])
     core.heartbeat(3, Heartbeat(node="n1", incarnation=1, sequence=2, finished=reports))
     core.committed(3, "x")
-    core.check_books()
+    core.check_tables()
     assert core.status()["jobs"][0]["maps_done"] == 0
 
 
@@ -245,7 +245,7 @@ def test_a_node_that_runs_a_reduce_later_gets_all_outputs_from_the_start():
     core.register(0, node("n2", maps=0, reduces=1), 1)
     core.submit(0, job("job_0001", 2, reduces=2))
 
-    def beat(name: str, sequence: int, ended: str = "") -> None:
+    def heartbeat(name: str, sequence: int, ended: str = "") -> None:
         report = AttemptReport(attempt=ended, state="succeeded", start_s=0, end_s=1)
         reports = (report,) if ended else ()
         reply = core.heartbeat(
@@ -255,10 +255,10 @@ def test_a_node_that_runs_a_reduce_later_gets_all_outputs_from_the_start():
             if isinstance(action, MapOutputs):
                 told[name] += [output.index for output in action.outputs]
 
-    beat("n1", 0)
-    beat("n1", 1, "job_0001_m_000001_0")
+    heartbeat("n1", 0)
+    heartbeat("n1", 1, "job_0001_m_000001_0")
     assert told == {"n1": [1], "n2": []}
-    beat("n2", 2)
+    heartbeat("n2", 2)
     assert told == {"n1": [1], "n2": [1]}
 
 
@@ -327,7 +327,7 @@ def test_a_full_node_is_not_offered_to_a_policy_of_typed_slots():
     core.register(0, node("n1"), 1)
     core.submit(0, job("job_0001", 3))
     assert len(core.heartbeat(1, Heartbeat(node="n1", incarnation=1, sequence=0)).actions) == 1
-    core.check_books()
+    core.check_tables()
 
 
 class KillsTwice:

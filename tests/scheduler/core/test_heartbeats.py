@@ -30,7 +30,7 @@ def core_with_a_map(maps: int = 1) -> tuple[Core, Tape]:
     return core, tape
 
 
-def beat(sequence: int, *running: str, incarnation: int = 1) -> Heartbeat:
+def heartbeat(sequence: int, *running: str, incarnation: int = 1) -> Heartbeat:
     """A heartbeat of n1 with those attempts."""
     statuses = tuple(AttemptStatus(attempt=name, progress=0.1, phase="map") for name in running)
     return Heartbeat(node="n1", incarnation=incarnation, sequence=sequence, running=statuses)
@@ -39,11 +39,11 @@ def beat(sequence: int, *running: str, incarnation: int = 1) -> Heartbeat:
 def test_a_repeat_gets_the_same_reply_again():
     """The launch was promised once; an older beat that comes late gets the last reply too."""
     core, tape = core_with_a_map(2)
-    first = core.heartbeat(1, beat(0))
+    first = core.heartbeat(1, heartbeat(0))
     assert [type(action) for action in first.actions] == [Launch]
-    assert core.heartbeat(2, beat(0)) is first
-    second = core.heartbeat(3, beat(1, "job_0001_m_000000_0"))
-    assert core.heartbeat(4, beat(0)) is second
+    assert core.heartbeat(2, heartbeat(0)) is first
+    second = core.heartbeat(3, heartbeat(1, "job_0001_m_000000_0"))
+    assert core.heartbeat(4, heartbeat(0)) is second
     assert len(tape.decisions) == 1
 
 
@@ -52,19 +52,19 @@ def test_unknown_nodes_and_other_lives_are_told_to_register():
     core, _ = core_with_a_map()
     strange = core.heartbeat(1, Heartbeat(node="n9", incarnation=1, sequence=4))
     assert strange.actions == (Reregister(),) and strange.sequence == 4
-    assert core.heartbeat(1, beat(0, incarnation=0)).actions == (Reregister(),)
-    assert core.heartbeat(1, beat(0, incarnation=2)).actions == (Reregister(),)
+    assert core.heartbeat(1, heartbeat(0, incarnation=0)).actions == (Reregister(),)
+    assert core.heartbeat(1, heartbeat(0, incarnation=2)).actions == (Reregister(),)
 
 
 def test_a_launch_that_got_lost_runs_again():
     """Beat 1 may have been on its way when the launch was promised in beat 0's reply; beat 2 was not."""
     core, tape = core_with_a_map()
-    core.heartbeat(1, beat(0))
-    assert core.heartbeat(2, beat(1)).actions == ()
-    [again] = core.heartbeat(3, beat(2)).actions
+    core.heartbeat(1, heartbeat(0))
+    assert core.heartbeat(2, heartbeat(1)).actions == ()
+    [again] = core.heartbeat(3, heartbeat(2)).actions
     assert isinstance(again, Launch) and again.attempt == "job_0001_m_000000_1"
     assert [(row.attempt, row.state) for row in tape.attempts] == [("job_0001_m_000000_0", "lost")]
-    core.check_books()
+    core.check_tables()
 
 
 def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
@@ -72,24 +72,24 @@ def test_a_map_that_ends_after_its_job_was_forgotten_leaves_no_output():
     core = Core(CoreConfig(), build_policy("fifo"), Tape())
     core.register(0, node("n1", maps=3), 1)
     core.submit(0, job("job_0001", 3, reduces=1))
-    actions = core.heartbeat(1, beat(0)).actions
+    actions = core.heartbeat(1, heartbeat(0)).actions
     first, second, third = [action.attempt for action in actions if isinstance(action, Launch)]
     core.kill_job(2, "job_0001", "not wanted")
-    told = core.heartbeat(3, beat(1, first, second, third)).actions
+    told = core.heartbeat(3, heartbeat(1, first, second, third)).actions
     forget = ForgetJob(job="job_0001")
     assert told.count(forget) == 1
-    killed = replace(beat(2, second, third), finished=(AttemptReport(first, "killed", 1.0, 4.0),))
+    killed = replace(heartbeat(2, second, third), finished=(AttemptReport(first, "killed", 1.0, 4.0),))
     assert forget not in core.heartbeat(4, killed).actions  # it has left nothing
-    succeeded = replace(beat(3, third), finished=(AttemptReport(second, "succeeded", 1.0, 5.0),))
+    succeeded = replace(heartbeat(3, third), finished=(AttemptReport(second, "succeeded", 1.0, 5.0),))
     assert core.heartbeat(5, succeeded).actions.count(forget) == 1
-    assert core.heartbeat(6, beat(4)).actions == (forget,)
-    assert core.heartbeat(7, beat(5)).actions == () and core.all_ended()
+    assert core.heartbeat(6, heartbeat(4)).actions == (forget,)
+    assert core.heartbeat(7, heartbeat(5)).actions == () and core.all_ended()
 
 
 def test_an_attempt_that_the_core_does_not_know_is_killed():
     """Each time it is reported."""
     core, _ = core_with_a_map()
-    replies = [core.heartbeat(1 + n, beat(n, "job_0007_m_000000_0")) for n in range(2)]
+    replies = [core.heartbeat(1 + n, heartbeat(n, "job_0007_m_000000_0")) for n in range(2)]
     for reply in replies:
         assert KillAttempt(attempt="job_0007_m_000000_0", reason="unknown to the JobTracker") in reply.actions
 
@@ -97,14 +97,14 @@ def test_an_attempt_that_the_core_does_not_know_is_killed():
 def test_a_kill_is_said_again_until_it_is_done():
     """The attempt is still listed two beats later: killed again; gone: its row says killed."""
     core, tape = core_with_a_map()
-    core.heartbeat(1, beat(0))
+    core.heartbeat(1, heartbeat(0))
     core.kill_job(2, "job_0001", "not wanted")
     name = "job_0001_m_000000_0"
-    first, second, third = (core.heartbeat(2 + n, beat(n, name)) for n in (1, 2, 3))
+    first, second, third = (core.heartbeat(2 + n, heartbeat(n, name)) for n in (1, 2, 3))
     kill = KillAttempt(attempt=name, reason="job killed")
     assert first.actions.count(kill) == 1
     assert second.actions == third.actions == (kill,)
-    core.heartbeat(6, beat(4))
+    core.heartbeat(6, heartbeat(4))
     assert [row.state for row in tape.attempts] == ["killed"]
     assert core.all_ended()
 
@@ -174,19 +174,19 @@ def test_a_restarted_node_loses_its_old_life():
 def test_registering_again_with_the_same_or_an_older_life_changes_nothing():
     """A register message may be repeated or late."""
     core, tape = core_with_a_map()
-    core.heartbeat(1, beat(0))
+    core.heartbeat(1, heartbeat(0))
     core.register(2, node("n1"), 1)
     core.register(2, node("n1"), 0)
-    core.check_books()
+    core.check_tables()
     assert core.status()["nodes"][0]["running"] == ["job_0001_m_000000_0"] and not tape.attempts
 
 
 def test_a_late_success_of_a_lost_attempt_is_discarded_but_never_the_winner():
     """A lost map-only attempt shows up again: its output goes. A repeated report of the winner changes nothing."""
     core, _ = core_with_a_map()
-    core.heartbeat(1, beat(0))
-    core.heartbeat(2, beat(1))
-    core.heartbeat(3, beat(2))  # attempt 0 lost, attempt 1 launched
+    core.heartbeat(1, heartbeat(0))
+    core.heartbeat(2, heartbeat(1))
+    core.heartbeat(3, heartbeat(2))  # attempt 0 lost, attempt 1 launched
     core.take_effects()
     reports = [_report("job_0001_m_000000_0"), _report("job_0001_m_000000_1")]
     core.heartbeat(4, Heartbeat(node="n1", incarnation=1, sequence=3, finished=tuple(reports)))

@@ -85,7 +85,7 @@ def stories(draw: st.DrawFn, *, accidents: bool = True) -> Story:
     )
 
 
-def play(policy: Any, story: Story, *, audit: bool = False) -> World:
+def run_story(policy: Any, story: Story, *, audit: bool = False) -> World:
     """Plays it to the end; with `audit` the books are checked after each event."""
     nodes = [
         node(f"n{number}", rack=f"r{rack}", maps=maps, reduces=reduces)
@@ -126,7 +126,7 @@ def _lost(story: Story, name: str, count: int) -> str:
 @given(story=stories())
 def test_all_jobs_end_and_each_task_commits_once(policy: Any, story: Story):
     """`World` asserts that no task is committed twice and no attempt is launched twice; slots are in the books."""
-    world = play(policy, story, audit=True)
+    world = run_story(policy, story, audit=True)
     ended = world.ended_jobs()
     assert set(ended) == {spec.job for spec in story.jobs}
     for spec in story.jobs:
@@ -145,7 +145,7 @@ def test_all_jobs_end_and_each_task_commits_once(policy: Any, story: Story):
 @given(story=stories())
 def test_a_replay_is_equal(policy: Any, story: Story):
     """The same events give the same rows."""
-    assert play(policy, story).history() == play(policy, story).history()
+    assert run_story(policy, story).history() == run_story(policy, story).history()
 
 
 @pytest.mark.parametrize("policy", POLICY_SPECS, ids=str)
@@ -153,7 +153,7 @@ def test_a_replay_is_equal(policy: Any, story: Story):
 @given(story=stories(accidents=False), loss=st.sampled_from([0.1, 0.3]))
 def test_lost_messages_change_no_outcome(policy: Any, story: Story, loss: float):
     """Only time: every first attempt succeeds, unless a policy kills it."""
-    calm, rough = play(policy, story), play(policy, replace(story, loss=loss))
+    calm, rough = run_story(policy, story), run_story(policy, replace(story, loss=loss))
     assert sorted(calm.outputs) == sorted(rough.outputs)
     assert calm.ended_jobs() == rough.ended_jobs()
     assert not rough.ends("lost") and not rough.ends("failed")

@@ -51,7 +51,7 @@ def test_history_does_not_depend_on_the_process():
     """A loop over a set, or hash(), would show here."""
     code = "from tests.scheduler.core.test_replay import rich_history; print(rich_history(), end='')"
 
-    def play(hash_seed: str) -> str:
+    def simulate(hash_seed: str) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         return subprocess.run(
             [sys.executable, "-c", code],
@@ -62,6 +62,6 @@ def test_history_does_not_depend_on_the_process():
             check=True,
         ).stdout
 
-    first = play("1")
-    assert first == play("2")
+    first = simulate("1")
+    assert first == simulate("2")
     assert len(first.splitlines()) > 60

@@ -52,7 +52,7 @@ class Unseeded(Chance):
 CRASHES = tuple(PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 2) for at_s in (4, 12, 20))
 
 
-def played(
+def simulated(
     folder: Path, name: str, seed: int, faults: tuple[PlannedFault, ...] = CRASHES, speculation: str = "none"
 ) -> tuple[Simulation, Tape]:
     path = folder / "mine.py"
@@ -68,7 +68,7 @@ def played(
         policy=lambda: with_speculation(build_policy(f"{path}:{name}"), speculation),
         faults=faults,
         heartbeat_rows=False,
-        play_all_beats=True,
+        process_all_heartbeats=True,
     )
     tape = Tape()
     simulation = Simulation(setup, tape)
@@ -85,8 +85,8 @@ def ends(tape: Tape) -> list[tuple[str, str, int]]:
 @pytest.mark.parametrize(("name", "seeds"), [("ShortestFirst", 20), ("Chance", 20), ("Unseeded", 8)])
 def test_three_crashes_lose_nothing(tmp_path: Path, name: str, seeds: int) -> None:
     for seed in range(seeds):
-        simulation, tape = played(tmp_path, name, seed)
-        assert ends(tape) == ends(played(tmp_path, name, seed, ())[1])
+        simulation, tape = simulated(tmp_path, name, seed)
+        assert ends(tape) == ends(simulated(tmp_path, name, seed, ())[1])
         assert {state for _, state, _ in ends(tape)} == {"succeeded"}
         attempts = [AttemptRow(*row) for row in tape.rows["attempt"]]
         assert not [row for row in attempts if row.state == "lost"]
@@ -96,7 +96,7 @@ def test_three_crashes_lose_nothing(tmp_path: Path, name: str, seeds: int) -> No
 
 
 def test_a_policy_that_answers_otherwise_is_told(tmp_path: Path) -> None:
-    told = played(tmp_path, "Unseeded", 1)[0].master.report()["replay"]
+    told = simulated(tmp_path, "Unseeded", 1)[0].master.report()["replay"]
     assert (
         "answers otherwise than before the JobTracker's restart (mine.py, line " in told and "\n" not in told
     )
@@ -104,5 +104,5 @@ def test_a_policy_that_answers_otherwise_is_told(tmp_path: Path) -> None:
 
 def test_the_same_seed_gives_the_same_draws_with_and_without_crashes_and_copies(tmp_path: Path) -> None:
     for faults in ((), CRASHES):
-        first, again = (played(tmp_path, "Chance", 3, faults, "late")[1].text() for _ in range(2))
+        first, again = (simulated(tmp_path, "Chance", 3, faults, "late")[1].text() for _ in range(2))
         assert first == again

@@ -13,7 +13,7 @@ from schedbed.scheduler.policy import AVOIDED
 from schedbed.scheduler.registry.registry import AXES, POLICIES, build_policy
 from schedbed.scheduler.registry.speculation import with_speculation
 from schedbed.scheduler.simulate.setup import Setup
-from tests.harness.simulation import SpecifiedCosts, cluster, play, random_faults, random_jobs
+from tests.harness.simulation import SpecifiedCosts, cluster, random_faults, random_jobs, simulate
 
 SPECS = [
     *POLICIES,
@@ -36,7 +36,7 @@ def rows(make: Callable[[], Any], seed: int, *, faults: bool) -> str:
     """Return all rows but those of heartbeats, some of which are skipped, and the skips of jobs that avoid the node:
     the guard leaves such jobs out of what is seen."""
     jobs, files = random_jobs(seed)
-    text = play(
+    text = simulate(
         Setup(
             cluster=cluster(4),
             costs=SpecifiedCosts(),

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from schedbed.scheduler.guard.bounded_output import OutputBound
-from schedbed.scheduler.guard.call_mark import CALL_MARK, SIZE
+from schedbed.scheduler.guard.call_record import CALL_RECORD, SIZE
 
 
 @pytest.fixture
 def in_a_call() -> Iterator[None]:
-    CALL_MARK.share(memoryview(bytearray(SIZE)))  # pyright: ignore[reportArgumentType]
-    CALL_MARK.enter(CALL_MARK.number("decide (mine.py, line 7)"))
+    CALL_RECORD.share(memoryview(bytearray(SIZE)))  # pyright: ignore[reportArgumentType]
+    CALL_RECORD.enter(CALL_RECORD.number("decide (mine.py, line 7)"))
     yield
-    CALL_MARK.leave()
-    CALL_MARK.share(None)
+    CALL_RECORD.leave()
+    CALL_RECORD.share(None)
 
 
 def test_both_streams_of_a_policy_have_one_bound(in_a_call: None) -> None:

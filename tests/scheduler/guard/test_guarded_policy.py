@@ -58,12 +58,12 @@ def simulation(policy: str) -> tuple[Simulation, Tape]:
 
 
 def failure(policy: str) -> tuple[str, Simulation]:
-    played, _ = simulation(policy)
+    simulated, _ = simulation(policy)
     with pytest.raises(PolicyFailed) as caught:
-        played.run()
+        simulated.run()
     line = str(caught.value)
     assert "\n" not in line
-    return line, played
+    return line, simulated
 
 
 CHANGES = [
@@ -103,9 +103,9 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_a_policy_gets_is_read_only(tmp_path: Path, change: str) -> None:
-    line, played = failure(spec(tmp_path, change))
+    line, simulated = failure(spec(tmp_path, change))
     assert line.endswith(f"(mine.py, line {FIRST_LINE})")
-    played.core.check_books()
+    simulated.core.check_tables()
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -116,7 +116,7 @@ def test_a_policy_that_hides_its_errors_changes_nothing(tmp_path: Path, change: 
     )
     for each, _ in (calm, tried):
         while each.step():
-            each.core.check_books()
+            each.core.check_tables()
     decided = ("decision", "attempt", "job", "block")
     assert calm[1].text(*decided) == tried[1].text(*decided)
 
@@ -178,8 +178,8 @@ def test_wrong_proposals_are_recorded_and_the_next_job_is_asked(tmp_path: Path) 
     wrong = "if kind is TaskKind.MAP and len(view.jobs) == 2 and view.jobs['job_0002'].maps.ready:\n"
     wrong += "    for task in view.jobs['job_0001'].maps.tasks:\n"
     wrong += "        if task.state == 'running': return Proposal(task, 'again')"
-    played, tape = simulation(spec(tmp_path, wrong))
-    played.run()
+    simulated, tape = simulation(spec(tmp_path, wrong))
+    simulated.run()
     rejected = [row for row in map(as_decision, tape.rows["decision"]) if row.answer == "reject"]
     assert rejected and all(row.job == "job_0001" and "not unstarted" in row.reason for row in rejected)
     assert tape.text("job").count("succeeded") == 2
@@ -208,15 +208,15 @@ def test_many_wrong_answers_in_a_row_end_the_run(tmp_path: Path, answer: str, wh
 
 
 def test_a_policy_that_never_schedules_is_told_what_waits(tmp_path: Path) -> None:
-    line, played = failure(spec(tmp_path, "return None"))
+    line, simulated = failure(spec(tmp_path, "return None"))
     assert line.startswith("nothing runs, 9 tasks wait and 4 slots are free, but the policy answered None")
-    assert played.now_s < 120
+    assert simulated.now_s < 120
 
 
 def test_a_policy_may_say_that_it_waits_on_purpose(tmp_path: Path) -> None:
-    played, _ = simulation(spec(tmp_path, "if view.now_s < 300: return None", "patience_s = 400.0"))
-    played.run()
-    assert played.now_s > 300
+    simulated, _ = simulation(spec(tmp_path, "if view.now_s < 300: return None", "patience_s = 400.0"))
+    simulated.run()
+    assert simulated.now_s > 300
 
 
 def test_a_policy_that_kills_all_is_ended(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_a_policy_that_kills_all_is_ended(tmp_path: Path) -> None:
 
 def test_a_wrong_kill_is_recorded_only(tmp_path: Path) -> None:
     preempt = "def preempt(self, view):\n    return [Kill(None, 'x')] if view.now_s < 5 else []"
-    played, tape = simulation(spec(tmp_path, more=preempt))
-    played.run()
+    simulated, tape = simulation(spec(tmp_path, more=preempt))
+    simulated.run()
     assert "is no Kill of an attempt that lives" in tape.text("decision")
     assert tape.text("job").count("succeeded") == 2
 

@@ -1,4 +1,4 @@
-"""A user's order beside shipped axes: it sees faces, they see the core's objects, and its errors are its own."""
+"""A user's order beside shipped axes: it sees proxies, they see the core's objects, and its errors are its own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def behind(own: Any) -> Any:
     return guarded(lambda: own, type(own.order), __file__)
 
 
-def play(own: Composed) -> None:
+def simulate(own: Composed) -> None:
     jobs = [job("job_0001", [1.0]), job("job_0002", [2.0] * 20, reduces=[1.0], user="bo")]
     setup = Setup(
         cluster=cluster(2),
@@ -91,11 +91,11 @@ def test_three_doors_give_the_same_rows(order: Callable[[], Any], locality: str)
         assert rows(lambda: behind(composition(order(), locality, Subclass)), seed, faults=faults) == direct
 
 
-def test_an_order_of_ones_own_sees_nothing_but_faces() -> None:
+def test_an_order_of_ones_own_sees_nothing_but_proxies() -> None:
     order = Poorest()
-    play(composition(order))
+    simulate(composition(order))
     seen = {each.__name__.removeprefix("_Watched") for each in order.seen}
-    assert seen == {"ViewFace", "NodeFace", "JobFace", "AttemptFace"}
+    assert seen == {"ViewProxy", "NodeProxy", "JobProxy", "AttemptProxy"}
 
 
 def failure(order: Any, locality: Any = None) -> str:
@@ -105,7 +105,7 @@ def failure(order: Any, locality: Any = None) -> str:
         else Composed(order, locality, shipped_axis("admission", "slots"))
     )
     with pytest.raises(PolicyFailed) as caught:
-        play(own)
+        simulate(own)
     return str(caught.value)
 
 
@@ -130,7 +130,7 @@ def forever(view: Any) -> Iterable[Any]:
         (lambda view: list(view.jobs), "jobs gives a str that is not a running job"),
         (
             lambda view: [next(iter(view.jobs.values())).maps],
-            "jobs gives a StageFace that is not a running job",
+            "jobs gives a StageProxy that is not a running job",
         ),
         (lambda view: None, "'NoneType' object is not iterable"),
         (lambda view: [1 / 0], "ZeroDivisionError"),
@@ -150,7 +150,7 @@ def test_a_job_that_has_ended_is_not_taken() -> None:
         kept.extend(job for job in view.jobs.values() if job not in kept)
         return kept
 
-    assert "JobFace that is not a running job" in failure(Wrong(first_ever))
+    assert "JobProxy that is not a running job" in failure(Wrong(first_ever))
 
 
 def test_a_parameter_that_a_shipped_axis_cannot_use_is_the_policys_fault() -> None:

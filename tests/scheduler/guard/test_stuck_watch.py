@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from schedbed.scheduler.guard.blame import Culprit
-from schedbed.scheduler.guard.call_mark import (
-    CALL_MARK,
+from schedbed.scheduler.guard.blame import PolicySource
+from schedbed.scheduler.guard.call_record import (
+    CALL_RECORD,
     SHORT_LIVES,
     SIZE,
-    CallMark,
+    CallRecord,
     kept_mark,
     no_short_life,
     read_kept_mark,
@@ -28,8 +28,8 @@ from schedbed.scheduler.policy import PolicyFailed
 TEXT = "decide (mine.py, line 7)"
 
 
-def begun(path: Path) -> CallMark:
-    mark = CallMark()
+def begun(path: Path) -> CallRecord:
+    mark = CallRecord()
     mark.share(kept_mark(path)[0])
     return mark
 
@@ -123,20 +123,20 @@ def test_the_mark_stands_while_the_text_of_an_error_is_asked_for() -> None:
         seen.append(read_mark(memory)[0])
         raise Slow
 
-    CALL_MARK.share(memory)
+    CALL_RECORD.share(memory)
     try:
         with pytest.raises(PolicyFailed, match="slow"):
-            Guard(Culprit(__file__)).call("decide", decide)
+            Guard(PolicySource(__file__)).call("decide", decide)
     finally:
-        CALL_MARK.share(None)
+        CALL_RECORD.share(None)
     assert seen == [True, True]
-    assert not read_mark(memory)[0] and not CALL_MARK.inside
+    assert not read_mark(memory)[0] and not CALL_RECORD.inside
 
 
 def test_short_lives_in_a_row_are_blamed_on_the_policy_that_was_called_in_each(tmp_path: Path) -> None:
     def live(*, calls: bool, long: bool = False) -> str:
         memory, blame = kept_mark(tmp_path / "mark")
-        mark = CallMark()
+        mark = CallRecord()
         mark.share(memory)
         if calls:
             mark.enter(mark.number("decide (mine.py, line 3)"))

@@ -21,7 +21,7 @@ class Steps:
         self.core.submit(0, job("job_0001", hosts))
         self.sequences: dict[str, int] = dict.fromkeys(["n1", "n2", "n3", "n4"], 0)
 
-    def beat(self, now_s: float, name: str) -> list[str]:
+    def heartbeat(self, now_s: float, name: str) -> list[str]:
         """What the node is answered: reasons of launches and skips."""
         before = len(self.tape.decisions)
         sequence = self.sequences[name]
@@ -41,59 +41,59 @@ class Steps:
 def test_wait_grows_only_while_skipped():
     """Lines 2 and 3: the time since the last skip counts, once, at the next heartbeat of any node."""
     steps = Steps(["n9"] * 3)
-    assert steps.beat(0, "n3") == ["waits for a local node: 0.0 of 5.0 s"]
-    assert steps.beat(1, "n3") == ["waits for a local node: 1.0 of 5.0 s"]
-    assert steps.beat(4.5, "n2") == ["waits for a local node: 4.5 of 5.0 s"]
-    assert steps.beat(5, "n3") == ["waits for a rack-local node: 5.0 s"]
-    assert steps.beat(9.9, "n3") == ["waits for a rack-local node: 9.9 s"]
+    assert steps.heartbeat(0, "n3") == ["waits for a local node: 0.0 of 5.0 s"]
+    assert steps.heartbeat(1, "n3") == ["waits for a local node: 1.0 of 5.0 s"]
+    assert steps.heartbeat(4.5, "n2") == ["waits for a local node: 4.5 of 5.0 s"]
+    assert steps.heartbeat(5, "n3") == ["waits for a rack-local node: 5.0 s"]
+    assert steps.heartbeat(9.9, "n3") == ["waits for a rack-local node: 9.9 s"]
     # T1 + T2: anywhere; and level 2 lets the others follow at once.
-    assert steps.beat(10, "n3") == ["off-rack after 10.0 s"] + ["off-rack, waited before"] * 2
+    assert steps.heartbeat(10, "n3") == ["off-rack after 10.0 s"] + ["off-rack, waited before"] * 2
 
 
 def test_rack_local_after_t1_then_at_once():
     """At level 1 a rack-local map needs no more waiting; a map anywhere needs T2 on top."""
     steps = Steps(["n1", "n1", "n1"], "delay:node_wait=5s,rack_wait=3s")
-    assert steps.beat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
-    assert steps.beat(5, "n2") == ["rack-local after 5.0 s"] + ["rack-local, waited before"] * 2
+    assert steps.heartbeat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
+    assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s"] + ["rack-local, waited before"] * 2
 
 
 def test_from_level_1_anywhere_after_t2():
     """A map is launched rack-local; the rest is nowhere near, so T2 alone counts from there."""
     steps = Steps(["n1", "n9"], "delay:node_wait=5s,rack_wait=3s")
-    steps.beat(0, "n2")
-    assert steps.beat(5, "n2") == ["rack-local after 5.0 s", "waits for a rack-local node: 0.0 s"]
-    assert steps.beat(7.9, "n3") == ["waits for a rack-local node: 2.9 s"]
-    assert steps.beat(8, "n3") == ["off-rack after 3.0 s"]
+    steps.heartbeat(0, "n2")
+    assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s", "waits for a rack-local node: 0.0 s"]
+    assert steps.heartbeat(7.9, "n3") == ["waits for a rack-local node: 2.9 s"]
+    assert steps.heartbeat(8, "n3") == ["off-rack after 3.0 s"]
 
 
 def test_a_local_launch_resets_wait_and_level():
     """After waiting 4 s a local map starts: the next non-local one waits from the beginning."""
     steps = Steps(["n1", "n9"])
-    steps.beat(0, "n2")
-    steps.beat(4, "n2")
-    assert steps.beat(4.5, "n1") == ["node-local", "waits for a local node: 0.0 of 5.0 s"]
-    assert steps.beat(6.5, "n3") == ["waits for a local node: 2.0 of 5.0 s"]
+    steps.heartbeat(0, "n2")
+    steps.heartbeat(4, "n2")
+    assert steps.heartbeat(4.5, "n1") == ["node-local", "waits for a local node: 0.0 of 5.0 s"]
+    assert steps.heartbeat(6.5, "n3") == ["waits for a local node: 2.0 of 5.0 s"]
 
 
 def test_a_local_launch_ends_the_licence_for_rack_local_ones():
     """n2 was allowed a rack-local map (level 1); after a local one on n1 the job waits again on n4."""
     steps = Steps(["n1"] * 3, slots=1)
-    steps.beat(0, "n2")
-    assert steps.beat(5, "n2") == ["rack-local after 5.0 s"]
-    assert steps.beat(6, "n1") == ["node-local"]
-    assert steps.beat(7, "n4") == ["waits for a local node: 0.0 of 5.0 s"]
+    steps.heartbeat(0, "n2")
+    assert steps.heartbeat(5, "n2") == ["rack-local after 5.0 s"]
+    assert steps.heartbeat(6, "n1") == ["node-local"]
+    assert steps.heartbeat(7, "n4") == ["waits for a local node: 0.0 of 5.0 s"]
 
 
 def test_maps_without_input_never_wait():
     """Pi and its like prefer no node."""
     steps = Steps(["", ""])
-    assert steps.beat(0, "n3") == ["no preferred node"] * 2
+    assert steps.heartbeat(0, "n3") == ["no preferred node"] * 2
 
 
 def test_zero_waits_are_greedy():
     """The reason says what was taken."""
     steps = Steps(["n1", "n9"], "delay:node_wait=0,rack_wait=0")
-    assert steps.beat(0, "n2") == ["rack-local, waited before", "off-rack, waited before"]
+    assert steps.heartbeat(0, "n2") == ["rack-local, waited before", "off-rack, waited before"]
 
 
 def test_a_skipped_job_lets_the_next_one_have_the_slot():

@@ -33,12 +33,12 @@ class Cluster:
         self._sequences = dict.fromkeys(nodes, 0)
         self._running: dict[str, list[str]] = {name: [] for name in nodes}
 
-    def beat(self, name: str, now_s: float = 1.0, ended: AttemptReport | None = None) -> list[str]:
+    def heartbeat(self, name: str, now_s: float = 1.0, ended: AttemptReport | None = None) -> list[str]:
         """Send one heartbeat, with an attempt that ended if any; return the tasks that the node is to start."""
         if ended is not None:
             self._running[name].remove(ended.attempt)
         statuses = tuple(AttemptStatus(attempt=a, progress=0, phase="map") for a in self._running[name])
-        beat = Heartbeat(
+        heartbeat = Heartbeat(
             node=name,
             incarnation=1,
             sequence=self._sequences[name],
@@ -47,7 +47,7 @@ class Cluster:
         )
         self._sequences[name] += 1
         launched = [
-            each.attempt for each in self.core.heartbeat(now_s, beat).actions if isinstance(each, Launch)
+            each.attempt for each in self.core.heartbeat(now_s, heartbeat).actions if isinstance(each, Launch)
         ]
         self._running[name] += launched
         return ["_".join(attempt.split("_")[:-1]) for attempt in launched]
@@ -72,10 +72,10 @@ def test_the_matrix_of_three_slots_and_three_maps_by_hand():
     """
     spec = job("job_0001", ["n1 n2", "n1", "n3"])
     lsap, greedy = Cluster("lsap", THREE, spec), Cluster("fifo", THREE, spec)
-    assert [lsap.beat(name) for name in THREE] == [
+    assert [lsap.heartbeat(name) for name in THREE] == [
         ["job_0001_m_000001"], ["job_0001_m_000000"], ["job_0001_m_000002"]
     ]  # fmt: skip
-    assert [greedy.beat(name)[0] for name in THREE][:2] == ["job_0001_m_000000", "job_0001_m_000001"]
+    assert [greedy.heartbeat(name)[0] for name in THREE][:2] == ["job_0001_m_000000", "job_0001_m_000001"]
     assert lsap.reasons()[0] == (
         "node-local, staged in 0.00 s; the least for 3 idle slots and 3 maps: 0.00 s in all"
     )
@@ -84,7 +84,7 @@ def test_the_matrix_of_three_slots_and_three_maps_by_hand():
 def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
     """Four maps for three slots: m0 (on n9) costs 20 s anywhere and is the one that waits."""
     cluster = Cluster("lsap", THREE, job("job_0001", ["n9", "n1", "n2", "n3"]))
-    assert [cluster.beat(name) for name in THREE] == [
+    assert [cluster.heartbeat(name) for name in THREE] == [
         ["job_0001_m_000001"], ["job_0001_m_000002"], ["job_0001_m_000003"]
     ]  # fmt: skip
 
@@ -92,7 +92,7 @@ def test_the_nearest_maps_are_taken_when_there_are_more_maps_than_slots():
 def test_a_map_is_held_for_the_node_where_it_is_cheap_until_that_node_is_silent():
     """A map on n2, and n2 says nothing more. 3 nodes: the assignment ends after 2 x 3 + 2 beats, and n2 gets none."""
     cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
-    starts = [cluster.beat("n1") for _ in range(20)]
+    starts = [cluster.heartbeat("n1") for _ in range(20)]
     first = next(number for number, started in enumerate(starts) if started)
     assert starts[first] == ["job_0001_m_000000"] and first == 9
     assert "its map is held for n2, where staging is cheaper" in cluster.reasons()
@@ -100,9 +100,9 @@ def test_a_map_is_held_for_the_node_where_it_is_cheap_until_that_node_is_silent(
 
 def test_a_lost_node_gives_back_what_was_held_for_it():
     cluster = Cluster("lsap", THREE, job("job_0001", ["n2"]))
-    assert cluster.beat("n1") == []
+    assert cluster.heartbeat("n1") == []
     cluster.core.node_lost(1.5, "n2")
-    assert any(cluster.beat("n1", 2.0) for _ in range(9))
+    assert any(cluster.heartbeat("n1", 2.0) for _ in range(9))
 
 
 def test_maps_that_cannot_start_are_not_held():
@@ -111,8 +111,10 @@ def test_maps_that_cannot_start_are_not_held():
     cluster = Cluster(
         "order=fifo,locality=lsap,admission=containers", {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big
     )
-    assert cluster.beat("n1") == ["job_0001_m_000000"]
-    assert [cluster.beat("n2"), cluster.beat("n1"), cluster.beat("n2")].count(["job_0002_m_000000"]) == 1
+    assert cluster.heartbeat("n1") == ["job_0001_m_000000"]
+    assert [cluster.heartbeat("n2"), cluster.heartbeat("n1"), cluster.heartbeat("n2")].count(
+        ["job_0002_m_000000"]
+    ) == 1
 
 
 @pytest.mark.parametrize(("fairness", "second"), [(0.4, "job_0001_m_000001"), (0.6, "job_0002_m_000000")])
@@ -125,7 +127,7 @@ def test_fairness_is_weighed_against_staging_by_hand(fairness: float, second: st
     ana = job("job_0001", ["n1"] * 3, user="ana")
     bo = job("job_0002", ["n9"] * 3, user="bo")
     cluster = Cluster({"lsap-fair": {"fairness": fairness}}, {"n1": ("r0", 2)}, ana, bo)
-    assert sorted(cluster.beat("n1")) == sorted(["job_0001_m_000000", second])
+    assert sorted(cluster.heartbeat("n1")) == sorted(["job_0001_m_000000", second])
 
 
 def test_among_equal_costs_the_first_maps_are_taken():
@@ -138,11 +140,11 @@ def test_among_equal_costs_the_first_maps_are_taken():
 def test_a_map_that_came_back_unnoticed_is_found_again():
     """m0 fails while m1 is launched in the same heartbeat: the number of unstarted maps stays, the maps change."""
     cluster = Cluster("lsap", {"n1": ("r0", 1)}, job("job_0001", ["n1", "n1"]))
-    assert cluster.beat("n1") == ["job_0001_m_000000"]
+    assert cluster.heartbeat("n1") == ["job_0001_m_000000"]
     failed = AttemptReport(attempt="job_0001_m_000000_0", state="failed", start_s=1.0, end_s=2.0, reason="x")
-    assert cluster.beat("n1", 2.0, ended=failed) == ["job_0001_m_000000"]
+    assert cluster.heartbeat("n1", 2.0, ended=failed) == ["job_0001_m_000000"]
     done = AttemptReport(attempt="job_0001_m_000000_1", state="succeeded", start_s=2.0, end_s=3.0)
-    assert cluster.beat("n1", 3.0, ended=done) == ["job_0001_m_000001"]
+    assert cluster.heartbeat("n1", 3.0, ended=done) == ["job_0001_m_000001"]
 
 
 def test_fairness_alone_never_takes_a_slot_that_is_refused():
@@ -150,5 +152,5 @@ def test_fairness_alone_never_takes_a_slot_that_is_refused():
     spec = "order=fair,locality=lsap-fair:fairness=1,admission=containers"
     small, big = job("job_0001", ["n1"], memory=2**30), job("job_0002", ["n1"], user="bo", memory=4 * 2**30)
     cluster = Cluster(spec, {"n1": ("r0", 1), "n2": ("r0", 1)}, small, big)
-    assert cluster.beat("n1") == ["job_0001_m_000000"]
-    assert [cluster.beat(name) for name in ("n1", "n2")] == [[], ["job_0002_m_000000"]]
+    assert cluster.heartbeat("n1") == ["job_0001_m_000000"]
+    assert [cluster.heartbeat(name) for name in ("n1", "n2")] == [[], ["job_0002_m_000000"]]

@@ -19,7 +19,7 @@ from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness.world import World, job, node
-from tests.scheduler.core.test_properties import Story, play, stories
+from tests.scheduler.core.test_properties import Story, run_story, stories
 from tests.scheduler.locality.test_delay import Steps as DelaySteps
 
 
@@ -36,17 +36,17 @@ def test_a_map_without_data_here_is_split_and_its_rest_waits():
     steps = Steps(["n1", "n1"])
     reason = "off-rack, the first 25% of 100 bytes, has waited 0.0 of 5.0 s; the rest is job_0002_m_00000"
     wait = "waits for a local node: 0.0 of 5.0 s"
-    assert steps.beat(0, "n3") == [f"{reason}2", f"{reason}3", wait]
+    assert steps.heartbeat(0, "n3") == [f"{reason}2", f"{reason}3", wait]
     assert [row.answer for row in steps.tape.decisions] == ["split", "split", "skip"]
-    assert steps.beat(1, "n1")[:2] == ["node-local"] * 2  # the rests
+    assert steps.heartbeat(1, "n1")[:2] == ["node-local"] * 2  # the rests
 
 
 def test_the_wait_goes_on_over_a_split_and_the_licence_ends():
     """A map after another becomes splittable: the waits that led to level 1 are kept, the level is not."""
     steps = Steps(["n1", "n1", "n1", "n1"], "dtss:node_wait=5s", slots=1)
-    assert steps.beat(0, "n2")[0].startswith("rack-local, the first 25%")
+    assert steps.heartbeat(0, "n2")[0].startswith("rack-local, the first 25%")
     for tracker in ("n3", "n4", "n1"):
-        steps.beat(0.1, tracker)
+        steps.heartbeat(0.1, tracker)
     jobs = [row.job for row in steps.tape.decisions if row.answer == "split"]
     assert len(jobs) == 3  # n1 took one whole
 
@@ -54,9 +54,9 @@ def test_the_wait_goes_on_over_a_split_and_the_licence_ends():
 def test_a_whole_map_goes_away_after_the_wait():
     """Lines 12 to 18: what has waited enough is started whole before anything is split."""
     steps = Steps(["n9"], "dtss:node_wait=5s,rack_wait=3s", slots=1)
-    assert "the first 25%" in steps.beat(0, "n3")[0]
-    assert steps.beat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
-    assert steps.beat(8, "n2") == ["off-rack after 8.0 s"]
+    assert "the first 25%" in steps.heartbeat(0, "n3")[0]
+    assert steps.heartbeat(0, "n2") == ["waits for a local node: 0.0 of 5.0 s"]
+    assert steps.heartbeat(8, "n2") == ["off-rack after 8.0 s"]
 
 
 def rows(world: World) -> list[tuple[Any, ...]]:
@@ -69,14 +69,14 @@ few = settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reu
 @few
 @given(story=stories())
 def test_p_0_is_delay_decision_for_decision(story: Story):
-    assert rows(play("dtss:p=0,node_wait=3s", story)) == rows(play("delay:node_wait=3s", story))
+    assert rows(run_story("dtss:p=0,node_wait=3s", story)) == rows(run_story("delay:node_wait=3s", story))
 
 
 @few
 @given(story=stories())
 def test_p_1_is_no_wait_decision_for_decision(story: Story):
     """But for the reasons: delay says that it has waited before."""
-    worlds = [play("dtss:p=1", story), play("delay:node_wait=0,rack_wait=0", story)]
+    worlds = [run_story("dtss:p=1", story), run_story("delay:node_wait=0,rack_wait=0", story)]
     first, second = [[row[:6] for row in rows(world)] for world in worlds]
     assert first == second
 
@@ -85,7 +85,7 @@ def test_p_1_is_no_wait_decision_for_decision(story: Story):
 @given(story=stories(), share=st.sampled_from(["0.01", "0.25", "0.5", "0.99", "auto"]))
 def test_every_byte_is_read_once_under_any_split(story: Story, share: str):
     """`World` asserts it of what reduces read, and that no task changes what it owns; the books are audited."""
-    world = play(f"dtss:p={share},node_wait=2s", story, audit=True)
+    world = run_story(f"dtss:p={share},node_wait=2s", story, audit=True)
     states = set(world.ended_jobs().values())
     assert states == {"succeeded"} or (states == {"succeeded", "failed"} and story.failures)
     parts = [row for row in world.tape.attempts if row.split_of]
@@ -93,7 +93,7 @@ def test_every_byte_is_read_once_under_any_split(story: Story, share: str):
     assert len({row.split_of for row in parts}) <= len(splits)
     for row in splits:
         assert re.search(r"the rest is job_\d+_m_\d+$", row.reason)
-    again = play(f"dtss:p={share},node_wait=2s", story)
+    again = run_story(f"dtss:p={share},node_wait=2s", story)
     assert rows(again) == rows(world)
 
 

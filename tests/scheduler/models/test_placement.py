@@ -34,7 +34,7 @@ def placed_job(
 def place(jobs: Sequence[PlacedJob], nodes: int, rounds: int = 10) -> Placement:
     """All nodes alike."""
     placement = Placement(jobs, [0] * nodes)
-    for _ in placement.play(rounds):
+    for _ in placement.run(rounds):
         pass
     return placement
 
@@ -252,12 +252,12 @@ def test_no_capacity_is_exceeded_and_the_least_utility_never_falls(
 ):
     """Over two cycles: what was placed runs on, some maps have ended, jobs have come and switched to reducing."""
     one = Careful(first, kinds)
-    for _ in one.play(5):
+    for _ in one.run(5):
         pass
     assert_within_capacity(one)
     jobs = [goes_on(job, done) for job, done in zip(first, finished, strict=False)] + second
     two = Careful(jobs, kinds)
-    for _ in two.play(5):
+    for _ in two.run(5):
         pass
     assert_within_capacity(two)
 
@@ -271,7 +271,7 @@ def test_more_rounds_are_never_worse(data: st.DataObject, kinds: list[int]):
     for rounds in range(4):
         fresh = [goes_on(job, 0) for job in jobs]
         placement = Placement(fresh, kinds)
-        for _ in placement.play(rounds):
+        for _ in placement.run(rounds):
             pass
         assert placement.utilities() >= before
         before = placement.utilities()

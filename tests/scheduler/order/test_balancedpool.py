@@ -39,7 +39,7 @@ def test_one_pool_stays_when_no_split_is_better() -> None:
     assert (only.maps, only.jobs, only.makespan_s) == (2, ("c",), 10)
 
 
-def played(monkeypatch: pytest.MonkeyPatch) -> World:
+def simulated(monkeypatch: pytest.MonkeyPatch) -> World:
     """The jobs of the second test on one node of two slots, the time of each map known."""
     jobs = {"a": (1, 10.0), "b": (1, 10.0), "c": (4, 5.0)}
     monkeypatch.setattr(StageTimes, "task_s", lambda *about: jobs[about[2].job][1])
@@ -51,7 +51,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def test_each_pool_gets_its_slots_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    launches = [row for row in played(monkeypatch).tape.decisions if row.answer == "launch"]
+    launches = [row for row in simulated(monkeypatch).tape.decisions if row.answer == "launch"]
     first, second = launches[:2]
     assert {first.job, second.job} == {"a", "c"}
     assert "number 1 by Johnson in the pool of small jobs, 0 of 1 map slots used" in first.reason

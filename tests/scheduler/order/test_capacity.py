@@ -30,7 +30,7 @@ def launches(world: World, until_s: float = 1e9) -> list[str]:
     return [row.job for row in world.tape.decisions if row.answer == "launch" and row.t <= until_s]
 
 
-def play(policy: Any, *jobs: JobSpec, slots: int = 4, until_s: float | None = None) -> World:
+def simulate(policy: Any, *jobs: JobSpec, slots: int = 4, until_s: float | None = None) -> World:
     """On one node."""
     world = World(build_policy(policy), [node("n1", maps=slots, reduces=slots)])
     for spec in jobs:
@@ -70,14 +70,14 @@ def test_one_task_may_run_in_a_queue_however_small() -> None:
 def test_the_queue_that_holds_least_of_its_promise_comes_first() -> None:
     """75% and 25% of four slots: held/promised goes 0, 0, then 1/3 and 1, so that a has three and b one."""
     queues = {"a": {"capacity": 75}, "b": {"capacity": 25}}
-    world = play(capacity(queues), job("a", 9, queue="a"), job("b", 9, queue="b"), until_s=5)
+    world = simulate(capacity(queues), job("a", 9, queue="a"), job("b", 9, queue="b"), until_s=5)
     assert launches(world) == ["a", "b", "a", "a"]
 
 
 def test_idle_slots_are_lent_and_come_back_as_tasks_end() -> None:
     """Queue a takes all four slots with a user factor of two; when they end, b has work and gets its half."""
     policy = capacity(HALVES, user_limit_factor=2)
-    world = play(policy, job("a", 12, queue="a"), job("b", 8, queue="b", submit_s=5))
+    world = simulate(policy, job("a", 12, queue="a"), job("b", 8, queue="b", submit_s=5))
     assert launches(world, 8) == ["a"] * 4
     assert launches(world, 12)[4:] == ["a", "b", "a", "b"]
 
@@ -85,7 +85,7 @@ def test_idle_slots_are_lent_and_come_back_as_tasks_end() -> None:
 def test_a_queue_never_grows_beyond_its_maximum() -> None:
     """75% of four slots, though the fourth is idle; the reason says so."""
     queues = {"a": {"capacity": 50, "max_capacity": 75}}
-    world = play(capacity(queues, user_limit_factor=9), job("a", 6, queue="a"), until_s=5)
+    world = simulate(capacity(queues, user_limit_factor=9), job("a", 6, queue="a"), until_s=5)
     assert launches(world) == ["a"] * 3
     skips = {row.reason for row in world.tape.decisions if row.answer == "skip"}
     assert skips == {"the queue has its maximum: queue a holds 3 of 2, at most 3"}
@@ -93,36 +93,36 @@ def test_a_queue_never_grows_beyond_its_maximum() -> None:
 
 def test_one_user_does_not_take_more_than_the_queue_is_promised() -> None:
     """Hadoop's default factor of one, however idle the cluster; a second user of the queue may have the rest."""
-    world = play(capacity(HALVES), job("a", 9, queue="a"), until_s=5)
+    world = simulate(capacity(HALVES), job("a", 9, queue="a"), until_s=5)
     assert launches(world) == ["a", "a"]
     assert {row.reason for row in world.tape.decisions if row.answer == "skip"} == {
         "ana has the user's limit of 2"
     }
     jobs = [job("a", 9, queue="a"), job("other", 9, queue="a", user="bo", submit_s=1)]
-    assert launches(play(capacity(HALVES), *jobs, until_s=5)) == ["a", "a", "other", "other"]
+    assert launches(simulate(capacity(HALVES), *jobs, until_s=5)) == ["a", "a", "other", "other"]
 
 
 def test_users_of_a_queue_share_it() -> None:
     """A minimum of 25%: four slots are ana's while she is alone, then two users have two each."""
     jobs = [job("a", 9), job("b", 9, user="bo", submit_s=5)]
-    world = play(capacity(minimum_user_limit_percent=25), *jobs, until_s=15)
+    world = simulate(capacity(minimum_user_limit_percent=25), *jobs, until_s=15)
     assert launches(world) == ["a"] * 4 + ["a", "a", "b", "b"]
 
 
 def test_priorities_inside_a_queue_can_be_off() -> None:
     """By policy or by queue."""
     jobs = [job("low", 2, priority="low"), job("high", 2, priority="high")]
-    assert launches(play(capacity(), *jobs, slots=1)) == ["high", "high", "low", "low"]
-    assert launches(play(capacity(priorities="false"), *jobs, slots=1)) == ["low", "low", "high", "high"]
+    assert launches(simulate(capacity(), *jobs, slots=1)) == ["high", "high", "low", "low"]
+    assert launches(simulate(capacity(priorities="false"), *jobs, slots=1)) == ["low", "low", "high", "high"]
     queues = {"default": {"capacity": 100, "priorities": False}}
-    assert launches(play(capacity(queues), *jobs, slots=1)) == ["low", "low", "high", "high"]
+    assert launches(simulate(capacity(queues), *jobs, slots=1)) == ["low", "low", "high", "high"]
 
 
 def test_queues_without_settings_share_what_is_left_over() -> None:
     """Half is a's; x and y have a quarter each. When y has ended, x is promised half."""
     queues = {"a": {"capacity": 50}}
     jobs = [job("a", 20, queue="a"), job("x", 20, queue="x", user="bo"), job("y", 1, queue="y", user="cy")]
-    world = play(capacity(queues, user_limit_factor=4), *jobs, until_s=25)
+    world = simulate(capacity(queues, user_limit_factor=4), *jobs, until_s=25)
     assert sorted(launches(world, 5)) == ["a", "a", "x", "y"]
     assert sorted(launches(world)[-4:]) == ["a", "a", "x", "x"]
 
@@ -130,7 +130,9 @@ def test_queues_without_settings_share_what_is_left_over() -> None:
 def test_a_queue_with_nothing_promised_is_served_last() -> None:
     """But it is served."""
     queues = {"a": {"capacity": 100}}
-    world = play(capacity(queues), job("x", 2, queue="x"), job("a", 3, queue="a", submit_s=0.001), slots=1)
+    world = simulate(
+        capacity(queues), job("x", 2, queue="x"), job("a", 3, queue="a", submit_s=0.001), slots=1
+    )
     assert launches(world) == ["a", "a", "a", "x", "x"]
 
 
@@ -179,7 +181,9 @@ def test_under_containers_shares_are_of_memory() -> None:
 
 def test_killed_attempts_give_back_what_they_held() -> None:
     """A job that is killed while it runs leaves its queue empty."""
-    world = play(capacity(HALVES), job("a", 9, queue="a"), job("later", 2, queue="a", submit_s=20), until_s=5)
+    world = simulate(
+        capacity(HALVES), job("a", 9, queue="a"), job("later", 2, queue="a", submit_s=20), until_s=5
+    )
     world.core.kill_job(world.now_s, "a", "enough")
     world.run()
     assert launches(world)[2:] == ["later", "later"]

@@ -47,14 +47,14 @@ def test_slots_in_proportion_to_bids_and_what_they_cost():
     bo's 3.64, whole ones 4 and 4.
     """
     policy = build_policy({"dp": {"accounts": ACCOUNTS, "interval": "10s"}})
-    played = World(policy, [node("n1", maps=4), node("n2", maps=4)], task_ms=4000)
-    played.submit(job("a", 60)).submit(job("b", 60, user="bo")).run(until_s=11)
-    assert sorted(launched(played, 0, 1)) == ["a"] * 6 + ["b"] * 2
+    simulated = World(policy, [node("n1", maps=4), node("n2", maps=4)], task_ms=4000)
+    simulated.submit(job("a", 60)).submit(job("b", 60, user="bo")).run(until_s=11)
+    assert sorted(launched(simulated, 0, 1)) == ["a"] * 6 + ["b"] * 2
     assert bidder(policy, "ana").left == pytest.approx(3.6)
     assert bidder(policy, "bo").left == pytest.approx(99.2)
-    played.run(until_s=22)
+    simulated.run(until_s=22)
     assert bidder(policy, "ana").left == bidder(policy, "ana").bid == pytest.approx(1.2)
-    assert sorted(launched(played, 20, 21)) == ["a"] * 4 + ["b"] * 4
+    assert sorted(launched(simulated, 20, 21)) == ["a"] * 4 + ["b"] * 4
 
 
 def test_who_has_spent_all_gets_what_no_bidder_wants():
@@ -63,16 +63,16 @@ def test_who_has_spent_all_gets_what_no_bidder_wants():
     """
     policy = build_policy({"dp": {"accounts": {"ana": {"budget": 3, "bid": 3}}, "interval": "10s"}})
     nodes = [node("n1", maps=4, reduces=0), node("n2", maps=4, reduces=0)]
-    played = World(policy, nodes, task_ms=4000)
-    played.submit(job("a", 60)).submit(job("b", 22, user="bo")).run(until_s=11)
+    simulated = World(policy, nodes, task_ms=4000)
+    simulated.submit(job("a", 60)).submit(job("b", 22, user="bo")).run(until_s=11)
     assert bidder(policy, "ana").left == bidder(policy, "ana").bid == 0
-    played.run()
-    assert len(kills(played)) == 6
-    after = launched(played, 10, 100)
+    simulated.run()
+    assert len(kills(simulated)) == 6
+    after = launched(simulated, 10, 100)
     assert after[:16] == ["b"] * 16 and set(after[16:]) == {"a"}
     [broke] = {
         row.reason
-        for row in played.tape.decisions
+        for row in simulated.tape.decisions
         if row.answer == "launch" and row.t > 12 and row.job == "a"
     }
     assert broke == "no preferred node; ana has spent the budget: a slot that no bidder wants"
@@ -82,31 +82,31 @@ def test_spare_slots_are_lent_for_nothing_and_come_back_by_killing():
     """By hand: alone, bo has all eight slots. Ana comes at 12 s and bids 3 to his 1: at 20 s she is entitled to six and
     holds none, so bo's six most recent maps are killed, and run again.
     """
-    played = world(task_ms=60_000, accounts={"ana": {"budget": 600, "bid": 3}})
-    played.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
-    assert {round(row.t) for row in kills(played)} == {20}
-    assert [row.task[-1] for row in kills(played)] == ["7", "6", "5", "4", "3", "2"]
-    assert {row.reason for row in kills(played)} == {"ana holds 0 of 6 slots that the bids give"}
-    assert launched(played, 20, 22) == ["a"] * 6
-    assert played.ended_jobs() == {"a": "succeeded", "b": "succeeded"}
+    simulated = world(task_ms=60_000, accounts={"ana": {"budget": 600, "bid": 3}})
+    simulated.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
+    assert {round(row.t) for row in kills(simulated)} == {20}
+    assert [row.task[-1] for row in kills(simulated)] == ["7", "6", "5", "4", "3", "2"]
+    assert {row.reason for row in kills(simulated)} == {"ana holds 0 of 6 slots that the bids give"}
+    assert launched(simulated, 20, 22) == ["a"] * 6
+    assert simulated.ended_jobs() == {"a": "succeeded", "b": "succeeded"}
 
 
 def test_nobody_is_killed_without_preemption_or_without_typed_slots():
-    played = world(task_ms=60_000, preempt=False)
-    played.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
-    assert kills(played) == []
+    simulated = world(task_ms=60_000, preempt=False)
+    simulated.submit(job("b", 8, user="bo")).submit(job("a", 8, submit_s=12)).run()
+    assert kills(simulated) == []
     policy = build_policy("order=dp:interval=5s,admission=containers")
     assert isinstance(policy, Composed) and not policy.order.preempts  # type: ignore[attr-defined]
 
 
 def test_reduces_that_cannot_start_yet_take_no_slots_from_others():
     """Ana's four reduces wait for her maps: bo's reduces keep both slots."""
-    played = world(task_ms=30_000)
-    played.durations["a"] = 200_000
-    played.submit(job("b", 1, user="bo", reduces=2)).submit(job("a", 8, reduces=4, submit_s=5)).run(
+    simulated = world(task_ms=30_000)
+    simulated.durations["a"] = 200_000
+    simulated.submit(job("b", 1, user="bo", reduces=2)).submit(job("a", 8, reduces=4, submit_s=5)).run(
         until_s=100
     )
-    assert [row for row in kills(played) if row.kind == TaskKind.REDUCE] == []
+    assert [row for row in kills(simulated) if row.kind == TaskKind.REDUCE] == []
 
 
 @pytest.mark.parametrize(

@@ -91,18 +91,18 @@ def test_a_job_at_risk_comes_first():
     the 21 s that are left to 41 s, so b is at risk and first, and so at 30 s. With 8 s more it is at risk at 30 s only.
     """
 
-    def played(deadline_s: float) -> World:
+    def simulated(deadline_s: float) -> World:
         world = World(build_policy("mimp"), [node("n1")])
         world.submit(job("a", 4, deadline_s=1000.0))
         return world.submit(replace(job("b", 2, submit_s=1, deadline_s=deadline_s), name="a")).run()
 
-    pressed = played(41.0)
+    pressed = simulated(41.0)
     assert [name for _, name in launches(pressed)] == ["a", "a", "b", "b", "a", "a"]
     reasons = [row.reason for row in pressed.tape.decisions if row.job == "b" and row.answer == "launch"]
     assert reasons[0].startswith(
         "no preferred node; at risk: with the deadlines before it 20.0 s of the cluster"
     )
-    assert [name for _, name in launches(played(49.0))] == ["a", "a", "a", "b", "b", "a"]
+    assert [name for _, name in launches(simulated(49.0))] == ["a", "a", "a", "b", "b", "a"]
 
 
 def test_a_job_is_at_risk_by_what_those_before_it_need():

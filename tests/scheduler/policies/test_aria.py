@@ -24,7 +24,7 @@ def aria(profile: JobProfile | None = TEN_SECONDS, *names: str, **more: Any) -> 
     return Aria(profiles={PROFILES: known}, **more)
 
 
-def play(policy: Aria, *jobs: Any, slots: int = 8, until_s: float | None = None) -> World:
+def simulate(policy: Aria, *jobs: Any, slots: int = 8, until_s: float | None = None) -> World:
     """On one node; every task takes 10 s."""
     world = World(policy, [node("n1", maps=slots, reduces=slots)])
     for spec in jobs:
@@ -44,7 +44,7 @@ def launched(world: World) -> list[tuple[str, str]]:
 
 def test_a_job_gets_the_slots_that_its_deadline_asks() -> None:
     """12 maps of 10 s. T_avg = (120/m + 110/m + 10)/2 <= 45: m = 115 / 40 = 2.9. Without spare slots it runs three."""
-    world = play(aria(spare="none"), job("a", 12, deadline_s=45.0), until_s=5)
+    world = simulate(aria(spare="none"), job("a", 12, deadline_s=45.0), until_s=5)
     assert running(world) == {"a": 3}
     assert launched(world)[0] == ("a", "no preferred node; asks (3, 0) slots: T_avg 43.3 s of 45.0 s left")
     skips = {row.reason for row in world.tape.decisions if row.answer == "skip"}
@@ -72,7 +72,7 @@ def test_the_earliest_deadline_first_and_nobody_above_his_own_while_one_lacks() 
         job("free", 20, user="bo"),
         job("soon", 6, deadline_s=35.0, submit_s=5),
     ]
-    world = play(aria(TEN_SECONDS, "late", "soon"), *jobs, until_s=15)
+    world = simulate(aria(TEN_SECONDS, "late", "soon"), *jobs, until_s=15)
     first = [name for name, _ in launched(world)]
     assert first[:8] == ["late"] * 8, "spare slots go to jobs with a deadline first"
     assert first[8:11] == ["soon"] * 3 and set(first[11:]) == {"late"}
@@ -93,7 +93,7 @@ def test_the_earliest_deadline_first_and_nobody_above_his_own_while_one_lacks() 
 def test_who_gets_the_spare_slots(spare: str, counts: dict[str, int]) -> None:
     """The job with a deadline asks for three of eight."""
     jobs = [job("a", 12, deadline_s=45.0), job("free", 20)]
-    world = play(aria(spare=spare), *jobs, until_s=5)
+    world = simulate(aria(spare=spare), *jobs, until_s=5)
     assert running(world) == counts
     world.run()
     assert set(world.ended_jobs().values()) == {"succeeded"}
@@ -113,7 +113,7 @@ def test_without_a_profile_a_job_takes_all_until_its_first_map_has_ended() -> No
 def test_reduces_get_theirs() -> None:
     """8 maps, 4 reduces of 10 s in 45 s: a = (80 + 70)/2 = 75, b = (40 + 30)/2 = 35, C = (0 + 20)/2 = 10;
     m = 8.66 x 14.58 / 35 = 3.6, r = 5.92 x 14.58 / 35 = 2.5."""
-    world = play(aria(spare="none"), job("a", 8, reduces=4, deadline_s=45.0), until_s=12)
+    world = simulate(aria(spare="none"), job("a", 8, reduces=4, deadline_s=45.0), until_s=12)
     reasons = [reason for name, reason in launched(world)]
     assert reasons[0] == "no preferred node; asks (4, 3) slots: T_avg 40.4 s of 45.0 s left"
     [row] = world.core.status()["jobs"]
@@ -143,7 +143,7 @@ def test_spare_slots_take_no_reduce_that_would_wait() -> None:
 
 def test_a_deadline_that_has_passed_asks_for_everything() -> None:
     """As the jobs that are late by then count by how late they are."""
-    world = play(aria(spare="none"), job("a", 20, deadline_s=1.0, submit_s=2), until_s=5)
+    world = simulate(aria(spare="none"), job("a", 20, deadline_s=1.0, submit_s=2), until_s=5)
     assert running(world) == {"a": 8}
     assert "asks all slots" in launched(world)[0][1]
 
@@ -151,7 +151,7 @@ def test_a_deadline_that_has_passed_asks_for_everything() -> None:
 def test_jobs_without_deadlines_run_as_under_fifo() -> None:
     """Priority, then submission."""
     jobs = [job("low", 2, priority="low"), job("high", 2, priority="high")]
-    world = play(Aria(spare="none"), *jobs, slots=1)
+    world = simulate(Aria(spare="none"), *jobs, slots=1)
     assert [name for name, _ in launched(world)] == ["high", "high", "low", "low"]
     assert launched(world)[0][1] == "no preferred node; no deadline"
 
@@ -173,7 +173,7 @@ def test_what_is_learnt_serves_the_next_job_of_that_name() -> None:
         job("x", 12, reduces=2, deadline_s=845.0, submit_s=800),
     ]
     jobs[1] = replace(jobs[1], name="a")
-    world = play(policy, *jobs)
+    world = simulate(policy, *jobs)
     reasons = dict(reversed(launched(world)))
     assert "no profile yet" in reasons["a"] and "T_avg" in reasons["x"]
     report = policy.report()
@@ -194,7 +194,7 @@ def test_profiles_come_from_the_store(tmp_path: Path) -> None:
     for profiles in (str(path), {"ana/a": TEN_SECONDS.to_json()}):
         policy = build_policy({"aria": {"profiles": profiles, "spare": "none"}})
         assert isinstance(policy, Aria)
-        assert running(play(policy, spec, until_s=5)) == {"a": 3}
+        assert running(simulate(policy, spec, until_s=5)) == {"a": 3}
     with pytest.raises(BadInput, match="ana/a: not a job profile"):
         build_policy({"aria": {"profiles": {"ana/a": {"map": 3}}}})
 
@@ -211,17 +211,17 @@ def test_in_whole_waves_no_slot_idles_in_the_last_one() -> None:
     Within 35 s they are three waves still, where the average bound asks for 115 / 30: four, and within 31 s for five.
     """
     for deadline_s, waves in ((39.0, 4), (31.0, 4)):
-        world = play(aria(bound="waves", spare="none"), job("a", 12, deadline_s=deadline_s), until_s=5)
+        world = simulate(aria(bound="waves", spare="none"), job("a", 12, deadline_s=deadline_s), until_s=5)
         assert running(world) == {"a": waves}
         why = f"asks (4, 0) slots: T_waves 30.0 s of {deadline_s} s left"
         assert launched(world)[0] == ("a", f"no preferred node; {why}")
-    assert running(play(aria(spare="none"), job("a", 12, deadline_s=31.0), until_s=5)) == {"a": 5}
+    assert running(simulate(aria(spare="none"), job("a", 12, deadline_s=31.0), until_s=5)) == {"a": 5}
 
 
 def test_reduces_may_start_after_all_maps() -> None:
     """Two slots for four maps: by default a reduce starts in the second wave, else when that has ended."""
     for start, early in (("first_map", True), ("all_maps", False)):
-        world = play(aria(reduce_start=start), job("a", 4, reduces=2), slots=2)
+        world = simulate(aria(reduce_start=start), job("a", 4, reduces=2), slots=2)
         rows = world.tape.attempts
         maps_end_s = max(row.end for row in rows if row.kind == "map")
         first_s = min(row.assigned for row in rows if row.kind == "reduce")

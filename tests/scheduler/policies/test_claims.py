@@ -11,7 +11,7 @@ import pytest
 from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Cost
 from schedbed.tasks.workloads.planned import PlannedJob
-from tests.harness.simulation import MIB, Tape, cluster, job, play, setup
+from tests.harness.simulation import MIB, Tape, cluster, job, setup, simulate
 
 
 def rows(tape: Tape, table: str) -> list[Any]:
@@ -42,7 +42,7 @@ def test_aria_ends_jobs_at_their_deadlines_with_few_slots(bound: str, early: flo
         submit_s = 400.0 * number
         jobs.append(wikitrends(f"job_{number:04d}", submit_s=submit_s, deadline_s=submit_s + slo_s))
     policy = {"aria": {"bound": bound, "spare": "none", "profiles": "none"}}
-    tape = play(setup(jobs, policy=policy, cluster=cluster(8, reduce_slots=2)))
+    tape = simulate(setup(jobs, policy=policy, cluster=cluster(8, reduce_slots=2)))
     asked: list[int] = []
     for planned, slo_s in zip(jobs[1:], slos_s, strict=True):
         took_s = finishes(tape)[planned.job] - planned.submit_s
@@ -58,7 +58,7 @@ def test_aria_meets_a_deadline_that_fifo_and_fair_miss() -> None:
     urgent = job("job_0009", [8.0] * 40, reduces=[4.0] * 2, user="ana", submit_s=20.0, deadline_s=100.0)
     late = {}
     for policy in ("fifo", "fair", "aria:profiles=none"):
-        tape = play(setup([*others, urgent], policy=policy, cluster=cluster(8, reduce_slots=2)))
+        tape = simulate(setup([*others, urgent], policy=policy, cluster=cluster(8, reduce_slots=2)))
         late[policy] = finishes(tape)["job_0009"] > 100.0
     assert late == {"fifo": True, "fair": True, "aria:profiles=none": False}
 
@@ -66,7 +66,7 @@ def test_aria_meets_a_deadline_that_fifo_and_fair_miss() -> None:
 def makespan(policy: str, *jobs: PlannedJob) -> float:
     """Of jobs that share CPU and disks of four nodes with three slots on two cores."""
     machines = cluster(4, map_slots=3, reduce_slots=1, disk_bps=50.0 * MIB)
-    return max(finishes(play(setup(jobs, policy=policy, cluster=machines, contention=True))).values())
+    return max(finishes(simulate(setup(jobs, policy=policy, cluster=machines, contention=True))).values())
 
 
 def burn(name: str, **more: Any) -> PlannedJob:
@@ -118,10 +118,10 @@ def _two_queues(capacity: Any, tagged: Any, slots: int, gap_s: float) -> tuple[f
         _of(burn, 32, "job_0001", queue="a"),
         _of(copy, 64, "job_0002", queue="b", user="bo", submit_s=gap_s),
     )
-    played = (
-        play(setup(jobs, policy=each, cluster=machines, contention=True)) for each in (capacity, tagged)
+    tapes = (
+        simulate(setup(jobs, policy=each, cluster=machines, contention=True)) for each in (capacity, tagged)
     )
-    first, second = (max(finishes(tape).values()) for tape in played)
+    first, second = (max(finishes(tape).values()) for tape in tapes)
     return first, second
 
 
@@ -147,7 +147,7 @@ def test_fgcs_speeds_up_computing_beside_io_and_leaves_the_io_as_it_is() -> None
     took_s = {}
     yarn, fgcs = "order=fair,locality=delay,admission=containers:reserved_cores=1", "fgcs:profiles=none"
     for policy in (yarn, fgcs):
-        ends = finishes(play(setup(jobs, policy=policy, cluster=machines, contention=True)))
+        ends = finishes(simulate(setup(jobs, policy=policy, cluster=machines, contention=True)))
         took_s[policy] = (ends["job_0003"] - 400.0, ends["job_0004"] - 400.0)
     assert took_s[fgcs][0] < 0.85 * took_s[yarn][0]
     assert took_s[fgcs][1] == pytest.approx(took_s[yarn][1], rel=0.05)

@@ -14,7 +14,7 @@ from schedbed.scheduler.policies.csla import LoadAware
 from schedbed.scheduler.registry.registry import build_policy
 from schedbed.tasks.specs import Counters
 from tests.harness.world import World, job, node
-from tests.scheduler.core.test_properties import Story, few, play, stories
+from tests.scheduler.core.test_properties import Story, few, run_story, stories
 
 CPU_HEAVY = Counters(cpu_s=9.0)  # of the 10 s that tasks take
 IO_HEAVY = Counters(cpu_s=1.0, read_local_bytes=300_000_000)  # 30 MB/s of a disk of 100 MB/s
@@ -26,7 +26,7 @@ def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load:
     world = World(build_policy(policy) if not hasattr(policy, "decide") else policy, nodes)
     kinds, serve = world.driver.kinds, world.core.heartbeat
 
-    def heartbeat(now_s: float, beat: Heartbeat) -> Reply:
+    def heartbeat(now_s: float, heartbeat: Heartbeat) -> Reply:
         finished = tuple(
             AttemptReport(
                 attempt=report.attempt,
@@ -36,16 +36,16 @@ def measured(policy: Any, nodes: list[Any], counters: dict[str, Counters], load:
                 end_s=report.end_s,
                 counters=counters.get(report.attempt.rsplit("_", 3)[0], LIGHT),
             )
-            for report in beat.finished
+            for report in heartbeat.finished
         )
         told = Heartbeat(
-            node=beat.node,
-            incarnation=beat.incarnation,
-            sequence=beat.sequence,
-            running=beat.running,
+            node=heartbeat.node,
+            incarnation=heartbeat.incarnation,
+            sequence=heartbeat.sequence,
+            running=heartbeat.running,
             finished=finished,
-            fetch_failures=beat.fetch_failures,
-            usage=load.get(beat.node, Usage()),
+            fetch_failures=heartbeat.fetch_failures,
+            usage=load.get(heartbeat.node, Usage()),
         )
         return serve(now_s, told)
 
@@ -141,8 +141,8 @@ def test_reasons_show_tags_and_queue() -> None:
 @given(story=stories(), room=st.sampled_from(["slots", "containers"]))
 def test_with_all_tags_0_it_is_capacity(story: Story, room: str) -> None:
     """Decision for decision: idle nodes conflict with no job."""
-    csla = play(f"order=capacity,admission=load:room={room}", story)
-    capacity = play(f"order=capacity,admission={room}", story)
+    csla = run_story(f"order=capacity,admission=load:room={room}", story)
+    capacity = run_story(f"order=capacity,admission={room}", story)
     assert _without_notes(csla) == _without_notes(capacity)
 
 

@@ -20,7 +20,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness import simulation as scenes
 from tests.harness.world import World, job, node
-from tests.scheduler.core.test_properties import Story, play, stories
+from tests.scheduler.core.test_properties import Story, run_story, stories
 
 
 class Eager:
@@ -62,7 +62,7 @@ few = settings(max_examples=20, deadline=None, phases=[Phase.explicit, Phase.reu
 @given(story=stories(), again=st.booleans(), policy=st.sampled_from(["fair", "dtss:node_wait=1s"]))
 def test_copies_of_everything_do_no_harm(story: Story, again: bool, policy: str):
     """`World` asserts that no task commits twice, and the audit that the books balance, whatever is lost or fails."""
-    world = play(eager(policy, again), story, audit=True)
+    world = run_story(eager(policy, again), story, audit=True)
     assert set(world.ended_jobs().values()) <= ({"succeeded", "failed"} if story.failures else {"succeeded"})
     good = [row.task for row in world.tape.attempts if row.state == "succeeded" and row.kind == "reduce"]
     assert len(good) == len(set(good))
@@ -149,7 +149,7 @@ def simulated(speculation: Any, *, check: Any = None, **changes: Any) -> scenes.
     given = scenes.setup([scenes.job("job_0001", [10.0] * 12, reduces=[5.0] * 2)], 6, policy="fair")
     policy = given.policy
     given = replace(given, policy=lambda: with_speculation(policy(), speculation), faults=[slow])
-    return scenes.play(replace(given, **changes), check)
+    return scenes.simulate(replace(given, **changes), check)
 
 
 def finish_s(tape: scenes.Tape) -> float:
@@ -191,9 +191,9 @@ def test_late_copies_stragglers_within_its_cap():
         attempts = [a for n in simulation.core.ledger.nodes.values() for a in n.attempts.values()]
         live.append(sum(attempt.speculative for attempt in attempts))
 
-    late = scenes.play(replace(given, policy=lambda: with_speculation(policy(), LATE)), check)
+    late = scenes.simulate(replace(given, policy=lambda: with_speculation(policy(), LATE)), check)
     assert max(live) == 2
-    assert finish_s(late) < finish_s(scenes.play(given))
+    assert finish_s(late) < finish_s(scenes.simulate(given))
     rows: list[Any] = late.rows["attempt"]
     tasks = [row.task for row in rows if row.speculative]
     assert len(tasks) == len(set(tasks))
@@ -201,7 +201,7 @@ def test_late_copies_stragglers_within_its_cap():
 
 def test_nothing_is_judged_before_its_time():
     tape = simulated({"late": {"min_runtime": "500s"}})
-    assert tape.text("decision", "attempt") == simulated("none", play_all_beats=True).text(
+    assert tape.text("decision", "attempt") == simulated("none", process_all_heartbeats=True).text(
         "decision", "attempt"
     )
 

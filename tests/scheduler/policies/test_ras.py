@@ -19,7 +19,7 @@ from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import TaskKind
 from tests.harness.declared_costs import TABLE_2
 from tests.harness.world import World, job, node
-from tests.scheduler.core.test_properties import Story, play, stories
+from tests.scheduler.core.test_properties import Story, run_story, stories
 
 
 def ras(**parameters: Any) -> Ras:
@@ -254,5 +254,5 @@ def test_no_launch_exceeds_a_capacity(story: Story, profiles: list[dict[str, Any
     """Whatever runs still from placements before, and whatever breaks; all jobs end."""
     named = {spec.job: read_profile(values) for spec, values in zip(story.jobs, profiles, strict=False)}
     policy = Watched(profiles={"resources": named}, cycle_s=cycle_s)
-    world = play(policy, story)
+    world = run_story(policy, story)
     assert set(world.ended_jobs()) == {spec.job for spec in story.jobs}

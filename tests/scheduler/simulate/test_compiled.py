@@ -31,7 +31,7 @@ from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.chance import Coin, chance
 from schedbed.tasks.specs import Demand, JobSpec, Priority, Split
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
-from tests.harness.simulation import MIB, NO_TIMING, Tape, play
+from tests.harness.simulation import MIB, NO_TIMING, Tape, simulate
 
 CONFIG: Any = numba_config
 CONFIG.DISABLE_JIT = "COMPILED" not in os.environ
@@ -268,7 +268,7 @@ def test_what_is_compiled_makes_them_too() -> None:
     [
         ({"contention": True}, "durations are known"),
         ({"faults": [PlannedFault(at_s=1.0, kind="kill", nodes=("n0",))]}, "faults"),
-        ({"play_all_beats": True}, "play_all_beats"),
+        ({"process_all_heartbeats": True}, "process_all_heartbeats"),
         ({"latencies": Latencies(launch_later_s=(0.0, 0.1))}, "launches take"),
         ({"policy": lambda: build_policy("capacity")}, "the policy"),
         ({"policy": lambda: build_policy("fair:min_share_timeout=5s")}, "an axis"),
@@ -281,7 +281,7 @@ def test_what_is_not_plain_is_left_to_the_objects(changes: dict[str, Any], why: 
     assert why in (run(simulation) or "")
     assert not tape.text()
     simulation.run()
-    assert tape.text() == play(setup).text()
+    assert tape.text() == simulate(setup).text()
 
 
 @given(st.lists(st.floats(0, 1e6) | st.integers(0, 2000).map(lambda number: number / 20)))

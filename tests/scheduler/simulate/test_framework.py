@@ -13,7 +13,7 @@ from schedbed.scheduler.simulate.framework import HADOOP1, NONE, PROFILES, Frame
 from schedbed.scheduler.simulate.simulation import Simulation
 from schedbed.tasks.errors import BadInput
 from schedbed.tasks.specs import Cost
-from tests.harness.simulation import Tape, cluster, job, play, setup
+from tests.harness.simulation import Tape, cluster, job, setup, simulate
 
 
 def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
@@ -22,15 +22,17 @@ def rows(tape: Tape, table: str) -> list[dict[str, Any]]:
     return [row._asdict() for row in named]
 
 
-def played(*jobs: Any, count: int = 1, **numbers: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def simulated(
+    *jobs: Any, count: int = 1, **numbers: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Jobs and attempts of a simulation with these numbers."""
-    tape = play(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers)))
+    tape = simulate(setup(list(jobs), count, framework=replace(NONE, name="mine", **numbers)))
     return rows(tape, "job"), sorted(rows(tape, "attempt"), key=lambda row: row["assigned"])
 
 
 def test_none_changes_nothing() -> None:
     jobs = [job("job_0001", [1.0, 2.0], reduces=[1.0]), job("job_0002", [1.0], submit_s=0.7)]
-    assert play(setup(jobs, 2)).text() == play(setup(jobs, 2, framework=NONE)).text()
+    assert simulate(setup(jobs, 2)).text() == simulate(setup(jobs, 2, framework=NONE)).text()
     assert NONE.is_none and not HADOOP1.is_none
     assert {name: each.name for name, each in PROFILES.items()} == {name: name for name in PROFILES}
 
@@ -38,30 +40,30 @@ def test_none_changes_nothing() -> None:
 def test_no_number_at_all_but_a_name_gives_the_same_attempts() -> None:
     """All heartbeats are simulated then, which must not move a task."""
     jobs = [job("job_0001", [1.0, 2.0], reduces=[1.0]), job("job_0002", [1.0], submit_s=0.7)]
-    plain = play(setup(jobs, 2))
-    framed = play(setup(jobs, 2, framework=replace(NONE, name="mine")))
+    plain = simulate(setup(jobs, 2))
+    framed = simulate(setup(jobs, 2, framework=replace(NONE, name="mine")))
     assert framed.text("attempt") == plain.text("attempt")
 
 
 def test_a_heartbeat_starts_so_many_maps() -> None:
     works = job("job_0001", [9.0, 9.0], submit_s=1.0)
-    _, attempts = played(works, maps_per_heartbeat=1)
+    _, attempts = simulated(works, maps_per_heartbeat=1)
     assert attempts[1]["assigned"] - attempts[0]["assigned"] == pytest.approx(0.5)  # the next heartbeat
-    _, attempts = played(works, maps_per_heartbeat=2)
+    _, attempts = simulated(works, maps_per_heartbeat=2)
     assert attempts[1]["assigned"] == attempts[0]["assigned"]
 
 
 def test_a_heartbeat_starts_so_many_reduces() -> None:
     works = job("job_0001", [1.0, 1.0, 5.0], reduces=[9.0, 9.0])
     frame = replace(NONE, name="mine", reduces_per_heartbeat=1)
-    tape = play(setup([works], 1, framework=frame, cluster=cluster(1, reduce_slots=2)))
+    tape = simulate(setup([works], 1, framework=frame, cluster=cluster(1, reduce_slots=2)))
     reduces = [row for row in rows(tape, "attempt") if row["kind"] == "reduce"]
     assert reduces[0]["assigned"] != reduces[1]["assigned"]
 
 
 def test_set_up_comes_before_and_clean_up_after() -> None:
-    (plain,), before = played(job("job_0001", [3.0]))
-    (row,), attempts = played(job("job_0001", [3.0]), init_s=1.0, setup_s=4.0, cleanup_s=2.0)
+    (plain,), before = simulated(job("job_0001", [3.0]))
+    (row,), attempts = simulated(job("job_0001", [3.0]), init_s=1.0, setup_s=4.0, cleanup_s=2.0)
     assert attempts[0]["assigned"] >= before[0]["assigned"] + 4.0
     assert attempts[0]["assigned"] <= 0.5 + 1.0 + 0.5 + 4.0 + 0.1  # two heartbeats at most to be waited for
     assert row["finish"] == pytest.approx(attempts[0]["end"] + 2.0)
@@ -69,13 +71,13 @@ def test_set_up_comes_before_and_clean_up_after() -> None:
 
 
 def test_a_node_fetches_the_files_of_a_job_once() -> None:
-    _, attempts = played(job("job_0001", [1.0, 1.0, 1.0]), localize_s=5.0)
+    _, attempts = simulated(job("job_0001", [1.0, 1.0, 1.0]), localize_s=5.0)
     waits = [row["start"] - row["assigned"] for row in attempts]
     assert waits == pytest.approx([5.0, 5.0, 0.0])  # the second came while the files were being fetched
 
 
 def test_the_set_up_task_has_fetched_the_files() -> None:
-    _, attempts = played(job("job_0001", [1.0]), localize_s=5.0, setup_s=1.0)
+    _, attempts = simulated(job("job_0001", [1.0]), localize_s=5.0, setup_s=1.0)
     assert attempts[0]["start"] == attempts[0]["assigned"]
     assert attempts[0]["assigned"] >= 6.0
 
@@ -83,15 +85,15 @@ def test_the_set_up_task_has_fetched_the_files() -> None:
 def test_a_reduce_starts_its_jvm_and_polls() -> None:
     """The duration of a recorded map holds the start of its JVM."""
     works = job("job_0001", [1.0], reduces=[2.0])
-    _, attempts = played(works, jvm_s=3.0, fetch_poll_s=4.0)
+    _, attempts = simulated(works, jvm_s=3.0, fetch_poll_s=4.0)
     starts = {row["kind"]: row["start"] - row["assigned"] for row in attempts}
     assert starts == {"map": pytest.approx(0.0), "reduce": pytest.approx(7.0)}
 
 
 def test_reduces_that_wait_hear_of_the_last_map_after_a_poll() -> None:
     works = job("job_0001", [1.0, 1.0, 30.0], reduces=[2.0])
-    (plain,), _ = played(works)
-    (polled,), attempts = played(works, fetch_poll_s=4.0)
+    (plain,), _ = simulated(works)
+    (polled,), attempts = simulated(works, fetch_poll_s=4.0)
     assert polled["finish"] - plain["finish"] == pytest.approx(4.0)
     (reduce,) = [row for row in attempts if row["kind"] == "reduce"]
     assert reduce["start"] < 10.0  # long before the last map ended
@@ -99,10 +101,10 @@ def test_reduces_that_wait_hear_of_the_last_map_after_a_poll() -> None:
 
 def test_without_out_of_band_heartbeats_the_timer_reports_ends() -> None:
     works = job("job_0001", [0.7] * 6, submit_s=1.0)
-    _, attempts = played(works, out_of_band=False)
+    _, attempts = simulated(works, out_of_band=False)
     times = sorted({round(row["assigned"] % 0.5, 6) for row in attempts})
     assert len(times) == 1, times
-    _, attempts = played(works)
+    _, attempts = simulated(works)
     assert len({round(row["assigned"] % 0.5, 6) for row in attempts}) > 1
 
 
@@ -110,7 +112,7 @@ def test_a_poll_initializes_no_more_jobs_of_a_user_than_may_wait() -> None:
     jobs = [
         job(f"job_000{n}", [1.0], user=user) for n, user in ((1, "ana"), (2, "ana"), (3, "ana"), (4, "bo"))
     ]
-    _, attempts = played(*jobs, count=4, init_poll_s=10.0, init_jobs=2)
+    _, attempts = simulated(*jobs, count=4, init_poll_s=10.0, init_jobs=2)
     first = {row["job"]: row["assigned"] for row in attempts}
     assert all(10.0 <= first[name] < 11.0 for name in ("job_0001", "job_0002", "job_0004"))
     assert 20.0 <= first["job_0003"] < 21.0
@@ -129,7 +131,7 @@ def test_a_reduce_fetches_at_the_frameworks_rate() -> None:
     took_s = []
     for rate in (0.0, 1e6):
         frame = replace(NONE, name="mine", fetch_rate=rate)
-        (row,) = rows(play(setup([works], framework=frame, contention=True)), "job")
+        (row,) = rows(simulate(setup([works], framework=frame, contention=True)), "job")
         took_s.append(row["finish"] - row["submit"])
     assert 7.0 < took_s[1] - took_s[0] < 8.1
 
@@ -145,7 +147,7 @@ def test_a_fetch_rate_needs_contention() -> None:
         resolve(said | {"simulate": {"contention": False}})
 
 
-def test_the_compiled_loop_says_why_it_does_not_play() -> None:
+def test_the_compiled_loop_says_why_it_does_not_run() -> None:
     made = setup([job("job_0001", [1.0])], framework=HADOOP1)
     assert covers.why_not(Simulation(made, Tape())) == "framework is set"
     assert covers.why_not(Simulation(replace(made, framework=NONE), Tape())) != "framework is set"

@@ -9,7 +9,7 @@ import pytest
 
 from schedbed.cluster.spec import ClusterSpec, DynamicReplicas
 from schedbed.tasks.workloads.planned import InputFile
-from tests.harness.simulation import MIB, Tape, cluster, job, play, setup
+from tests.harness.simulation import MIB, Tape, cluster, job, setup, simulate
 
 FILE = InputFile(path="/in/a", source="filler", blocks=(64 * MIB,) * 8)
 
@@ -26,7 +26,7 @@ def two_jobs(policy: str, **blocks: Any) -> Tape:
         job("job_0001", [4.0] * 8, reduces=[1.0], input="/in/a", read_bytes=64 * MIB),
         job("job_0002", [4.0] * 8, reduces=[1.0], input="/in/a", read_bytes=64 * MIB, submit_s=300.0),
     ]
-    return play(setup(jobs, cluster=skewed(**blocks), files=[FILE], policy=policy))
+    return simulate(setup(jobs, cluster=skewed(**blocks), files=[FILE], policy=policy))
 
 
 def rows(tape: Tape, table: str) -> list[Any]:

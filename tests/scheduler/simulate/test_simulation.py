@@ -22,10 +22,10 @@ from schedbed.tasks.specs import TaskKind
 from tests.harness.simulation import (
     NO_TIMING,
     job,
-    play,
     random_faults,
     random_jobs,
     setup,
+    simulate,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +48,7 @@ def test_a_tiny_job_by_hand() -> None:
     At 10 s both report in one heartbeat, which launches the third map (4 s) and, with maps done, the reduce.
     The third ends at 14; the reduce (5 s from knowing that) hears of it in the reply: 14 + 5 = 19.
     """
-    tape = play(setup([job("job_0001", [10.0, 10.0, 4.0], reduces=[5.0])], 1))
+    tape = simulate(setup([job("job_0001", [10.0, 10.0, 4.0], reduces=[5.0])], 1))
     assert ends(tape.rows["attempt"]) == {
         "job_0001_m_000000_0": (0.0, 0.0, 10.0, "succeeded"),
         "job_0001_m_000001_0": (0.0, 0.0, 10.0, "succeeded"),
@@ -58,13 +58,13 @@ def test_a_tiny_job_by_hand() -> None:
     assert [row[7] for row in tape.rows["job"]] == [19.0]
 
 
-def test_launches_differ_by_seed_and_play_only() -> None:
+def test_launches_differ_by_seed_and_repeat_only() -> None:
     """Ten maps on ten slots that are launched at 0: each starts after 0.5 s and one of the three spreads."""
     latencies = replace(NO_LATENCIES, launch_s=0.5, launch_later_s=(0.0, 0.1, 0.25))
     planned = setup([job("job_0001", [1.0] * 10)], 5, latencies=latencies)
     starts = [
-        [row[10] for row in play(each).rows["attempt"]]
-        for each in (planned, planned, replace(planned, play=1), replace(planned, seed=1))
+        [row[10] for row in simulate(each).rows["attempt"]]
+        for each in (planned, planned, replace(planned, repeat=1), replace(planned, seed=1))
     ]
     assert {round(start, 9) for start in starts[0]} == {0.5, 0.6, 0.75}
     assert starts[0] == starts[1]
@@ -78,7 +78,7 @@ def test_cpu_times_differ_by_the_factors_of_a_recorded_run() -> None:
     planned = setup([job("job_0001", [10.0] * 10)], 10, cpu_factors=factors)
     took = []
     for number in (0, 0, 1, 2):
-        rows = play(replace(planned, play=number)).rows["attempt"]
+        rows = simulate(replace(planned, repeat=number)).rows["attempt"]
         took.append([round(row[11] - row[10], 6) for row in sorted(rows, key=lambda row: row[2])])
     assert set(took[0]) == set(took[3]) == {9.0, 11.0}
     assert took[0] == took[1] != took[3]
@@ -91,41 +91,41 @@ def test_messages_take_their_time() -> None:
     Its report is served at 1.027, and its output is in place at 1.047.
     """
     timing = Timing(request_s=0.01, decision_s=0.002, reply_s=0.005, commit_s=0.02)
-    tape = play(setup([job("job_0001", [1.0])], 1, timing=timing))
+    tape = simulate(setup([job("job_0001", [1.0])], 1, timing=timing))
     assigned, start, end, _ = ends(tape.rows["attempt"])["job_0001_m_000000_0"]
     assert (assigned, start, end) == pytest.approx((0.01, 0.017, 1.017))
     assert tape.rows["job"][0][7] == pytest.approx(1.047)
 
 
 def test_a_job_comes_in_with_the_first_heartbeat_or_tick_after_its_time() -> None:
-    tape = play(setup([job("job_0001", [1.0], submit_s=3.2)], 1))
+    tape = simulate(setup([job("job_0001", [1.0], submit_s=3.2)], 1))
     assigned = ends(tape.rows["attempt"])["job_0001_m_000000_0"][0]
-    times = [row[0] for row in play(replace_beats(3.2)).rows["heartbeat"]]
+    times = [row[0] for row in simulate(replace_heartbeats(3.2)).rows["heartbeat"]]
     assert assigned == min(time for time in times if time >= 3.2)
 
 
-def replace_beats(submit_s: float) -> Any:
+def replace_heartbeats(submit_s: float) -> Any:
     """The same with all heartbeats played."""
-    return setup([job("job_0001", [1.0], submit_s=submit_s)], 1, play_all_beats=True)
+    return setup([job("job_0001", [1.0], submit_s=submit_s)], 1, process_all_heartbeats=True)
 
 
 @pytest.mark.parametrize("policy", (*POLICIES, *COMPOSED))
 @pytest.mark.parametrize("seed", range(3))
-def test_heartbeats_that_are_not_played_change_nothing(policy: str, seed: int) -> None:
+def test_heartbeats_that_are_skipped_change_nothing(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
     timing = Timing() if seed % 2 else NO_TIMING
     given = setup(jobs, 4, policy=policy, files=files, seed=seed, timing=timing)
-    spared, played = play(given), play(replace(given, play_all_beats=True))
-    assert spared.text(*DECIDED) == played.text(*DECIDED)
+    spared, complete = simulate(given), simulate(replace(given, process_all_heartbeats=True))
+    assert spared.text(*DECIDED) == complete.text(*DECIDED)
     if is_quiet(build_policy(policy)):
-        assert len(spared.rows["heartbeat"]) < len(played.rows["heartbeat"])
+        assert len(spared.rows["heartbeat"]) < len(complete.rows["heartbeat"])
     assert len(spared.rows["job"]) == len(jobs)
 
 
 def test_nodes_rest_that_ras_would_refuse() -> None:
     """Without slots every node has room. A job is placed 10 s after it has come; until then nobody need ask."""
     given = setup([job("job_0001", [1.0]), job("job_0002", [1.0] * 4, submit_s=1.0)], 4, policy="ras")
-    tape = play(given)
+    tape = simulate(given)
     first_s = min(row[9] for row in tape.rows["attempt"] if row[0] == "job_0002")
     asked = [row[0] for row in tape.rows["heartbeat"] if 3.0 < row[0] < first_s]
     assert first_s > 9.0
@@ -143,13 +143,13 @@ def test_delay_scans_jobs_as_it_would_pick_one_by_one(seed: int) -> None:
         policy._scan = None
         return policy
 
-    assert play(given).text(*DECIDED) == play(replace(given, policy=one_by_one)).text(*DECIDED)
+    assert simulate(given).text(*DECIDED) == simulate(replace(given, policy=one_by_one)).text(*DECIDED)
 
 
 def test_without_rows_of_skips_all_others_stay() -> None:
     jobs, files = random_jobs(1)
     given = setup(jobs, 4, policy="order=fair,locality=delay", files=files, seed=1)
-    whole, less = play(given), play(replace(given, skip_rows=False))
+    whole, less = simulate(given), simulate(replace(given, skip_rows=False))
     skips = [row for row in whole.rows["decision"] if row[5] == "skip"]
     assert skips
     assert less.rows["decision"] == [row for row in whole.rows["decision"] if row[5] != "skip"]
@@ -165,8 +165,8 @@ def test_nor_do_they_when_nodes_fail(policy: str, seed: int) -> None:
     jobs, files = random_jobs(seed)
     faults = random_faults(seed, 4, NODE_FAULTS)
     given = setup(jobs, 4, policy=policy, files=files, seed=seed, timing=Timing(), faults=faults)
-    spared, played = play(given), play(replace(given, play_all_beats=True))
-    assert spared.text(*DECIDED, "fault") == played.text(*DECIDED, "fault")
+    spared, complete = simulate(given), simulate(replace(given, process_all_heartbeats=True))
+    assert spared.text(*DECIDED, "fault") == complete.text(*DECIDED, "fault")
     assert [row[13] for row in spared.rows["job"]] == ["succeeded"] * len(jobs)
 
 
@@ -175,7 +175,7 @@ def test_jobs_outlive_faults_of_the_masters(kind: str) -> None:
     jobs, files = random_jobs(3)
     faults = [PlannedFault(at_s=5.0, kind=kind, until_s=9.0, share=0.3)]
     given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), faults=faults)
-    tape = play(given, lambda simulation: simulation.core.check_books())
+    tape = simulate(given, lambda simulation: simulation.core.check_tables())
     assert sorted((row[0], row[13]) for row in tape.rows["job"]) == [(job.job, "succeeded") for job in jobs]
     winners = [row[1] for row in tape.rows["attempt"] if row[12] == "succeeded"]
     assert sorted(winners) == sorted(set(winners))
@@ -185,15 +185,15 @@ def test_jobs_outlive_faults_of_the_masters(kind: str) -> None:
 def test_a_replayed_journal_goes_on_as_if_nothing_had_been(at_s: float) -> None:
     """The JobTracker is down for a nanosecond, in which nobody asks it anything."""
     jobs, files = random_jobs(5)
-    given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), play_all_beats=True)
+    given = setup(jobs, 4, policy="delay", files=files, timing=Timing(), process_all_heartbeats=True)
     crash = PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 1e-9)
-    assert play(replace(given, faults=[crash])).text(*DECIDED) == play(given).text(*DECIDED)
+    assert simulate(replace(given, faults=[crash])).text(*DECIDED) == simulate(given).text(*DECIDED)
 
 
 def test_no_tracker_is_called_silent_for_the_time_in_which_the_jobtracker_was_down() -> None:
     jobs, files = random_jobs(3)
     faults = [PlannedFault(at_s=at_s, kind="crash_jobtracker", until_s=at_s + 30.0) for at_s in (20.0, 60.0)]
-    tape = play(setup(jobs, 4, policy="delay", files=files, timing=Timing(), faults=faults))
+    tape = simulate(setup(jobs, 4, policy="delay", files=files, timing=Timing(), faults=faults))
     assert [row[12] for row in tape.rows["attempt"] if row[12] != "succeeded"] == []
     assert sum(row[9] < 20.0 and row[11] > 25.0 for row in tape.rows["attempt"]) > 1
 
@@ -203,21 +203,21 @@ def test_stragglers_are_the_same_for_the_same_seed(contention: bool) -> None:
     jobs, files = random_jobs(6)
     given = setup(jobs, 4, files=files, seed=6, contention=contention)
     slowed = replace(given, stragglers=Stragglers(share=0.3, factor=4.0))
-    assert play(slowed).text() == play(slowed).text()
-    assert play(slowed).rows["job"] != play(given).rows["job"]
+    assert simulate(slowed).text() == simulate(slowed).text()
+    assert simulate(slowed).rows["job"] != simulate(given).rows["job"]
 
 
 def test_a_run_whose_nodes_never_come_back_is_given_up() -> None:
     faults = [PlannedFault(at_s=1.0, kind="kill", nodes=("n1", "n2"))]
     with pytest.raises(Stuck, match="no node is alive"):
-        play(setup([job("job_0001", [10.0])], 2, faults=faults))
+        simulate(setup([job("job_0001", [10.0])], 2, faults=faults))
 
 
 def test_unknown_nodes_and_faults_are_refused() -> None:
     with pytest.raises(BadInput, match="no node 'n9'"):
-        play(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="kill", nodes=("n9",))]))
+        simulate(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="kill", nodes=("n9",))]))
     with pytest.raises(BadInput, match="expected kill"):
-        play(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="flood")]))
+        simulate(setup([], 1, faults=[PlannedFault(at_s=1.0, kind="flood")]))
 
 
 SCRIPT = """
@@ -228,7 +228,7 @@ from tests.harness.simulation import *
 jobs, files = random_jobs(9)
 faults = random_faults(9, 5, ("kill", "slow", "partition", "freeze"))
 for contention in (False, True):
-    sys.stdout.write(play(setup(
+    sys.stdout.write(simulate(setup(
         jobs, 5, policy="delay", files=files, seed=9, timing=Timing(), latencies=Latencies(), faults=faults,
         contention=contention,
     )).text())

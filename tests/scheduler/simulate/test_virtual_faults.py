@@ -12,13 +12,13 @@ from schedbed.cluster.virtual.latencies import Latencies
 from schedbed.scheduler.simulate.compiled import covers
 from schedbed.scheduler.simulate.setup import Timing
 from schedbed.scheduler.simulate.simulation import Simulation
-from tests.harness.simulation import Tape, job, play, random_jobs, setup
+from tests.harness.simulation import Tape, job, random_jobs, setup, simulate
 
 
 def simple(*faults: PlannedFault, contention: bool = True, maps: int = 9, **changes: Any) -> Tape:
     """Nine maps of 10 s of CPU and two reduces of 5 s, on three nodes."""
     jobs = [job("job_0001", [10.0] * maps, reduces=[5.0] * 2)]
-    return play(replace(setup(jobs, 3, faults=faults, contention=contention), **changes))
+    return simulate(replace(setup(jobs, 3, faults=faults, contention=contention), **changes))
 
 
 def attempts(tape: Tape, *states: str) -> list[Any]:
@@ -62,7 +62,7 @@ def test_a_foreground_load_has_the_cpu_ahead_of_tasks(contention: bool) -> None:
     made = setup([job("job_0001", [10.0] * 2)], 1, contention=contention)
     (spec,) = made.cluster.nodes
     shared = replace(spec, foreground=load, map_slots=1, cores=1)
-    tape = play(replace(made, cluster=replace(made.cluster, nodes=(shared,))))
+    tape = simulate(replace(made, cluster=replace(made.cluster, nodes=(shared,))))
     ends = [row.end for row in attempts(tape, "succeeded")]
     assert ends == pytest.approx([34.0, 48.0], abs=0.6)
     assert not tape.rows["fault"]
@@ -80,7 +80,7 @@ def test_the_compiled_loop_leaves_foreground_loads_to_the_other() -> None:
 def test_on_a_full_disk_what_writes_fails_and_what_computes_does_not(contention: bool) -> None:
     files = random_jobs(5)
     full = PlannedFault(at_s=0.0, kind="fill_disk", nodes=("n1",), until_s=30.0)
-    tape = play(setup(files[0], 4, files=files[1], timing=Timing(), faults=[full], contention=contention))
+    tape = simulate(setup(files[0], 4, files=files[1], timing=Timing(), faults=[full], contention=contention))
     failed = attempts(tape, "failed")
     assert failed and {(row.node, row.reason) for row in failed} == {("n1", "disk full")}
     assert all(row.end <= 30.0 + 1e-9 or row.assigned <= 30.0 for row in failed)
@@ -131,7 +131,7 @@ def test_transfers_from_a_node_with_delay_take_that_longer() -> None:
     jobs = [job("job_0001", [0.1] * 2, reduces=[0.1])]
     late = PlannedFault(at_s=0.0, kind="delay", nodes=("n1", "n2"), by_s=0.3, until_s=300.0)
     given = setup(jobs, 2, latencies=Latencies(), timing=Timing())
-    assert finish_s(play(replace(given, faults=[late]))) > finish_s(play(given)) + 0.6
+    assert finish_s(simulate(replace(given, faults=[late]))) > finish_s(simulate(given)) + 0.6
 
 
 def test_a_nic_delays_and_loses_as_a_fault_would_but_is_none() -> None:
@@ -140,12 +140,12 @@ def test_a_nic_delays_and_loses_as_a_fault_would_but_is_none() -> None:
 
     def with_nics(**nic: float) -> Tape:
         nodes = tuple(replace(node, **nic) for node in given.cluster.nodes)
-        return play(replace(given, cluster=replace(given.cluster, nodes=nodes)))
+        return simulate(replace(given, cluster=replace(given.cluster, nodes=nodes)))
 
     calm, slow, bad = finish_s(with_nics()), finish_s(with_nics(**late)), finish_s(with_nics(**lossy))
     assert calm + 0.6 < slow < bad
     always = [PlannedFault(at_s=0.0, kind="delay", nodes=("n1", "n2"), by_s=0.3)]
-    assert finish_s(play(replace(given, faults=always))) == pytest.approx(slow, abs=0.5)
+    assert finish_s(simulate(replace(given, faults=always))) == pytest.approx(slow, abs=0.5)
     assert with_nics(**lossy).text() == with_nics(**lossy).text()
     assert with_nics(**lossy).rows["fault"] == []
 
@@ -160,7 +160,7 @@ def test_jobs_with_inputs_outlive_it_and_replicas_are_restored(kind: str) -> Non
         )
         for at_s in (1.0, 8.0)
     ]
-    tape = play(setup(jobs, 4, files=files, timing=Timing(), latencies=Latencies(), faults=faults))
+    tape = simulate(setup(jobs, 4, files=files, timing=Timing(), latencies=Latencies(), faults=faults))
     finish_s(tape)
     if kind.endswith("replica"):
         hit = [row[2].partition(" on ")[0] for row in tape.rows["fault"]]

@@ -42,7 +42,7 @@ class Disk:
 
 
 class BlockStory:
-    """A random test of the NameNode. `play` raises Violation if the NameNode contradicts the model."""
+    """A random test of the NameNode. `run` raises Violation if the NameNode contradicts the model."""
 
     def __init__(self, seed: int, steps: int) -> None:
         self._luck: Random = chance(seed, "blocks alone")
@@ -87,7 +87,7 @@ class BlockStory:
         self._copies.watch(self.names)
         self._epochs.start_over(self.names)
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Run random steps with checks, then wait until no orders are left."""
         with watched_places(), patch.object(replication, "REFUSED_LIMIT", REFUSED_LIMIT):
             for disk in self._disks.values():
@@ -297,9 +297,9 @@ class BlockStory:
 
     def _heartbeat(self) -> None:
         if self._disks:
-            self._beat(self._luck.choice(list(self._disks.values())), faithful=False)
+            self._send_heartbeat(self._luck.choice(list(self._disks.values())), faithful=False)
 
-    def _beat(self, disk: Disk, *, faithful: bool) -> None:
+    def _send_heartbeat(self, disk: Disk, *, faithful: bool) -> None:
         """Send a heartbeat and check the orders in its answer; unless `faithful`, some orders are lost."""
         luck, name = self._luck, disk.name
         idle = not self.names.has_orders()
@@ -369,7 +369,7 @@ class BlockStory:
                 break
             self._now_s += TIMEOUT_S / 2
             for disk in self._disks.values():
-                self._beat(disk, faithful=True)
+                self._send_heartbeat(disk, faithful=True)
             self._check()
         self._known.check_rest(self._disks)
         hopeless = any(self._known.marks.values())  # Blocks with corrupt replicas.

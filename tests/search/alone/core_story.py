@@ -130,10 +130,10 @@ class CoreStory:
 
     # ------------------------------------------------------------ events
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Run random steps with checks. Raises Violation if a check fails."""
         steps = (
-            (self._beat, 22),
+            (self._send_heartbeat, 22),
             (self._tick, 3),
             (self._submit, self.SUBMITS),
             (self._register, 1.5),
@@ -159,7 +159,7 @@ class CoreStory:
         fresh = self._rules.before(core, kind, arguments)
         if fresh and kind in ("heartbeat", "register"):
             full = kind == "heartbeat" and arguments[0].disk_full
-            self._avoidance.beat(arguments[0].node, full=full)
+            self._avoidance.heartbeat(arguments[0].node, full=full)
         self._news.clear()
         answer = getattr(core, kind)(self._now_s, *arguments)
         self._rules.after(core, self._now_s, kind, arguments, fresh)
@@ -253,7 +253,7 @@ class CoreStory:
             return
         hold(False, "what cannot be is refused", f"no {error.__name__}")
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         """Send a heartbeat and check the answer.
 
         The heartbeat is new, a repetition of the last one, or of an earlier incarnation.
@@ -271,17 +271,17 @@ class CoreStory:
             self._do("heartbeat", Heartbeat(name, node.incarnation - 1, node.sequence + 5))
             return
         node.sequence += 1
-        beat, ends = self._words(node), self._core.ledger.nodes.get(name)
-        wanted = {} if ends is None else self._wanted_ends(ends, beat)
+        heartbeat, ends = self._words(node), self._core.ledger.nodes.get(name)
+        wanted = {} if ends is None else self._wanted_ends(ends, heartbeat)
         self._policy.declined.clear()
         self._policy.copied.clear()
-        fetched = self._fetches_of(beat) if ends is not None and ends.alive else {}
-        answer = self._do("heartbeat", beat)
+        fetched = self._fetches_of(heartbeat) if ends is not None and ends.alive else {}
+        answer = self._do("heartbeat", heartbeat)
         live = ends is not None and ends.alive and ends.incarnation == node.incarnation
         if not live:
             return
-        node.said, node.answer, self._heard[name] = beat, answer, self._now_s
-        self._old += beat.finished
+        node.said, node.answer, self._heard[name] = heartbeat, answer, self._now_s
+        self._old += heartbeat.finished
         found = {row.attempt: (row.state, row.reason) for row in self._news}
         for attempt, how in wanted.items():
             hold(how in (None, found.get(attempt)), ENDS, f"{attempt}: {found.get(attempt)} instead of {how}")
@@ -345,16 +345,16 @@ class CoreStory:
                 return float(node.attempts[attempt].assigned_s)
         return 0.0
 
-    def _wanted_ends(self, node: Any, beat: Heartbeat) -> dict[str, Any]:
+    def _wanted_ends(self, node: Any, heartbeat: Heartbeat) -> dict[str, Any]:
         """Return how each reported attempt must end: its state and reason.
 
         The value is None if the end depends on other reports of the same heartbeat.
         """
         wanted: dict[str, Any] = {}
         seen: set[str] = set()
-        for report in beat.finished:
+        for report in heartbeat.finished:
             attempt = node.attempts.get(report.attempt)
-            if attempt is None or not node.alive or node.incarnation != beat.incarnation:
+            if attempt is None or not node.alive or node.incarnation != heartbeat.incarnation:
                 continue
             task, job = attempt.task, attempt.task.stage.job
             known = report.attempt in wanted or job.job in seen
@@ -374,13 +374,13 @@ class CoreStory:
                 wanted[report.attempt] = ("succeeded", "")
         return wanted
 
-    def _fetches_of(self, beat: Heartbeat) -> dict[str, bool]:
+    def _fetches_of(self, heartbeat: Heartbeat) -> dict[str, bool]:
         """Return, for each map output that a heartbeat reports as unfetchable, whether it is given up."""
         gone: dict[str, bool] = {}
-        node = self._core.ledger.nodes[beat.node]
-        if node.incarnation != beat.incarnation or beat.finished:
+        node = self._core.ledger.nodes[heartbeat.node]
+        if node.incarnation != heartbeat.incarnation or heartbeat.finished:
             return gone
-        for failure in beat.fetch_failures:
+        for failure in heartbeat.fetch_failures:
             attempt = failure.map_attempt
             job = self._core.ledger.jobs.get(attempt.rsplit("_", 3)[0])
             done = job.maps.tasks if job is not None and job.reduces.total else []
@@ -555,7 +555,7 @@ class CoreStory:
 
     def _check(self) -> None:
         core, policy = self._core, self._policy
-        core.check_books()
+        core.check_tables()
         ledger = core.ledger
         self._avoidance.check(ledger)
         self._rules.check_counts(core, self._launches)

@@ -65,7 +65,7 @@ class Impure:
         """Return the drawn numbers for a snapshot."""
         return tuple(self.drawn)
 
-    def restore_state(self, books: Any, kept: tuple[float, ...]) -> None:
+    def restore_state(self, ledger: Any, kept: tuple[float, ...]) -> None:
         """Restore the drawn numbers from a snapshot."""
         self.drawn = list(kept)
 
@@ -120,7 +120,7 @@ class DriverStory:
             reduce_demand=demand,
         )
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Run random steps with checks, then end all jobs. Raises Violation if a check fails."""
         self._driver.do(0.0, "plan", Plan(jobs=tuple(self._jobs.values()), files=self._ranges))
         self._check()

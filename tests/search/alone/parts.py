@@ -21,13 +21,13 @@ PARTS: Mapping[str, Callable[[int, int], Any]] = {
     "sums": SumsStory,
     "tracker": TrackerStory,
 }
-"""The component's test class by name, called with a seed and a number of steps; `play` raises Violation."""
+"""The component's test class by name, called with a seed and a number of steps; `run` raises Violation."""
 
 
-def play_alone(part: str, seed: int, steps: int) -> None:
+def run_alone(part: str, seed: int, steps: int) -> None:
     """Run the generated test of one component. Raises Violation if a check fails or the component raises."""
     try:
-        PARTS[part](seed, steps).play()
+        PARTS[part](seed, steps).run()
     except Violation:
         raise
     except Exception as error:

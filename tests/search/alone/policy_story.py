@@ -62,7 +62,7 @@ class NotedPolicy(ToldPolicy):
 class PolicyStory(CoreStory):
     """A random test of the core under a shipped policy.
 
-    `play` raises Violation for an answer that differs from the reference.
+    `run` raises Violation for an answer that differs from the reference.
     """
 
     BYTES = 512 * 2**20

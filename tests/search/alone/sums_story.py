@@ -9,7 +9,7 @@ from math import ceil, inf
 from types import SimpleNamespace
 from typing import Any
 
-from schedbed.cluster.blocks.live_nodes import CandidateNode, Field
+from schedbed.cluster.blocks.live_nodes import CandidateNode, NodeIndex
 from schedbed.cluster.blocks.placement import place_file, place_hdfs, surplus
 from schedbed.scheduler.core.index import TaskIndex
 from schedbed.scheduler.core.states import TaskState
@@ -35,7 +35,7 @@ class SumsStory:
         self._sorted: SortedKeys[str] = SortedKeys()
         self._keys: dict[str, tuple[Any, ...]] = {}
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Run every check once per step. Raises Violation for a wrong result."""
         for step in range(self._steps):
             self._shares()
@@ -174,7 +174,7 @@ class SumsStory:
             CandidateNode(f"n{place}", f"r{luck.randrange(3)}", luck.choice((0, 0, 10, 50, 400)))
             for place in range(luck.randint(0, 9))
         ]
-        field, count = Field(nodes), luck.randint(1, 5)
+        field, count = NodeIndex(nodes), luck.randint(1, 5)
         racks, loads = dict(field.racks), dict(field.load_bytes)
         held = luck.sample(nodes, min(len(nodes), luck.choice((0, 0, 1, 2))))
         writer = luck.choice([None, "n0", "n8"])

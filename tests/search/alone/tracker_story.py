@@ -50,9 +50,17 @@ class TrackerStory:
         self._usage: Usage = NO_USAGE
         self._waiting: Any = None  # The heartbeat without reply.
 
-    def play(self) -> None:
+    def run(self) -> None:
         """Run random steps with checks. Raises Violation if the tracker differs from the model."""
-        steps = (self._beat, self._beat, self._reply, self._reply, self._run, self._end, self._fail)
+        steps = (
+            self._send_heartbeat,
+            self._send_heartbeat,
+            self._reply,
+            self._reply,
+            self._run,
+            self._end,
+            self._fail,
+        )
         self._check()
         for _ in range(self._steps):
             self._luck.choice(steps)()
@@ -61,22 +69,27 @@ class TrackerStory:
                 self._usage = self._tracker.usage = Usage(cpu_util=0.5, memory_bytes=self._attempts)
             self._check()
 
-    def _beat(self) -> None:
-        beat = self._tracker.heartbeat()
+    def _send_heartbeat(self) -> None:
+        heartbeat = self._tracker.heartbeat()
         if self._waiting is not None:
-            hold(beat is self._waiting, "a resend is the same heartbeat", beat)
+            hold(heartbeat is self._waiting, "a resend is the same heartbeat", heartbeat)
             return
         self._sequence += 1
         hold(
-            (beat.node, beat.incarnation, beat.sequence) == ("n0", self._incarnation, self._sequence),
+            (heartbeat.node, heartbeat.incarnation, heartbeat.sequence)
+            == ("n0", self._incarnation, self._sequence),
             OWES,
-            beat,
+            heartbeat,
         )
-        hold(list(beat.running) == list(self._running.values()), OWES, f"{beat.running}")
-        hold(list(beat.finished) == self._reports, OWES, f"{beat.finished} instead of {self._reports}")
-        hold(list(beat.fetch_failures) == self._failures, OWES, f"{beat.fetch_failures}")
-        hold((beat.usage, beat.disk_full) == (self._usage, self._disk_full), OWES, beat)
-        self._reports, self._failures, self._waiting = [], [], beat
+        hold(list(heartbeat.running) == list(self._running.values()), OWES, f"{heartbeat.running}")
+        hold(
+            list(heartbeat.finished) == self._reports,
+            OWES,
+            f"{heartbeat.finished} instead of {self._reports}",
+        )
+        hold(list(heartbeat.fetch_failures) == self._failures, OWES, f"{heartbeat.fetch_failures}")
+        hold((heartbeat.usage, heartbeat.disk_full) == (self._usage, self._disk_full), OWES, heartbeat)
+        self._reports, self._failures, self._waiting = [], [], heartbeat
 
     def _reply(self) -> None:
         """Give the tracker a reply to its last heartbeat, to an older one, or the order to register again."""

@@ -41,11 +41,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "without `self._heard_s = min(heard_s, default=latest_s)`": "nodes are looked at more often",
     },
     f"{_CORE}.core:Core._take_statuses": {
-        "`len(node.attempts) - len(beat.running)` is `len(node.attempts) + len(beat.running)`": (
+        "`len(node.attempts) - len(heartbeat.running)` is `len(node.attempts) + len(heartbeat.running)`": (
             "`_miss_attempts` is asked more often, and looks at each"
         ),
     },
-    f"{_CORE}.job_lifecycle:JobBooks.split_task": {
+    f"{_CORE}.job_lifecycle:JobTables.split_task": {
         "without `self._changed(stage)`": "`launch`, which alone splits, tells of the change itself",
     },
     "schedbed.scheduler.order.sorted_keys:SortedKeys.put": {

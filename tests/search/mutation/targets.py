@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _CORE = "schedbed.scheduler.core"
 MODULES: tuple[str, ...] = (
-    *(f"{_CORE}.{name}" for name in ("core", "ledger", "books", "job_lifecycle", "entities", "index")),
+    *(f"{_CORE}.{name}" for name in ("core", "ledger", "core_tables", "job_lifecycle", "entities", "index")),
     f"{_CORE}.avoidance",
     "schedbed.cluster.tracker",
     "schedbed.scheduler.driver",
@@ -46,7 +46,7 @@ _APART = {
     ),
     SHOWN: (
         "core.index:TaskIndex.holds",
-        "core.core:Core.check_books",
+        "core.core:Core.check_tables",
         "core.core:Core.status",
         "core.entities:Node.running_maps",
         "core.entities:Node.running_reduces",

@@ -13,14 +13,14 @@ from itertools import accumulate
 from typing import Any
 
 from schedbed.tasks.chance import chance
-from tests.search.alone.parts import play_alone
+from tests.search.alone.parts import run_alone
 from tests.search.generate import make_story, seeds_of_all_kinds
 from tests.search.mutation.forks import Forks
 from tests.search.mutation.mutant import Mutant
 from tests.search.mutation.reach import Hits, Place
 from tests.search.mutation.targets import MODULES
-from tests.search.play import play
 from tests.search.search import examine
+from tests.search.simulated_story import simulate
 from tests.search.story import Story
 
 HANG = "every story ends"
@@ -130,17 +130,17 @@ class Judge:
         return chosen
 
     def _judge(self, mutant: Mutant) -> Verdict:
-        hits, played = self._hits(mutant), 0
+        hits, tried = self._hits(mutant), 0
         try:
             mutant.apply()
         except (ValueError, SyntaxError) as error:
             return Verdict(hits, 0, -1, "it compiles", str(error))
         for story in self._reaching(mutant):
-            played += 1
+            tried += 1
             killed_by, seen = _failing(story)
             if killed_by:
-                return Verdict(hits, played, story.seed, killed_by, seen)
-        return Verdict(hits, played)
+                return Verdict(hits, tried, story.seed, killed_by, seen)
+        return Verdict(hits, tried)
 
 
 def _failing(story: Surveyed) -> tuple[str, str]:
@@ -212,11 +212,11 @@ def _reach(story: Story) -> None:
     A scenario in which the JobTracker crashes also runs with snapshots.
     """
     if story.alone:
-        play_alone(story.alone, story.seed, story.steps)
+        run_alone(story.alone, story.seed, story.steps)
         return
-    play(story, audit=False)
+    simulate(story, audit=False)
     if any(fault.kind == "crash_jobtracker" for fault in story.faults):
-        play(story, audit=False, snapshots=True)
+        simulate(story, audit=False, snapshots=True)
 
 
 def _until(mutants: Iterable[Mutant], until_s: float) -> Iterator[Mutant]:

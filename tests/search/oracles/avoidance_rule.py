@@ -30,7 +30,7 @@ class AvoidanceRule:
         self._disks: set[str] = set()  # Nodes that reported a full disk.
         self._full: set[tuple[str, str]] = set()  # Jobs with an attempt failed by a full disk, and node.
 
-    def beat(self, node: str, *, full: bool) -> None:
+    def heartbeat(self, node: str, *, full: bool) -> None:
         """Record whether a node's disk is full.
 
         A disk that is no longer full ends the avoidance for that reason.

@@ -20,7 +20,7 @@ class CoreRules:
     """Checks a core after each event, and counts the events for comparison."""
 
     def __init__(self) -> None:
-        self._beats = 0
+        self._heartbeats = 0
         self._launches = 0
         self._jobs: dict[str, None] = {}
         self._full: dict[str, bool] = {}  # Whether the disk is full, by node.
@@ -56,8 +56,8 @@ class CoreRules:
         if kind == "register" and news:
             self._check_new(ledger.nodes[arguments[0].node], now_s, *arguments)
         elif kind == "heartbeat" and news:
-            self._beats += 1
-            self._check_beat(ledger.nodes[arguments[0].node], now_s, arguments[0])
+            self._heartbeats += 1
+            self._check_heartbeat(ledger.nodes[arguments[0].node], now_s, arguments[0])
         elif kind == "submit":
             self._jobs[arguments[0].job] = None
             if arguments[0].job in ledger.jobs:
@@ -87,26 +87,30 @@ class CoreRules:
         many = (len(job.maps.tasks), len(job.reduces.tasks))
         hold(many == (spec.maps, spec.reduces), FRESH, f"{job.job}: {many} tasks")
 
-    def _check_beat(self, node: Any, now_s: float, beat: Any) -> None:
+    def _check_heartbeat(self, node: Any, now_s: float, heartbeat: Any) -> None:
         """Check the node's state after a new heartbeat."""
-        self._full[beat.node] = beat.disk_full
-        seen = f"{now_s}: {beat.node}"
+        self._full[heartbeat.node] = heartbeat.disk_full
+        seen = f"{now_s}: {heartbeat.node}"
         known = (node.heard_s, node.sequence, node.usage, node.disk_full)
-        hold(known == (now_s, beat.sequence, beat.usage, beat.disk_full), LISTED, f"{seen}: {known}")
-        for listed in beat.running:
+        hold(
+            known == (now_s, heartbeat.sequence, heartbeat.usage, heartbeat.disk_full),
+            LISTED,
+            f"{seen}: {known}",
+        )
+        for listed in heartbeat.running:
             attempt = node.attempts.get(listed.attempt)
             if attempt is not None:
                 told = attempt.status == listed and attempt.started_s == listed.started_s
                 hold(told and attempt.state != "assigned", LISTED, f"{seen}: {listed.attempt}")
                 hold(attempt.progress == listed.progress, LISTED, f"{seen}: {listed.attempt}")
-        there = {listed.attempt for listed in beat.running}
+        there = {listed.attempt for listed in heartbeat.running}
         for name, attempt in node.attempts.items():
-            if name not in there and attempt.sequence < beat.sequence - 1:
+            if name not in there and attempt.sequence < heartbeat.sequence - 1:
                 raise Violation(LISTED, f"{seen}: {name} is not listed, and still held")
 
     def check_counts(self, core: Any, launches: int) -> None:
         """Check the core's counts of heartbeats, launches and jobs."""
         ledger = core.ledger
         found = ledger.beats, ledger.launches, ledger.submissions
-        wanted = self._beats, launches, len(self._jobs)
+        wanted = self._heartbeats, launches, len(self._jobs)
         hold(found == wanted, "the core counts what happens", f"{found} instead of {wanted}")

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from schedbed.scheduler.core.books import Books
+from schedbed.scheduler.core.core_tables import CoreTables
 from schedbed.scheduler.core.entities import Job
 from tests.search.violation import hold
 
@@ -23,7 +23,7 @@ def kept_jobs(policy: Any) -> set[str]:
                 found.add(item[:8])
         elif isinstance(item, Job):
             found.add(item.job)
-        elif id(item) not in seen and not isinstance(item, Books | type):
+        elif id(item) not in seen and not isinstance(item, CoreTables | type):
             seen.add(id(item))
             waiting.extend(_parts(item))
     return found

@@ -68,7 +68,7 @@ class DelayRule:
         self._t1_s, self._t2_s = node_wait_s, rack_wait_s
         self._jobs: dict[str, Waiting] = {}
 
-    def beat(self, view: Any) -> None:
+    def heartbeat(self, view: Any) -> None:
         """Apply lines 2 and 3: add the time since its skip to each skipped job's wait."""
         for job in self._jobs.values():
             if job.skipped_s is not None:

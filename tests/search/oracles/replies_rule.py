@@ -22,53 +22,53 @@ class RepliesRule:
         self._killed: dict[str, int] = {}  # Sequence of the heartbeat that ordered the kill, by attempt.
         self._hosts: dict[str, tuple[str, ...]] = {}  # New holders of moved blocks.
 
-    def answered(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
+    def answered(self, core: Any, heartbeat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
         """Check the answer to a new heartbeat; `ended` has the rows of attempts that the heartbeat ended."""
-        node = core.ledger.nodes.get(beat.node)
-        hold(reply.sequence == beat.sequence, TOLD, f"{reply} to beat {beat.sequence}")
-        if node is None or not node.alive or node.incarnation != beat.incarnation:
-            hold(reply.actions == (Reregister(),), "an unknown node registers", f"{beat.node}: {reply}")
+        node = core.ledger.nodes.get(heartbeat.node)
+        hold(reply.sequence == heartbeat.sequence, TOLD, f"{reply} to beat {heartbeat.sequence}")
+        if node is None or not node.alive or node.incarnation != heartbeat.incarnation:
+            hold(reply.actions == (Reregister(),), "an unknown node registers", f"{heartbeat.node}: {reply}")
             return
         launches = {action.attempt: action for action in reply.actions if isinstance(action, Launch)}
-        new = {name: each for name, each in node.attempts.items() if each.sequence == beat.sequence}
-        hold(launches.keys() == new.keys(), TOLD, f"{beat.node} launches {set(launches)} of {set(new)}")
+        new = {name: each for name, each in node.attempts.items() if each.sequence == heartbeat.sequence}
+        hold(launches.keys() == new.keys(), TOLD, f"{heartbeat.node} launches {set(launches)} of {set(new)}")
         for name, told in launches.items():
             task = new[name].task
             wanted = Launch(name, task.job.job, task.kind, task.index, task.part)
             hold(told == wanted, TOLD, f"{told} instead of {wanted}")
-        self._check_kills(node, beat, reply)
-        self._check_outputs(node, beat, reply)
-        self._check_forgotten(core, beat, reply, ended)
+        self._check_kills(node, heartbeat, reply)
+        self._check_outputs(node, heartbeat, reply)
+        self._check_forgotten(core, heartbeat, reply, ended)
 
-    def _check_kills(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
+    def _check_kills(self, node: Any, heartbeat: Heartbeat, reply: Reply) -> None:
         """Check that each attempt to be killed is in the answer at once.
 
         The order must come again while the node still lists the attempt.
         """
         kills = [action.attempt for action in reply.actions if isinstance(action, KillAttempt)]
         told = set(kills)
-        hold(len(kills) == len(told), TOLD, f"{beat.node} is told twice to stop one of {kills}")
-        listed = {status.attempt for status in beat.running}
+        hold(len(kills) == len(told), TOLD, f"{heartbeat.node} is told twice to stop one of {kills}")
+        listed = {status.attempt for status in heartbeat.running}
         for name, attempt in node.attempts.items():
             if attempt.state == "killing":
-                first = self._killed.setdefault(name, beat.sequence)
-                due = first == beat.sequence or (name in listed and beat.sequence > first + 1)
-                hold(name in told or not due, TOLD, f"{beat.node} is not told to stop {name}")
+                first = self._killed.setdefault(name, heartbeat.sequence)
+                due = first == heartbeat.sequence or (name in listed and heartbeat.sequence > first + 1)
+                hold(name in told or not due, TOLD, f"{heartbeat.node} is not told to stop {name}")
             else:
-                hold(name not in told, TOLD, f"{beat.node} is told to stop {name}, which is wanted")
+                hold(name not in told, TOLD, f"{heartbeat.node} is told to stop {name}, which is wanted")
         strays = listed - node.attempts.keys() - told
-        hold(not strays, TOLD, f"{beat.node} runs {strays}, which nobody wants")
+        hold(not strays, TOLD, f"{heartbeat.node} runs {strays}, which nobody wants")
 
-    def _check_outputs(self, node: Any, beat: Heartbeat, reply: Reply) -> None:
+    def _check_outputs(self, node: Any, heartbeat: Heartbeat, reply: Reply) -> None:
         """Check that a node with reduces of a job knows all map outputs so far.
 
         The node must also know whether all maps are done.
         """
-        life = beat.node, beat.incarnation
+        life = heartbeat.node, heartbeat.incarnation
         older = {
             a.task.job.job
             for a in node.attempts.values()
-            if a.sequence < beat.sequence and a.task.kind is REDUCE
+            if a.sequence < heartbeat.sequence and a.task.kind is REDUCE
         }
         for key in [key for key in self._outputs if key[:2] == life and key[2] not in older]:
             del self._outputs[key]
@@ -76,31 +76,31 @@ class RepliesRule:
             if isinstance(action, MapOutputs):
                 known, complete = self._outputs.get((*life, action.job), ([], False))
                 news = action.outputs or action.all_done is not complete
-                hold(news, "a node is told what is new", f"{beat.node}: {action}")
+                hold(news, "a node is told what is new", f"{heartbeat.node}: {action}")
                 self._outputs[*life, action.job] = ([*known, *action.outputs], action.all_done)
         reduces = [each.task.job for each in node.attempts.values() if each.task.kind is REDUCE]
         jobs = {job.job: job for job in reduces if job.active}
         for name, job in jobs.items():
             done = all(task.state == "done" for task in job.maps.tasks)
             known, complete = self._outputs.get((*life, name), ([], False))
-            seen = f"{beat.node} knows {len(known)} of {len(job.outputs)} outputs of {name}, {complete}"
+            seen = f"{heartbeat.node} knows {len(known)} of {len(job.outputs)} outputs of {name}, {complete}"
             hold(known == job.outputs and complete == done, TOLD, seen)
 
-    def _check_forgotten(self, core: Any, beat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
+    def _check_forgotten(self, core: Any, heartbeat: Heartbeat, reply: Reply, ended: Sequence[Any]) -> None:
         """Check that a node is told to forget ended jobs only.
 
         It must be told so for each ended job whose map may have left output on the node.
         """
         jobs = [action.job for action in reply.actions if isinstance(action, ForgetJob)]
         active = [job for job in jobs if job in core.ledger.jobs]
-        hold(not active, "nodes forget jobs that have ended", f"{beat.node} is to forget {active}")
-        reported = {report.attempt: report.state for report in beat.finished}
+        hold(not active, "nodes forget jobs that have ended", f"{heartbeat.node} is to forget {active}")
+        reported = {report.attempt: report.state for report in heartbeat.finished}
         for row in ended:
             job = core.ledger.ended.get(row.job)
-            if row.kind != "map" or row.node != beat.node or job is None or not job.reduces.total:
+            if row.kind != "map" or row.node != heartbeat.node or job is None or not job.reduces.total:
                 continue
             left = row.state == "killed" and reported.get(row.attempt, "succeeded") == "succeeded"
-            seen = f"{beat.node} is not to forget {row.job}: {row}"
+            seen = f"{heartbeat.node} is not to forget {row.job}: {row}"
             hold(not left or row.job in jobs, "nodes forget jobs that have ended", seen)
 
     def discarded(self, core: Any, ended: list[Any]) -> None:

@@ -223,7 +223,7 @@ def _watch_delay(policy: Any, delay: Any, rule: DelayRule) -> None:
         return reason
 
     delay._skip = skipped
-    policy.beat, delay.beat = _after(policy.beat, rule.beat), _after(delay.beat, rule.beat)
+    policy.beat, delay.beat = _after(policy.beat, rule.heartbeat), _after(delay.beat, rule.heartbeat)
     if policy._scan is None:
         pick = policy._pick
 

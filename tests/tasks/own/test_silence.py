@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from schedbed.tasks.own.silence import GRACE_S, Silence, silence_of
+from schedbed.tasks.own.silence import GRACE_S, StatusFileAge, silence_of
 from schedbed.tasks.specs import TaskKind
 from tests.harness.memory_node import a_spec
 
 
 def test_silence_counts_by_heartbeats(tmp_path: Path) -> None:
     status = tmp_path / "status"
-    silence = Silence(status, 5.0)
+    silence = StatusFileAge(status, 5.0)
     assert not any(silence.too_long(float(now_s)) for now_s in range(100))  # its code has not begun
     status.touch()
     looks = [silence.too_long(100.0 + now_s) for now_s in range(30)]

@@ -47,9 +47,9 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 
 @twin_of(
-    "schedbed.cluster.virtual.fluid.shared_nodes:World.enter",
-    "schedbed.cluster.virtual.fluid.shared_nodes:World.leave",
-    "schedbed.cluster.virtual.fluid.shared_nodes:World._page",
+    "schedbed.cluster.virtual.fluid.shared_nodes:SharedCluster.enter",
+    "schedbed.cluster.virtual.fluid.shared_nodes:SharedCluster.leave",
+    "schedbed.cluster.virtual.fluid.shared_nodes:SharedCluster._page",
     "schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.disk_bps",
     "schedbed.cluster.spec:NodeSpec.paging_factor",
 )
@@ -58,7 +58,7 @@ def _page(state: State, task: int, node: int, sign: int) -> None:
     """Add an attempt's declared memory to its node's total, or subtract it, and recompute the disk rate.
 
     `sign` is 1 to add and -1 to subtract. If the attempts of a node declare more memory than the node has,
-    paging slows its disk. Mirrors `World.enter`, `leave` and `_page`.
+    paging slows its disk. Mirrors `SharedCluster.enter`, `leave` and `_page`.
     """
     host, run, disk = state.hosts[node], state.tasks[task], 4 * node + DISK
     if host.paging == 0.0:
@@ -214,12 +214,12 @@ def _tell(state: State, work: int) -> None:
     state.num.free_work += 1
 
 
-@twin_of("schedbed.scheduler.simulate.heartbeats:Beats.take")
+@twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
     """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats of their nodes.
 
-    Returns False if the loop must pause first, as in `advance`. Mirrors `Beats.take`.
+    Returns False if the loop must pause first, as in `advance`. Mirrors `HeartbeatSchedule.take`.
     """
     if not advance(state, now_s):
         return False
@@ -237,7 +237,7 @@ def take(state: State, now_s: float) -> bool:
 
 @twin_of(
     "schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs",
-    "schedbed.cluster.virtual.boards:Board.hear",
+    "schedbed.cluster.virtual.boards:AnnouncedOutputs.hear",
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from schedbed.scheduler.guard.call_mark import SIZE, CallMark, kept_mark, no_short_life, read_mark
+from schedbed.scheduler.guard.call_record import SIZE, CallRecord, kept_mark, no_short_life, read_mark
 
 
-def begin(path: Path) -> tuple[CallMark, str]:
+def begin(path: Path) -> tuple[CallRecord, str]:
     memory, ended_in = kept_mark(path)
-    mark = CallMark()
+    mark = CallRecord()
     mark.share(memory)
     return mark, ended_in
 
 
 def test_the_last_call_can_be_read_from_outside() -> None:
-    memory, mark = mmap.mmap(-1, SIZE), CallMark()
+    memory, mark = mmap.mmap(-1, SIZE), CallRecord()
     mark.enter(mark.number("unseen"))
     mark.share(memory)
     assert read_mark(memory) == (False, 0, "")

@@ -23,7 +23,7 @@ from schedbed.tasks.chance import chance
 from schedbed.tasks.specs import Demand, Priority
 from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 from tests.search.accidents import BAD_COMMIT, MIB, Accidents, StoryCosts
-from tests.search.checks import Rows, check_books, check_slots, watch
+from tests.search.checks import Rows, check_slots, check_tables, watch
 from tests.search.disks import Disks
 from tests.search.oracles.arguments import noted_arguments
 from tests.search.oracles.block_books import check_blocks
@@ -55,7 +55,7 @@ WITH_JOB = tuple(f"job {state.value}" for state in JobState)
 
 
 @dataclass(slots=True)
-class Played:
+class SimulatedStory:
     """A test scenario after its simulation, with all rows and the objects that checks need."""
 
     story: Story
@@ -68,9 +68,9 @@ class Played:
     disks: Disks | None
 
 
-def play(
-    story: Story, *, audit: bool = True, play_all_beats: bool = False, snapshots: bool = False
-) -> Played:
+def simulate(
+    story: Story, *, audit: bool = True, process_all_heartbeats: bool = False, snapshots: bool = False
+) -> SimulatedStory:
     """Simulate a test scenario to its end. Raises Violation if a check fails or the code under test raises.
 
     Without `audit` neither the core's tables nor the policy's answers are checked, for a second run of the
@@ -80,7 +80,7 @@ def play(
     every = 5 + story.seed % 40 if snapshots else EventList.EVERY
     try:
         with patch.object(EventList, "EVERY", every):
-            return _play(story, audit, play_all_beats, snapshots)
+            return _simulate(story, audit, process_all_heartbeats, snapshots)
     except Violation:
         raise
     except Stuck as error:
@@ -89,46 +89,48 @@ def play(
         raise Violation(f"no {type(error).__name__}", str(error)) from error
 
 
-def _play(story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> Played:
+def _simulate(story: Story, audit: bool, process_all_heartbeats: bool, snapshots: bool) -> SimulatedStory:
     postman = Postman(story, audits=audit)
     with ExitStack() as stack:
         stack.enter_context(carried_by(postman))
         if audit and not snapshots:
             stack.enter_context(watched_places())
             stack.enter_context(watched_lookups())
-        return _play_with(postman, story, audit, play_all_beats, snapshots)
+        return _simulate_with(postman, story, audit, process_all_heartbeats, snapshots)
 
 
-def _play_with(postman: Postman, story: Story, audit: bool, play_all_beats: bool, snapshots: bool) -> Played:
+def _simulate_with(
+    postman: Postman, story: Story, audit: bool, process_all_heartbeats: bool, snapshots: bool
+) -> SimulatedStory:
     rows = Rows(story.faults, audits=audit, avoidance=postman.avoidance)
     setup = make_setup(story, references=audit and not snapshots)
-    setup = replace(setup, play_all_beats=play_all_beats or bool(story.lost_orders))
+    setup = replace(setup, process_all_heartbeats=process_all_heartbeats or bool(story.lost_orders))
     sim = Simulation(setup, rows)
     accidents: Any = sim.emulation
     rows.sim = sim
     postman.news = rows.news
     disks = Disks(sim) if story.disks else None
-    played = Played(story, rows, sim, accidents, postman, {}, {}, disks)
-    _plan_kills(played)
-    _watch_commits(played)
-    _watch_recovery(played)
+    finished = SimulatedStory(story, rows, sim, accidents, postman, {}, {}, disks)
+    _plan_kills(finished)
+    _watch_commits(finished)
+    _watch_recovery(finished)
     with disks.followed() if disks is not None else nullcontext():
-        _play_to_end(played, audit)
-    return played
+        _run_to_end(finished, audit)
+    return finished
 
 
-def _play_to_end(played: Played, audit: bool) -> None:
-    sim, rows, accidents = played.sim, played.rows, played.accidents
-    limit_s, quiet_s, seen, steps = patience_s(played.story), quiet_limit_s(played.story), 0, 0
-    last_s = begin_s(played.story) + REPAIR_S
-    restarted = any(fault.kind == "restart_namenode" for fault in played.story.faults)
+def _run_to_end(finished: SimulatedStory, audit: bool) -> None:
+    sim, rows, accidents = finished.sim, finished.rows, finished.accidents
+    limit_s, quiet_s, seen, steps = patience_s(finished.story), quiet_limit_s(finished.story), 0, 0
+    last_s = begin_s(finished.story) + REPAIR_S
+    restarted = any(fault.kind == "restart_namenode" for fault in finished.story.faults)
     while sim.step():
         steps += 1
         events = len(rows.decisions) + len(rows.attempts) + len(rows.jobs)
         if audit:
             check_slots(sim, accidents)
             if sim.master.is_up and (events != seen or steps % AUDIT_EVERY == 0):
-                check_books(sim)
+                check_tables(sim)
                 rows.avoidance.check(sim.core.ledger)
                 if steps % BLOCKS_EVERY == 0:
                     check_blocks(sim.storage.names, restarted=restarted)
@@ -298,10 +300,10 @@ def _fault(fault: Any) -> PlannedFault:
 # ------------------------------------------------------------- what is watched
 
 
-def _watch_commits(played: Played) -> None:
+def _watch_commits(finished: SimulatedStory) -> None:
     """Check that each output is committed once, and make some first commits fail as the scenario says."""
     storage: Any
-    story, storage, committed = played.story, played.sim.storage, played.committed
+    story, storage, committed = finished.story, finished.sim.storage, finished.committed
     inner, forget = storage.commit, storage.job_ended
 
     def commit(now_s: float, job: str, attempt: str, file: Any) -> str:
@@ -323,9 +325,11 @@ def _watch_commits(played: Played) -> None:
 
         Attempts that were killed because their job ended are excepted.
         """
-        state = played.rows.state_by_attempt
-        with_job = {row.attempt for row in played.rows.attempts if row.job == job and row.reason in WITH_JOB}
-        for attempt in set(aside(played, job)) - with_job:
+        state = finished.rows.state_by_attempt
+        with_job = {
+            row.attempt for row in finished.rows.attempts if row.job == job and row.reason in WITH_JOB
+        }
+        for attempt in set(aside(finished, job)) - with_job:
             seen = f"{attempt} at {now_s} s: {state.get(attempt)}"
             hold(state.get(attempt) not in ("failed", "killed"), "what is not wanted is deleted", seen)
         forget(now_s, job)
@@ -334,17 +338,17 @@ def _watch_commits(played: Played) -> None:
     storage.job_ended = job_ended
 
 
-def _plan_kills(played: Played) -> None:
+def _plan_kills(finished: SimulatedStory) -> None:
     """Schedule the test scenario's orders to kill jobs; a crashed JobTracker does not receive them."""
-    sim: Any = played.sim
-    kills = [fault for fault in played.story.faults if fault.kind == "kill_job"]
+    sim: Any = finished.sim
+    kills = [fault for fault in finished.story.faults if fault.kind == "kill_job"]
 
     def kill(now_s: float, number: int) -> None:
-        names = played.story.job_names()
+        names = finished.story.job_names()
         job = names[int(kills[number].luck * len(names))]
         if sim.master.is_up:
-            if all(row.job != job for row in played.rows.jobs):
-                played.killed[job] = now_s
+            if all(row.job != job for row in finished.rows.jobs):
+                finished.killed[job] = now_s
             sim.master.kill(now_s, [job], "killed by its user")
             hold(job not in sim.core.ledger.jobs, "a job that is killed ends", f"{job} at {now_s} s")
             sim._look_for_jobs()
@@ -355,26 +359,26 @@ def _plan_kills(played: Played) -> None:
         sim.queue.push(fault.at_s, len(sim._handlers) - 1, number)
 
 
-def aside(played: Played, job: str) -> list[str]:
+def aside(finished: SimulatedStory, job: str) -> list[str]:
     """Return the attempts of a job that have a file which is not committed."""
     try:
-        return [child["name"] for child in played.sim.storage.names.list(f"/out/{job}/_temporary")]
+        return [child["name"] for child in finished.sim.storage.names.list(f"/out/{job}/_temporary")]
     except BlockStoreError:
         return []
 
 
-def _watch_recovery(played: Played) -> None:
+def _watch_recovery(finished: SimulatedStory) -> None:
     """Check that a recovered JobTracker has the same state as before its crash."""
-    master = played.sim.master
+    master = finished.sim.master
     inner = master.recover
 
     def recover(now_s: float) -> Any:
         before = master.core.status()
-        played.postman.replays = True
+        finished.postman.replays = True
         effects = inner(now_s)
-        played.postman.replays = False
+        finished.postman.replays = False
         hold(master.core.status() == before, "a replay gives the same state", "after a crash")
-        played.postman.rules.recovered(master.core, now_s)
+        finished.postman.rules.recovered(master.core, now_s)
         _check_effects(master.core.ledger, effects)
         return effects
 

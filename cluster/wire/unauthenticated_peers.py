@@ -17,7 +17,7 @@ TICKS = 5
 """Number of timers into which the waiting time is divided: a stopped process loses only one of them."""
 
 
-class Strangers:
+class UnauthenticatedPeers:
     """The connected peers of a server that have not sent `token` yet.
 
     A peer is disconnected after `patience_s` seconds. If more than `places` peers wait, the peer that has

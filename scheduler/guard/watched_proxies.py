@@ -13,16 +13,16 @@ from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import Attempt, Node
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.core.states import ASSIGNED, COMMITTING, FAILED, RUNNING, SUCCEEDED
-from schedbed.scheduler.guard.faces import AttemptFace, Faces, NodeFace, ViewFace
-from schedbed.scheduler.guard.guarded_calls import BeatWatch
-from schedbed.scheduler.guard.read_only import Face, faces_of, raw_of
+from schedbed.scheduler.guard.guarded_calls import HeartbeatWatch
+from schedbed.scheduler.guard.proxies import AttemptProxy, NodeProxy, Proxies, ViewProxy
+from schedbed.scheduler.guard.read_only import Proxy, proxies_of, raw_of
 from schedbed.scheduler.sizes import Sizes
 
 
-class WatchedFaces(Faces):
+class WatchedProxies(Proxies):
     """The read-only proxies of one run, which tell `watch` when a policy reads a value from heartbeats."""
 
-    def __init__(self, watch: BeatWatch, sizes: Sizes, seed: int) -> None:
+    def __init__(self, watch: HeartbeatWatch, sizes: Sizes, seed: int) -> None:
         super().__init__(sizes, seed)
         self.watch = watch
 
@@ -30,17 +30,17 @@ class WatchedFaces(Faces):
         watched = _WATCHED.get(type(raw))
         if watched is None:
             return super().__missing__(raw)
-        face = self[raw] = watched(self, raw)
-        return face
+        proxy = self[raw] = watched(self, raw)
+        return proxy
 
 
-def _note(face: Face) -> Any:
-    """Tell the watch of this proxy that the policy reads a value from heartbeats. Raises BeatRead."""
-    faces_of(face).watch.note()
+def _note(proxy: Proxy) -> Any:
+    """Tell the watch of this proxy that the policy reads a value from heartbeats. Raises HeartbeatRead."""
+    proxies_of(proxy).watch.note()
 
 
-class _WatchedAttemptFace(AttemptFace):
-    """The proxy of an attempt. A read of a value that may come from a heartbeat raises BeatRead.
+class _WatchedAttemptProxy(AttemptProxy):
+    """The proxy of an attempt. A read of a value that may come from a heartbeat raises HeartbeatRead.
 
     These values are progress and phase, the state while the attempt runs, and the start time before the end.
     """
@@ -51,7 +51,7 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def state(self) -> str:
-        """Implement `AttemptView.state`. A read while the attempt is assigned or running raises BeatRead."""
+        """Implement `AttemptView.state`. A read while the attempt is assigned or running raises HeartbeatRead."""
         state = raw_of(self).state
         if state is ASSIGNED or state is RUNNING:
             _note(self)
@@ -59,29 +59,29 @@ class _WatchedAttemptFace(AttemptFace):
 
     @property
     def started_s(self) -> float | None:
-        """Implement `AttemptView.started_s`. A read before the attempt's end was reported raises BeatRead."""
+        """Implement `AttemptView.started_s`. A read before the attempt's end was reported raises HeartbeatRead."""
         raw: Attempt = raw_of(self)
         if raw.state not in (SUCCEEDED, FAILED, COMMITTING):
             _note(self)
         return raw.started_s
 
 
-class _WatchedNodeFace(NodeFace):
-    """The proxy of a node. A read of the node's usage raises BeatRead."""
+class _WatchedNodeProxy(NodeProxy):
+    """The proxy of a node. A read of the node's usage raises HeartbeatRead."""
 
     __slots__ = ()
 
     @property
     def usage(self) -> Usage:
-        """Implement `NodeView.usage`. Each read raises BeatRead, after a note to the `BeatWatch`."""
+        """Implement `NodeView.usage`. Each read raises HeartbeatRead, after a note to the `HeartbeatWatch`."""
         return _note(self)
 
 
-class _WatchedViewFace(ViewFace):
-    """The proxy of the view. A read of the number of heartbeats raises BeatRead."""
+class _WatchedViewProxy(ViewProxy):
+    """The proxy of the view. A read of the number of heartbeats raises HeartbeatRead."""
 
     __slots__ = ()
     beats = property(_note)
 
 
-_WATCHED = {Attempt: _WatchedAttemptFace, Node: _WatchedNodeFace, Ledger: _WatchedViewFace}
+_WATCHED = {Attempt: _WatchedAttemptProxy, Node: _WatchedNodeProxy, Ledger: _WatchedViewProxy}

@@ -47,10 +47,10 @@ STATE = (
 """The attributes that events can change, which are the content of a snapshot."""
 
 
-class Books:
+class CoreTables:
     """The state of the core: nodes, jobs, counters, and effects that the driver has not taken yet.
 
-    This is the base class of `JobBooks` and `Ledger`, and implements `View` for policies.
+    This is the base class of `JobTables` and `Ledger`, and implements `View` for policies.
     """
 
     def __init__(self, config: CoreConfig, policy: policies.Policy, sink: Sink, seed: int) -> None:

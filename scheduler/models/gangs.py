@@ -15,7 +15,7 @@ def gang_size(view: View, job: JobView) -> int:
     return min(job.maps.total, view.slots(MAP))
 
 
-class GangBooks:
+class Gangs:
     """A table of the jobs that have started as gangs, in the order of their start.
 
     `held`: a dictionary from job id to the number of map slots that the job holds. `started`: all gangs that

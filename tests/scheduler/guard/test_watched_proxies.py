@@ -43,7 +43,7 @@ class Reading(Nearest):
         raise NotImplementedError
 
 
-class Beats(Reading):
+class Heartbeats(Reading):
     def read(self, view: Any, node: Any) -> str:
         return f"{view.beats} heartbeats"
 
@@ -169,34 +169,34 @@ def run(setup: Setup) -> tuple[Tape, Simulation]:
 
 
 QUIET = (Nearest, Learning, composed(Poorest))
-READING = (Beats, Use, Progress, Phase, Started, State, Hiding, Ticking, composed(Busiest))
+READING = (Heartbeats, Use, Progress, Phase, Started, State, Hiding, Ticking, composed(Busiest))
 
 
 @pytest.mark.parametrize("contention", (False, True))
 @pytest.mark.parametrize("make", (*QUIET, *READING, Hearing))
 def test_no_row_shows_that_heartbeats_were_skipped(make: Callable[[], Any], contention: bool) -> None:
     setup = given(make, contention=contention)
-    (spared, left), (played, full) = run(setup), run(replace(setup, play_all_beats=True))
-    assert spared.text(*DECIDED) == played.text(*DECIDED)
+    (spared, left), (complete, full) = run(setup), run(replace(setup, process_all_heartbeats=True))
+    assert spared.text(*DECIDED) == complete.text(*DECIDED)
     if make in QUIET:
-        assert left.statistics.beats < full.statistics.beats / 2
+        assert left.statistics.heartbeats < full.statistics.heartbeats / 2
     else:
-        assert left.statistics.beats == full.statistics.beats
+        assert left.statistics.heartbeats == full.statistics.heartbeats
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("make", (Nearest, Learning, State, composed(Poorest)))
 def test_nor_do_they_with_faults(make: Callable[[], Any], seed: int) -> None:
     setup = given(make, seed, faults=("kill", "freeze", "slow", "partition"))
-    assert run(setup)[0].text(*DECIDED) == run(replace(setup, play_all_beats=True))[0].text(*DECIDED)
+    assert run(setup)[0].text(*DECIDED) == run(replace(setup, process_all_heartbeats=True))[0].text(*DECIDED)
 
 
 def test_a_node_has_each_heartbeat_once_and_all_of_them_after_the_first_read() -> None:
     spared, _ = run(given(Use))
-    played, _ = run(replace(given(Use), play_all_beats=True))
+    complete, _ = run(replace(given(Use), process_all_heartbeats=True))
     rows = [row[:2] for row in spared.rows["heartbeat"]]
-    assert len(set(rows)) == len(rows) < len(played.rows["heartbeat"])
-    late = {row[:2] for row in played.rows["heartbeat"] if row[0] > LATE_S + 15}
+    assert len(set(rows)) == len(rows) < len(complete.rows["heartbeat"])
+    late = {row[:2] for row in complete.rows["heartbeat"] if row[0] > LATE_S + 15}
     assert late and late <= set(rows)
 
 
@@ -205,7 +205,10 @@ def test_a_policy_that_says_no_hears_them_all() -> None:
         elidable = False
 
     setup = given(Distrustful)
-    assert run(setup)[1].statistics.beats == run(replace(setup, play_all_beats=True))[1].statistics.beats
+    assert (
+        run(setup)[1].statistics.heartbeats
+        == run(replace(setup, process_all_heartbeats=True))[1].statistics.heartbeats
+    )
 
 
 def test_a_policy_that_answers_differently_when_all_begins_again_is_found() -> None:
@@ -236,7 +239,7 @@ def test_what_a_policy_keeps_of_the_view_cannot_be_read_after_the_run() -> None:
         simulation.master.report()
 
 
-def test_faces_of_watched_objects_have_the_names_of_the_others() -> None:
+def test_proxies_of_watched_objects_have_the_names_of_the_others() -> None:
     class Wrong(Nearest):
         def reason(self, view: Any, node: Any) -> str:
             return node.temperature

@@ -1,6 +1,6 @@
-"""Read-only proxies ("faces") of the core's objects, which a user's policy receives instead of the objects.
+"""Read-only proxies of the core's objects, which a user's policy receives instead of the objects.
 
-A face has only the attributes of a protocol in `scheduler.view`. Constant attributes are stored in the face;
+A proxy has only the attributes of a protocol in `scheduler.view`. Constant attributes are stored in the proxy;
 changing attributes are read from the core's object by properties implemented in C.
 """
 
@@ -15,12 +15,12 @@ from schedbed.cluster.messages import Usage
 from schedbed.scheduler.core.entities import MAP, REDUCE, Attempt, Job, Node, Stage, Tally, Task
 from schedbed.scheduler.core.ledger import Ledger
 from schedbed.scheduler.guard.read_only import (
-    Face,
-    MapFace,
+    MapProxy,
+    Proxy,
     clean,
-    faces_of,
     frozen,
     live,
+    proxies_of,
     put,
     raw_of,
     still,
@@ -30,7 +30,7 @@ from schedbed.tasks.parts import Part
 from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
-class Faces(dict[Any, Any]):
+class Proxies(dict[Any, Any]):
     """A dictionary from an object of the core to its proxy ("face"), which is created on demand.
 
     `withheld` are jobs that avoid the offered node. The proxies of such a job have another class, which shows
@@ -43,30 +43,30 @@ class Faces(dict[Any, Any]):
         self.withheld: dict[Job, None] = {}
 
     def __missing__(self, raw: Any) -> Any:
-        face = self[raw] = _FACES[type(raw)](self, raw)
-        return face
+        proxy = self[raw] = _PROXIES[type(raw)](self, raw)
+        return proxy
 
     def withhold(self, job: Job) -> None:
         """Withhold the job: show none of its tasks to the policy until `offer_all` is called."""
         self.withheld[job] = None
-        put(self[job], "__class__", _WithheldJobFace)
+        put(self[job], "__class__", _WithheldJobProxy)
         for stage in (job.maps, job.reduces):
-            put(self[stage], "__class__", _WithheldStageFace)
+            put(self[stage], "__class__", _WithheldStageProxy)
 
     def offer_all(self) -> None:
         """Show the tasks of all withheld jobs to the policy again."""
         for job in self.withheld:
-            put(self[job], "__class__", JobFace)
+            put(self[job], "__class__", JobProxy)
             for stage in (job.maps, job.reduces):
-                put(self[stage], "__class__", StageFace)
+                put(self[stage], "__class__", StageProxy)
         self.withheld.clear()
 
-    def raw(self, face: Any, kind: type) -> Any:
+    def raw(self, proxy: Any, kind: type) -> Any:
         """Return the core's object of type `kind` behind the proxy `face`, or None if there is none."""
-        if not isinstance(face, Face):
+        if not isinstance(proxy, Proxy):
             return None
-        raw = raw_of(face)
-        return raw if type(raw) is kind and self.get(raw) is face else None
+        raw = raw_of(proxy)
+        return raw if type(raw) is kind and self.get(raw) is proxy else None
 
     def spec(self, job: JobSpec) -> JobSpec:
         """Return a copy of the job's specification with read-only parameters and possibly hidden costs."""
@@ -83,39 +83,39 @@ class Faces(dict[Any, Any]):
             self.pop(job, None)
 
 
-class JobsFace(MapFace):
+class JobsProxy(MapProxy):
     """A read-only dictionary from job id to job. Iteration skips withheld jobs; lookup finds them."""
 
-    __slots__ = ("__faces", "__raw")
+    __slots__ = ("__proxies", "__raw")
 
-    def __init__(self, faces: Faces, raw: Mapping[str, Any]) -> None:
-        super().__init__(faces, raw)
-        put(self, "_JobsFace__faces", faces)
-        put(self, "_JobsFace__raw", raw)
+    def __init__(self, proxies: Proxies, raw: Mapping[str, Any]) -> None:
+        super().__init__(proxies, raw)
+        put(self, "_JobsProxy__proxies", proxies)
+        put(self, "_JobsProxy__raw", raw)
 
     def __iter__(self) -> Iterator[str]:
-        withheld = self.__faces.withheld
+        withheld = self.__proxies.withheld
         if not withheld:
             return iter(self.__raw)
         return iter([key for key, job in self.__raw.items() if job not in withheld])
 
     def __len__(self) -> int:
-        return len(self.__raw) - len(self.__faces.withheld)
+        return len(self.__raw) - len(self.__proxies.withheld)
 
     def values(self) -> Any:
         """Return the proxies of the jobs that are not withheld, in the order of submission."""
-        faces = self.__faces
-        withheld = faces.withheld
+        proxies = self.__proxies
+        withheld = proxies.withheld
         if not withheld:
-            return tuple(map(faces.__getitem__, self.__raw.values()))
-        return tuple([faces[job] for job in self.__raw.values() if job not in withheld])
+            return tuple(map(proxies.__getitem__, self.__raw.values()))
+        return tuple([proxies[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
         """Return (id, proxy) of each job that is not withheld, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
-class TallyFace(Face):
+class TallyProxy(Proxy):
     """A read-only proxy of the counters of a user or queue. Implements `TallyView`."""
 
     __slots__ = ()
@@ -125,7 +125,7 @@ class TallyFace(Face):
     unstarted = live("unstarted")
 
 
-class TaskFace(Face):
+class TaskProxy(Proxy):
     """A read-only proxy of a task. Implements `TaskView`."""
 
     __slots__ = ()
@@ -141,7 +141,7 @@ class TaskFace(Face):
     @property
     def job(self) -> Any:
         """Implement `TaskView.job`: return the proxy of the task's job."""
-        return faces_of(self)[raw_of(self).stage.job]
+        return proxies_of(self)[raw_of(self).stage.job]
 
     @property
     def part(self) -> Part | None:
@@ -152,19 +152,19 @@ class TaskFace(Face):
     @property
     def attempts(self) -> tuple[Any, ...]:
         """Implement `TaskView.attempts`: return the proxies of the task's live attempts."""
-        faces = faces_of(self)
-        return tuple([faces[attempt] for attempt in raw_of(self).attempts])
+        proxies = proxies_of(self)
+        return tuple([proxies[attempt] for attempt in raw_of(self).attempts])
 
 
-class AttemptFace(Face):
+class AttemptProxy(Proxy):
     """A read-only proxy of an attempt. Implements `AttemptView`."""
 
     __slots__ = ("node", "task")
 
-    def __init__(self, faces: Faces, raw: Attempt) -> None:
-        super().__init__(faces, raw)
-        put(self, "task", faces[raw.task])
-        put(self, "node", faces[raw.node])
+    def __init__(self, proxies: Proxies, raw: Attempt) -> None:
+        super().__init__(proxies, raw)
+        put(self, "task", proxies[raw.task])
+        put(self, "node", proxies[raw.node])
 
     attempt = live("attempt")
     serial = live("serial")
@@ -184,18 +184,18 @@ class AttemptFace(Face):
         return still(raw_of(self).counters)
 
 
-class StageFace(Face):
+class StageProxy(Proxy):
     """A read-only proxy of a stage. Implements `StageView`."""
 
     __slots__ = ("_tasks", "demand", "kind", "queue", "user")
 
-    def __init__(self, faces: Faces, raw: Stage) -> None:
-        super().__init__(faces, raw)
+    def __init__(self, proxies: Proxies, raw: Stage) -> None:
+        super().__init__(proxies, raw)
         put(self, "_tasks", ())
         put(self, "kind", raw.kind)
         put(self, "demand", replace(raw.demand))
-        put(self, "user", faces[raw.user])
-        put(self, "queue", faces[raw.queue])
+        put(self, "user", proxies[raw.user])
+        put(self, "queue", proxies[raw.queue])
 
     total = live("total")
     unstarted = live("unstarted")
@@ -209,23 +209,23 @@ class StageFace(Face):
         """Implement `StageView.tasks`: return the proxies of the stage's tasks."""
         raw = raw_of(self).tasks
         if len(self._tasks) != len(raw):
-            faces = faces_of(self)
-            put(self, "_tasks", tuple([faces[task] for task in raw]))
+            proxies = proxies_of(self)
+            put(self, "_tasks", tuple([proxies[task] for task in raw]))
         return self._tasks
 
 
-class _WithheldStageFace(StageFace):
+class _WithheldStageProxy(StageProxy):
     """The proxy of a stage of a withheld job. Its attribute `ready` is always false."""
 
     __slots__ = ()
     ready = property(lambda _: False)
 
 
-class JobFace(Face):
+class JobProxy(Proxy):
     """A read-only proxy of a job. Implements `JobView`."""
 
     __slots__ = (
-        "__faces",
+        "__proxies",
         "__raw",
         "_spec",
         "attempts",
@@ -241,10 +241,10 @@ class JobFace(Face):
         "user",
     )
 
-    def __init__(self, faces: Faces, raw: Job) -> None:
-        super().__init__(faces, raw)
-        put(self, "_JobFace__faces", faces)  # Found faster than in `Face`.
-        put(self, "_JobFace__raw", raw)
+    def __init__(self, proxies: Proxies, raw: Job) -> None:
+        super().__init__(proxies, raw)
+        put(self, "_JobProxy__proxies", proxies)  # Found faster than in `Proxy`.
+        put(self, "_JobProxy__raw", raw)
         put(self, "job", raw.job)
         put(self, "user", raw.user)
         put(self, "queue", raw.queue)
@@ -253,9 +253,9 @@ class JobFace(Face):
         put(self, "deadline_s", raw.deadline_s)
         put(self, "serial", raw.serial)
         put(self, "_spec", (None, None))
-        put(self, "maps", faces[raw.maps])
-        put(self, "reduces", faces[raw.reduces])
-        put(self, "attempts", MapFace(faces, raw.attempts))
+        put(self, "maps", proxies[raw.maps])
+        put(self, "reduces", proxies[raw.reduces])
+        put(self, "attempts", MapProxy(proxies, raw.attempts))
         put(self, "excluded", MappingProxyType(raw.excluded))
 
     active = live("active")
@@ -267,7 +267,7 @@ class JobFace(Face):
         """Implement `JobView.spec`: return a copy of the job's specification with read-only parameters."""
         raw: JobSpec = raw_of(self).spec
         if self._spec[0] is not raw:
-            put(self, "_spec", (raw, faces_of(self).spec(raw)))
+            put(self, "_spec", (raw, proxies_of(self).spec(raw)))
         return self._spec[1]
 
     def stage(self, kind: TaskKind) -> Any:
@@ -279,35 +279,35 @@ class JobFace(Face):
     def local_map(self, node: NodeId) -> Any:
         """Implement `JobView.local_map`: return the proxy of an unstarted map with input on the node."""
         task = self.__raw.local_map(node)
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
     def rack_map(self, rack: str) -> Any:
         """Implement `JobView.rack_map`: return the proxy of an unstarted map with input in the rack."""
         task = self.__raw.rack_map(rack)
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
     def free_map(self) -> Any:
         """Implement `JobView.free_map`: return the proxy of an unstarted map whose input has no location."""
         task = self.__raw.free_map()
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
     def any_map(self) -> Any:
         """Implement `JobView.any_map`: return the proxy of any unstarted map."""
         task = self.__raw.any_map()
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
     def whole_map(self, rack: str) -> Any:
         """Implement `JobView.whole_map`: return the proxy of a map that can be split."""
         task = self.__raw.whole_map(rack)
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
     def any_reduce(self) -> Any:
         """Implement `JobView.any_reduce`: return the proxy of any unstarted reduce."""
         task = self.__raw.any_reduce()
-        return None if task is None else self.__faces[task]
+        return None if task is None else self.__proxies[task]
 
 
-class _WithheldJobFace(JobFace):
+class _WithheldJobProxy(JobProxy):
     """The proxy of a withheld job. Its methods that find a task return None."""
 
     __slots__ = ()
@@ -316,17 +316,17 @@ class _WithheldJobFace(JobFace):
     local_map = rack_map = free_map = any_map = whole_map = any_reduce = _nothing
 
 
-class NodeFace(Face):
+class NodeProxy(Proxy):
     """A read-only proxy of a node. Implements `NodeView`."""
 
     __slots__ = ("attempts", "node", "rack", "spec")
 
-    def __init__(self, faces: Faces, raw: Node) -> None:
-        super().__init__(faces, raw)
+    def __init__(self, proxies: Proxies, raw: Node) -> None:
+        super().__init__(proxies, raw)
         put(self, "node", raw.node)
         put(self, "rack", raw.rack)
         put(self, "spec", replace(raw.spec))
-        put(self, "attempts", MapFace(faces, raw.attempts))
+        put(self, "attempts", MapProxy(proxies, raw.attempts))
 
     alive = live("alive")
     running_maps = live("running_maps")
@@ -344,19 +344,19 @@ class NodeFace(Face):
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
-class ViewFace(Face):
+class ViewProxy(Proxy):
     """A read-only proxy of the ledger, which contains the core's state. Implements `View`."""
 
     __slots__ = ("jobs", "nodes", "random", "records_skips", "seed", "sizes")
 
-    def __init__(self, faces: Faces, raw: Ledger) -> None:
-        super().__init__(faces, raw)
+    def __init__(self, proxies: Proxies, raw: Ledger) -> None:
+        super().__init__(proxies, raw)
         put(self, "records_skips", raw.records_skips)
         put(self, "seed", raw.seed)
         put(self, "random", raw.random)
         put(self, "sizes", raw.sizes)
-        put(self, "jobs", JobsFace(faces, raw.jobs))
-        put(self, "nodes", MapFace(faces, raw.nodes))
+        put(self, "jobs", JobsProxy(proxies, raw.jobs))
+        put(self, "nodes", MapProxy(proxies, raw.nodes))
 
     now_s = live("now_s")
     beats = live("beats")
@@ -380,21 +380,21 @@ class ViewFace(Face):
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))
 
 
-def _core(face: Any, kind: type) -> Any:
+def _core(proxy: Any, kind: type) -> Any:
     """Return the object of type `kind` behind the proxy `face`. Raises TypeError if there is none."""
-    raw = raw_of(face) if isinstance(face, Face) else None
+    raw = raw_of(proxy) if isinstance(proxy, Proxy) else None
     if type(raw) is not kind:
-        raise TypeError(f"{face!r} is no {kind.__name__.lower()} of this view")
+        raise TypeError(f"{proxy!r} is no {kind.__name__.lower()} of this view")
     return raw
 
 
-_FACES: dict[type, Callable[[Faces, Any], Face]] = {
-    Tally: TallyFace,
-    Task: TaskFace,
-    Attempt: AttemptFace,
-    Stage: StageFace,
-    Job: JobFace,
-    Node: NodeFace,
-    Ledger: ViewFace,
+_PROXIES: dict[type, Callable[[Proxies, Any], Proxy]] = {
+    Tally: TallyProxy,
+    Task: TaskProxy,
+    Attempt: AttemptProxy,
+    Stage: StageProxy,
+    Job: JobProxy,
+    Node: NodeProxy,
+    Ledger: ViewProxy,
 }
-JOB_FACES = (JobFace, _WithheldJobFace)
+JOB_PROXIES = (JobProxy, _WithheldJobProxy)

@@ -34,7 +34,7 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 """Files in a live run's folder: the call mark, and the reason why the JobTracker's process ended itself."""
 
 
-class CallMark:
+class CallRecord:
     """The call mark of this process: a record of the policy's current or last call.
 
     Nothing is recorded until `share` is called. For speed, `guarded_calls.Guard.wrap` repeats the code of
@@ -158,5 +158,5 @@ def read_kept_mark(path: Path) -> KeptMark | None:
     return KeptMark(int.from_bytes(data[SIZE + 1 : _LIVES], "little"), *read_mark(data))
 
 
-CALL_MARK = CallMark()
+CALL_RECORD = CallRecord()
 """The call mark of this process."""
