@@ -108,7 +108,10 @@ def up(
 
 
 def _resolved(scenario: Path, **changes: Any) -> ResolvedScenario:
-    """Return the resolved scenario for a cluster that keeps running, and print its warnings."""
+    """Read a scenario file, apply `changes` such as `nodes`, print warnings, and return the scenario.
+
+    Raises BadInput if the scenario sets framework costs, which only simulations support.
+    """
     from schedbed.deploy.scenario.resolve import resolve
     from schedbed.deploy.whole_run import check_no_framework
 
@@ -232,7 +235,7 @@ def kill(
 
 
 def _complete_fault(incomplete: str) -> list[str]:
-    """Return the keys of fault entries that begin with `incomplete`, for shell completion."""
+    """Return the keys of faults, such as `kill`, that begin with `incomplete`, for shell completion."""
     from schedbed.cluster.faults import entry_keys
 
     return [key for key in entry_keys() if key.startswith(incomplete)]
@@ -271,7 +274,7 @@ def fault(
         typer.Option("--list", callback=_list_faults, is_eager=True, help="List all kinds of faults."),
     ] = False,
 ) -> None:
-    """Inject a fault into a running cluster, of any kind that a scenario's `faults` can have.
+    """Inject a fault into a running cluster. All kinds of faults that a scenario can list are possible.
 
     Example: schedbed fault lab kill n3 --for 30s
     """
@@ -309,9 +312,9 @@ def down(
 
 
 def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
-    """Return the cluster's name and the path of the job file from the command-line words, None if missing.
+    """Return the cluster's name and the path of the job file among the command-line words `what`.
 
-    Raises BadInput if there is more than one name or more than one job file.
+    Either is None if missing. Raises BadInput if there is more than one name or more than one job file.
     """
     files = [word for word in what if word.endswith(JOB_FILES)]
     names = [word for word in what if word not in files]
@@ -323,9 +326,10 @@ def _name_and_file(what: list[str]) -> tuple[str | None, Path | None]:
 
 
 def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
-    """Return the cluster's name (or None) and the fault as a mapping, from the command-line words.
+    """Return the cluster's name and the fault that the command-line words `what` describe.
 
-    The fault is `kill n3`, `partition n1,n2`, or a YAML mapping.
+    The name is None if missing. The fault is written as `kill n3`, `partition n1,n2` or a YAML mapping, and
+    returned as a mapping.
     """
     if what[-1].lstrip().startswith("{") and len(what) <= 2:
         return what[0] if len(what) == 2 else None, _yaml_mapping(what[-1], "fault")
@@ -337,9 +341,10 @@ def _name_and_fault(what: list[str]) -> tuple[str | None, dict[str, Any]]:
 
 
 def _input(text: str) -> Any:
-    """Return a job's `input` value: a file name, or a mapping for generated data.
+    """Convert the text of the option `--input` to the value of a job's key `input`.
 
-    A mapping is parsed from `generate=text,size=64MiB` or from YAML in braces.
+    A file name is returned unchanged. Text such as `generate=text,size=64MiB`, or YAML in braces, describes
+    generated data and becomes a mapping.
     """
     if text.startswith("{"):
         return _yaml_mapping(text, "--input")

@@ -51,7 +51,7 @@ def doctor(
         Path | None, typer.Option(metavar="FILE", help="A JSON file for the rows of --measure and --hostile.")
     ] = None,
 ) -> None:
-    """Show the limits that this host can enforce, and whether a scenario fits on the host.
+    """Show the limits that this host can enforce, and whether the host has enough resources for a scenario.
 
     Example: schedbed doctor quickstart --measure --hostile --machines docker
     """

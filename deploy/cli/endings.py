@@ -22,23 +22,27 @@ _KNOWN = (typer.Exit, typer.Abort)
 
 
 class Commands(TyperGroup):
-    """The typer command group of the program. Exceptions of commands become messages and exit codes here."""
+    """The typer command group of `schedbed`. It turns exceptions of commands into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the command names in the help's order: `run` first, then by registration."""
+        """Return the names of all commands in the help's order: `run` first, then as they were registered."""
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse the command line. A signal during parsing ends the program with the message "interrupted"."""
+        """Parse the command line and return the resulting typer context.
+
+        A signal during parsing ends the program with the message "interrupted".
+        """
         try:
             return super().make_context(*arguments, **options)
         except KeyboardInterrupt:
             raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command.
+        """Run the command that the typer context `ctx` describes.
 
-        Print exceptions as one line, and exit with code 2 for bad input, 1 for other failures.
+        If the command raises an exception, print the exception as one line. The exit code is then 2 for bad
+        input and 1 for other failures.
         """
         try:
             return super().invoke(ctx)

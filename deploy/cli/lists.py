@@ -19,7 +19,8 @@ from schedbed.tasks.units import format_bytes, format_duration
 def show_apps(name: str | None) -> None:
     """Print a table of all applications, or only the application `name`.
 
-    `name` may be a user's class, such as `my_app.py:Count`. Parameters that all applications have come last.
+    `name` may be a user's class, such as `my_app.py:Count`. The last rows are parameters that every
+    application has.
     """
     from schedbed.deploy.scenario.own.own_apps import read_app
     from schedbed.tasks.appkit.app import RUNTIME_PARAMETERS
@@ -45,7 +46,7 @@ def show_apps(name: str | None) -> None:
 
 
 def show_policies(name: str | None) -> None:
-    """Print a table of all policies and of the axes of composed policies, or only the policy `name`."""
+    """Print a table of all policies and of the parts of which policies can be composed, or only of `name`."""
     from schedbed.scheduler.registry.registry import AXES, POLICIES
 
     table = _table("policy")
@@ -92,7 +93,7 @@ def _table(kind: str) -> Table:
 
 
 def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None:
-    """Add a row for an entry, and an indented row for each of its parameters."""
+    """Add a row with `name` and `about` to `table`, and below it an indented row for each parameter."""
     table.add_row(Text(name, style="bold"), "", Text(about))
     for parameter in parameters:
         unit = f" ({parameter.unit})" if parameter.unit else ""

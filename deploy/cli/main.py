@@ -213,7 +213,7 @@ def explain(
     policy: Annotated[str | None, typer.Option(metavar="SPEC", help="Only under this policy.")] = None,
     repeat: Annotated[int | None, typer.Option(help="Only in this repeat.")] = None,
 ) -> None:
-    """Show why a task ran on its node at its time: the offers, the policy's answers, and their reasons.
+    """Show why a task ran on its node at its time: the free slots offered to the policy, and its answers.
 
     Example: schedbed explain results job_0001_m_000003 --policy delay
     """
@@ -291,7 +291,7 @@ def profile(
         bool, typer.Option("--clear", help="Run nothing, forget what is known of these jobs.")
     ] = False,
 ) -> None:
-    """Build the resource and phase profiles of an application by running it alone, and save the profiles.
+    """Run an application alone, measure its use of resources and the durations of its phases, and save them.
 
     Example: schedbed profile quickstart --app wordcount --machines sim
     """

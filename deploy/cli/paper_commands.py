@@ -29,9 +29,11 @@ class ReproduceOptions:
 
 
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
-    """Run the selected experiments or a paper's posterior analysis. List all experiments if none is selected.
+    """Run the experiments that `target` and the options select, or print a list if they select none.
 
-    Raises BadInput for options that exclude each other.
+    `target` is a paper such as `verma2011`, or one of its experiments, such as `verma2011/fig5`. With
+    `options.posterior`, run the posterior analysis of the paper instead. Raises BadInput for options that
+    exclude each other.
     """
     if options.posterior:
         _posterior(target, options)

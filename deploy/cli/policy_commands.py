@@ -15,7 +15,7 @@ policy_app = typer.Typer(
 
 @policy_app.callback()
 def policy() -> None:
-    """Do nothing. Without this callback, typer would turn `schedbed policy check` into `schedbed policy`."""
+    """Do nothing. This callback makes typer keep `check` as a subcommand: `schedbed policy check`."""
 
 
 @policy_app.command()
@@ -24,7 +24,7 @@ def check(
         str, typer.Argument(metavar="FILE.py:Class", help="The policy, with parameters as in any SPEC.")
     ],
 ) -> None:
-    """Run a policy of your own in several small simulations, each twice, and print the faults found.
+    """Simulate a policy of your own in several small scenarios, more than once, and print the errors found.
 
     Example: schedbed policy check my_policy.py:ShortestFirst
     """

@@ -25,9 +25,10 @@ _CHECKED_JOBS = 100  # Number of jobs that are resolved as a check before the fi
 
 
 def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
-    """Print a description of a trace, and the assumptions under which it is converted to a workload.
+    """Print a description of a trace file, and the assumptions made in converting it to a workload.
 
-    With `fit`, also print a proposed cluster that fits the trace.
+    `format` is the trace's format, or None to detect it. With `fit`, also print a proposed cluster that fits
+    the trace.
     """
     trace = read_trace(file, format)
     console = Console(highlight=False)
@@ -45,9 +46,10 @@ def show_trace(file: Path, format: str | None, *, fit: bool = False) -> None:
 
 
 def convert_trace(file: Path, out: Path, format: str | None, jobs: int | None, *, fit: bool = False) -> None:
-    """Write a trace as a runnable scenario file, with its first `jobs` jobs (all if None).
+    """Convert a trace file to a scenario of its first `jobs` jobs (all if None), and write it to `out`.
 
-    Raises BadInput if the file is not a trace of jobs or `out` cannot be written.
+    `format` is the trace's format, or None to detect it. With `fit`, the scenario also gets a cluster that
+    fits the trace. Raises BadInput if the file is not a trace of jobs or `out` cannot be written.
     """
     trace = read_trace(file, format)
     if trace.topology is not None:
@@ -76,9 +78,10 @@ def validate_trace(
     policies: Sequence[str] | None,
     sets: Sequence[str],
 ) -> None:
-    """Simulate a recorded trace, and print the differences between the simulation and the recording.
+    """Simulate a recorded trace, and print how far the simulated completion times are from the recorded ones.
 
-    Raises BadInput for an option that does not apply to recorded traces.
+    `framework` is the name of the framework whose delays are simulated, such as `hadoop1`. `sets` are changes
+    of the scenario, such as `KEY=VALUE`. Raises BadInput if `recorded` is False or an option is wrong.
     """
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES

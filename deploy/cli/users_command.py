@@ -48,9 +48,9 @@ def users(
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="JSON instead of text.")] = False,
 ) -> None:
-    """Give users of a running cluster a token and a quota, change these, or list the users.
+    """Add users with a token and a quota to a running cluster, change or remove users, or list the users.
 
-    A token is shown once.
+    A token is shown only once.
 
     Example: schedbed users lab add ana --jobs 3
     """
@@ -73,9 +73,10 @@ def users(
 
 
 def _words(what: Sequence[str]) -> tuple[str | None, str, list[str]]:
-    """Return the cluster or file (or None), the action, and the user names from the command-line words.
+    """Split the command-line words `what` into a cluster or file, an action, and the names of users.
 
-    The action is `list` if the words name none. Raises BadInput if users are named without an action.
+    A missing cluster or file is None, and a missing action is `list`. Raises BadInput if there are names of
+    users without an action.
     """
     at = next((place for place, word in enumerate(what[:2]) if word in ACTIONS), None)
     if at is None:
@@ -139,7 +140,11 @@ def _on_cluster(where: str | None, action: str, names: Sequence[str], change: Js
 
 
 def _tell(users: Sequence[Json], url: str | None, as_json: bool) -> None:
-    """Print the new tokens, which are shown only here, as shell commands or (with `as_json`) as JSON."""
+    """Print the new tokens in `users`, as shell commands or, if `as_json` is True, as JSON.
+
+    The shell commands set environment variables for the client: the token and, if it is not None, the address
+    `url` of the cluster.
+    """
     from schedbed.deploy.service.client import CLUSTER_VARIABLE, TOKEN_VARIABLE
 
     if as_json:

@@ -1,4 +1,4 @@
-"""Selection of the display for a live run: a live picture on a terminal, plain lines for files and pipes."""
+"""Selection of the display for a live run: a picture that is redrawn on a terminal, or plain lines."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from schedbed.deploy.display.display import Display, PlainLines
 
 
 def make_display(*, live: bool = True, out: TextIO | None = None) -> Display:
-    """Return the live picture if `live` is True and `out` (default: stdout) is a terminal; else plain
-    lines.
+    """Return the display for a live run that is written to `out`, by default standard output.
+
+    If `live` is True and `out` is a terminal, the display is a picture that is redrawn. Otherwise it prints
+    plain lines.
     """
     stream = out or sys.stdout
     if live and stream.isatty():

@@ -1,7 +1,8 @@
-"""The display during a live run: a live picture on a terminal, plain lines elsewhere.
+"""The display during a live run: a picture that is redrawn on a terminal, plain lines elsewhere.
 
-Both displays receive the status of the scheduler core (scheduler/core/status.py) with keys added by the
-driver: `policy`, `repeat`, `repeats`, `of_policies` [number, total], and `now_s` if known.
+Both displays receive the status of the scheduler core (scheduler/core/status.py). The driver adds the keys
+`policy`, `repeat` (from 0), `repeats` (their number), `of_policies` (a list: the number of this run and the
+total of runs) and, if known, `now_s`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ENDED = ("succeeded", "failed", "killed")
 
 
 class Display(Protocol):
-    """A context manager that displays a run. The driver may call `update` at any rate."""
+    """The protocol of displays for live runs: a context manager that shows the status of the current run."""
 
     def __enter__(self) -> Display: ...
 
@@ -28,11 +29,11 @@ class Display(Protocol):
     ) -> None: ...
 
     def stage(self, doing: str) -> None:
-        """Show the name of the current preparation step, until the first status of a run arrives."""
+        """Show the text `doing`, the name of a preparation step, until the first status of a run arrives."""
         ...
 
     def update(self, status: Status) -> None:
-        """Show the newest status. Calls in quick succession are cheap."""
+        """Show the newest status of the run. The driver may call this at any rate, since calls are cheap."""
         ...
 
 
@@ -55,7 +56,7 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing: preparation steps are shown only by the live picture on a terminal."""
+        """Print nothing. Only the picture on a terminal shows preparation steps such as `doing`."""
         del doing
 
     def update(self, status: Status) -> None:
@@ -91,7 +92,7 @@ class PlainLines:
 
 
 def title(status: Status) -> str:
-    """Return a run's title, such as `fair, repeat 1 of 3 (run 2 of 6)`."""
+    """Return the title of the run that a status describes, such as `fair, repeat 1 of 3 (run 2 of 6)`."""
     text = str(status.get("policy", ""))
     if status.get("repeats", 1) > 1:
         text += f", repeat {status.get('repeat', 0) + 1} of {status['repeats']}"
@@ -102,9 +103,9 @@ def title(status: Status) -> str:
 
 
 def run_time(status: Status) -> str:
-    """Return the current time of the run as text, such as `12.3 s`.
+    """Return the run's current time as text, such as `12.3 s`.
 
-    The time is `now_s` of the status or, if missing, the time of the last decision.
+    The time is `now_s` of the status or, if that is missing, the time of the last decision.
     """
     now_s = status.get("now_s")
     if now_s is None:
@@ -113,7 +114,11 @@ def run_time(status: Status) -> str:
 
 
 def totals(status: Status) -> str:
-    """Return a summary line: jobs ended, tasks done, attempts running, and mean CPU use of the nodes."""
+    """Return one line of text with the totals of a status.
+
+    The line contains the numbers of ended jobs, finished tasks and running attempts, and the mean CPU use of
+    the nodes that are alive.
+    """
     jobs, nodes = status["jobs"], status["nodes"]
     ended = sum(job["state"] in ENDED for job in jobs)
     done = sum(job["maps_done"] + job["reduces_done"] for job in jobs)

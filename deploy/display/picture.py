@@ -1,4 +1,4 @@
-"""The live picture on a terminal, drawn with rich: progress of jobs, use of nodes, and the last decisions."""
+"""A picture of a live run on a terminal, drawn with rich: progress of jobs, use of nodes, last decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "
 
 
 class Picture:
-    """A display that redraws a full picture at most every REFRESH_S seconds.
+    """A display that redraws a picture of the run at most every REFRESH_S seconds.
 
     When a run ends, its last status is printed as a summary line that stays on the terminal.
     """
@@ -52,7 +52,7 @@ class Picture:
         self._live.update(Text(f"{doing} ...", style="dim"), refresh=True)
 
     def update(self, status: Status) -> None:
-        """Draw the status, unless the last drawing is less than REFRESH_S seconds old."""
+        """Draw the status, unless a picture was drawn less than REFRESH_S seconds ago."""
         run = (status.get("policy"), status.get("repeat"))
         if run != self._run:
             self._leave_line()
@@ -63,7 +63,7 @@ class Picture:
             self._live.update(draw(status, self._console.size.height), refresh=True)
 
     def _leave_line(self) -> None:
-        """Print the summary line of the run that has ended, if there is one."""
+        """Print a summary line of the last status, if there is one, and forget that status."""
         if self._status is not None:
             line = f"{title(self._status)}: {run_time(self._status).strip()}, {totals(self._status)}"
             self._live.console.print(Text(line, style="dim"))
@@ -73,7 +73,7 @@ class Picture:
 def draw(status: Status, height: int) -> RenderableType:
     """Return the picture of a status for a terminal of `height` lines: jobs, nodes and recent decisions.
 
-    If not all jobs fit, active jobs are shown before ended ones.
+    If there are too many jobs for the terminal, jobs that have not ended are preferred.
     """
     nodes = min(len(status["nodes"]), NODES_MAX)
     jobs = max(3, height - nodes - min(len(status["recent"]), RECENT_MAX) - OTHER_LINES)
@@ -111,14 +111,14 @@ def _jobs(jobs: Sequence[Mapping[str, Any]], limit: int) -> Table:
 
 
 def _cut(text: str, style: str = "") -> Text:
-    """Return a text of one line, which is cut with an ellipsis if its column is too narrow."""
+    """Return `text` in `style` as one line, which ends with an ellipsis if its column is too narrow."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return at most `limit` jobs to display, in their usual order.
+    """Return the jobs to display: at most `limit`, in the order of `jobs`.
 
-    Active jobs are preferred, then the jobs that were submitted last among the ended ones.
+    Jobs that have not ended are chosen first, then the ended jobs that were submitted last.
     """
     ranks = {
         id(job): (job["state"] in ENDED, -i if job["state"] in ENDED else i) for i, job in enumerate(jobs)
@@ -129,7 +129,10 @@ def chosen(jobs: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, A
 
 
 def bar(done: int, running: int, total: int, width: int) -> Text:
-    """Return a progress bar: solid for done tasks, shaded for running ones; empty if `total` is 0."""
+    """Return a progress bar of `width` characters for `total` tasks; empty if `total` is 0.
+
+    Done tasks are solid, running tasks are shaded, and the rest is dotted.
+    """
     if not total:
         return Text("")
     full = width * done // total
@@ -171,9 +174,10 @@ def _use(share: float) -> Text:
 
 
 def _short(attempt: str) -> str:
-    """Return a short name of an attempt, such as `1m3` for `job_0001_m_000003_0`.
+    """Return a short form of an attempt's id, such as `1m3` for `job_0001_m_000003_0`.
 
-    Names of another form are unchanged. The number of a repeated attempt is appended, as in `1m3'1`.
+    Ids of another form are returned unchanged. If the attempt is not the task's first one, its number is
+    appended, as in `1m3'1`.
     """
     parts = attempt.split("_")
     if len(parts) != 5 or not (parts[1].isdigit() and parts[3].isdigit()):

@@ -17,14 +17,17 @@ LINE_EVERY_S = 10.0
 
 
 class RunProgress(Protocol):
-    """The display of one simulation run. `show` may be called at any rate."""
+    """The display of one simulation run."""
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Show the virtual time `now_s` and the number of ended attempts."""
+        """Show the virtual time `now_s` in seconds and the number `tasks` of ended attempts.
+
+        May be called at any rate.
+        """
         ...
 
     def end(self, now_s: float, tasks: int) -> None:
-        """End the display of the run, given its final virtual time and number of ended attempts."""
+        """End the display, given the last virtual time `now_s` and the number `tasks` of ended attempts."""
         ...
 
 
@@ -38,9 +41,10 @@ class Progress(Protocol):
 
 @contextmanager
 def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -> Iterator[Progress]:
-    """Yield progress bars if `live` is True and `out` (default: stdout) is a terminal; else plain lines.
+    """Yield a display for simulation runs of `tasks` tasks each, written to `out` (stdout by default).
 
-    `tasks` is the number of tasks of each run.
+    If `live` is True and `out` is a terminal, the display draws progress bars. Otherwise it prints plain
+    lines.
     """
     stream = out or sys.stdout
     if live and stream.isatty():
@@ -52,18 +56,18 @@ def make_progress(tasks: int, *, live: bool = True, out: TextIO | None = None) -
 
 
 class Lines:
-    """The display of simulation runs as plain lines: one every few seconds, one at the end of a run."""
+    """A display of simulation runs as plain lines: one every few seconds, and one at the end of a run."""
 
     def __init__(self, tasks: int, out: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks, self._out, self._clock = tasks, out, clock
 
     def begin(self, label: str) -> RunLines:
-        """Return the display of a new run, which starts now."""
+        """Return the display of a run that starts now, with the name `label`."""
         return RunLines(label, self._tasks, self._out, self._clock)
 
 
 class RunLines:
-    """The plain lines of one simulation run."""
+    """The display of one simulation run as plain lines."""
 
     def __init__(self, label: str, tasks: int, out: TextIO, clock: Callable[[], float]) -> None:
         self._label, self._tasks, self._out, self._clock = label, tasks, out, clock
@@ -71,7 +75,7 @@ class RunLines:
         self._last_tasks = 0
 
     def show(self, now_s: float, tasks: int) -> None:
-        """Print a line, at most every LINE_EVERY_S seconds, with the rate of tasks since the last line."""
+        """Print a line with the tasks per second since the last line, at most every LINE_EVERY_S seconds."""
         clock_s = self._clock()
         if clock_s - self._last_s < LINE_EVERY_S:
             return
@@ -85,7 +89,7 @@ class RunLines:
         self._say(now_s, tasks, f"{rate:,.0f} tasks/s{left}")
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Print a line with the duration of the run and its mean rate of tasks."""
+        """Print a line with the real duration of the run and the mean number of tasks per second."""
         took_s = self._clock() - self._began_s
         self._say(now_s, tasks, f"{took_s:.1f} s, {tasks / max(1e-9, took_s):,.0f} tasks/s")
 
@@ -95,7 +99,7 @@ class RunLines:
 
 
 class _Bars:
-    """The display of simulation runs as progress bars. The bars of ended runs stay visible."""
+    """A display of simulation runs as progress bars. The bars of ended runs stay visible."""
 
     def __init__(self, tasks: int, out: TextIO) -> None:
         from rich.console import Console
@@ -132,6 +136,6 @@ class _Bar:
         self._drawn.update(self._row, completed=min(tasks, self._tasks), rate=rate, now_s=now_s)
 
     def end(self, now_s: float, tasks: int) -> None:
-        """Stop the bar, which stays visible in its last state."""
+        """Stop the progress bar at its last values; it stays visible."""
         self.show(now_s, tasks)
         self._drawn.stop_task(self._row)

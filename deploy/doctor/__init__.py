@@ -1,3 +1,1 @@
-"""The command `schedbed doctor`: the limits that this host can enforce, and whether they hold when
-measured.
-"""
+"""The command `schedbed doctor`: shows the limits that this host can enforce, and tests whether they hold."""

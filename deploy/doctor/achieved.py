@@ -1,4 +1,4 @@
-"""Measurement of the resources that a scenario's nodes achieve under load, compared with the declared ones.
+"""Measures the resources that a scenario's nodes achieve under load, to compare them with the declared ones.
 
 All nodes are loaded at the same time, without a scheduler.
 """
@@ -28,11 +28,12 @@ SECONDS = 8.0
 
 
 def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS) -> list[Achieved]:
-    """Start the scenario's nodes, load all of them, and return the achieved resources.
+    """Start the scenario's nodes, put all of them under load, and return the resources that each achieves.
 
-    The resources are loaded one after another for `seconds` each, since each load also needs CPU. Short loads
-    follow: transfers and tasks of the size that a run has. Raises BadInput if machines of that kind do not
-    work on this host, RunFailed if a node does not start.
+    `machines` is the kind of machine that each node is, such as `docker`. Memory, CPU, disk and network are
+    loaded one after another for `seconds` each, since each load also needs CPU. Short loads follow: transfers
+    and tasks as short as those of a run. Raises BadInput if machines of that kind do not work on this host,
+    RunFailed if a node does not start.
     """
     with nodes_alone(scenario.cluster, machines) as config:
         try:
@@ -43,7 +44,7 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Prepare and yield a run configuration to start nodes without Ray and without masters.
+    """Yield a run configuration for starting the cluster's nodes without Ray and without masters.
 
     Its files are deleted at the end.
     """
@@ -66,9 +67,9 @@ def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
 
 @asynccontextmanager
 async def loads_on(config: RunConfig, seconds: float) -> AsyncIterator[Loads]:
-    """Start all nodes of the configuration and yield `Loads` for loads of about `seconds`.
+    """Start all nodes of `config`, and yield `Loads` that put the nodes under load for `seconds` at a time.
 
-    Stop the nodes at the end.
+    The nodes are stopped at the end.
     """
     specs = config.cluster.nodes
     machines = [make_machine(config, spec, config.epoch_s) for spec in specs]
@@ -83,7 +84,7 @@ async def _measure(config: RunConfig, seconds: float) -> list[Achieved]:
 
 
 async def _steady_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each node and resource, measured with loads of several seconds."""
+    """Measure each resource of each node under a load of several seconds. Return a row per measurement."""
     stream = f"cooperating attempts, {loads.seconds:g} s stream"
     tests: list[tuple[str, str, Callable[[Sequence[LoadedNode]], Awaitable[Ratios]]]] = [
         ("memory", "an attempt at its limit, one beyond", loads.memory),

@@ -1,6 +1,4 @@
-"""The report of `schedbed doctor` before a run: the limits that the host can enforce, and the scenario's
-fit.
-"""
+"""The report of `schedbed doctor`: the limits that the host can enforce, and whether a scenario fits."""
 
 from __future__ import annotations
 
@@ -26,10 +24,10 @@ MASTERS_BYTES = 700 * 2**20  # Memory of Ray and the two masters.
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of the report: a subject and the value found.
+    """A line of the report: its subject `what` and the text `found` about it.
 
-    `ok` is True if the scenario fits in this respect, False if it does not (`advice` names the change
-    needed), and None for lines that only inform.
+    `ok` is True if the host has enough of this resource for the scenario, and False if it has too little;
+    `advice` then says what to change. `ok` is None for lines that only inform.
     """
 
     what: str
@@ -47,12 +45,12 @@ def doctor(
     hostile: bool = False,
     save: Path | None = None,
 ) -> None:
-    """Print the resources of the host and, given a scenario, whether the scenario fits on it.
+    """Print the resources of the host and, given a scenario, whether they are enough for its nodes.
 
-    `measured`: also measure whether nodes of the kind `machines` achieve their declared resources. `hostile`:
-    also measure whether any attempt can get more than its limits. `save`: file for the measurements. Raises
-    RunFailed if the scenario does not fit or a limit does not hold, BadInput if machines of that kind do not
-    work.
+    With `measured`, also start nodes of the kind `machines` and measure whether they achieve their declared
+    resources; with `hostile` as well, measure whether attempts that do not cooperate exceed their limits.
+    `save` is a file for these measurements. Raises RunFailed if the host has too little or a limit does not
+    hold, BadInput if machines of that kind do not work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -81,9 +79,9 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return lines about the host's resources, and about how limits of process machines are enforced on it.
+    """Return lines about the host's resources, and about how the host enforces limits on process machines.
 
-    `engine` describes the Docker engine, if there is one.
+    `probe` has the facts about the host. `engine` describes its Docker engine, if Docker works.
     """
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"
@@ -104,7 +102,7 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return a line for each resource that compares the scenario's need with the host's supply."""
+    """Return lines that compare a scenario's need for resources with the host's supply, given by `probe`."""
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

@@ -22,7 +22,7 @@ TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostClock:
-    """The CPU time of all cores together since boot: total, idle, and stolen by other virtual machines."""
+    """The CPU seconds of all cores together since boot: total, idle, and stolen by other virtual machines."""
 
     total_s: float
     idle_s: float
@@ -30,7 +30,7 @@ class HostClock:
 
     @classmethod
     def read(cls, stat: Path = Path("/proc/stat")) -> HostClock:
-        """Return the kernel's current counters, from `/proc/stat`."""
+        """Return the kernel's current counters of CPU time, read from the file `stat`."""
         user, nice, system, idle, wait, irq, soft, steal = (
             int(ticks) * TICK_S for ticks in stat.read_text().split(maxsplit=9)[1:9]
         )
@@ -39,11 +39,14 @@ class HostClock:
 
     @property
     def busy_s(self) -> float:
-        """Return the CPU seconds that were not idle, stolen time included."""
+        """Return the CPU seconds that were not idle, including stolen time."""
         return self.total_s - self.idle_s
 
     def busy_until(self, now: HostClock) -> str:
-        """Return a text about the host's load from this reading until `now`; empty if CPU time was spare."""
+        """Return a text about the host's load between this reading and the reading `now`.
+
+        The text is empty if the host had spare CPU time, or if the interval is too short to tell.
+        """
         total_s = now.total_s - self.total_s
         if total_s < TOLD_S:
             return ""
@@ -55,9 +58,9 @@ class HostClock:
 
 @contextlib.contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """Give this thread a higher priority in the block, if permitted.
+    """Raise the priority of the calling thread inside the `with` block, if the process may do so.
 
-    The measuring thread then does not wait for the work that it measures.
+    A thread that measures then does not wait for the work that it measures.
     """
     thread = threading.get_native_id()
     before = os.getpriority(os.PRIO_PROCESS, thread)

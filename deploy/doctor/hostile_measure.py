@@ -1,4 +1,4 @@
-"""Runs uncooperative attempts on a scenario's first nodes, kind by kind, and measures their resource use."""
+"""Runs attempts that try to exceed their limits on a scenario's first nodes, and measures what they use."""
 
 from __future__ import annotations
 
@@ -54,12 +54,11 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start up to three nodes, and try to exceed each limit of the first node for about `seconds`.
+    """Start up to three nodes, try to exceed each limit of the first node, and return the results.
 
-    Return the results.
-
-    `say` is called with progress messages. Raises BadInput if machines of that kind do not work on this host,
-    RunFailed if a node does not start.
+    Each of `trials` is an attack on one limit and takes about `seconds`. `say` is called with progress
+    messages. Raises BadInput if machines of the kind `machines` do not work on this host, RunFailed if a node
+    does not start.
     """
     cluster = replace(scenario.cluster, nodes=scenario.cluster.nodes[:HOSTILE_NODES])
     with nodes_alone(cluster, machines) as config:
@@ -92,9 +91,9 @@ class _Attempt:
 
 
 class _Run:
-    """One hostile trial, run on the first of the nodes.
+    """One hostile trial, which attacks a limit of the first node in `nodes`.
 
-    The other nodes may run helpers, such as a sender of data.
+    Other nodes may run helpers meanwhile, such as a sender of data.
     """
 
     def __init__(self, trial: HostileTrial, nodes: Sequence[LoadedNode], seconds: float) -> None:
@@ -114,7 +113,7 @@ class _Run:
         ]
 
     async def row(self) -> LimitRow:
-        """Run the trial and return its result with a verdict."""
+        """Run the trial and return a row with the result and its verdict."""
         names = [attempt.spec.attempt for attempt in self._tried]
         witness = CounterReader(self._node.machine, names, self._trial.counter)
         pause_s = CPU_LOOK_S if self._trial.resource == "cpu" else LOOK_S
@@ -152,8 +151,9 @@ class _Run:
         return _Attempt(node, replace(spec, app=HOSTILE_APP, params=orders))
 
     async def _reports(self) -> dict[str, Message]:
-        """Return the end report of each attempt, by attempt id. Attempts that do not end in time are
-        killed.
+        """Wait for the trial's attempts to end, and kill those that do not end in time.
+
+        Return a dictionary from attempt id to the agent's report about the attempt's end.
         """
         attempts = [*self._tried, *self._helping]
         found: dict[str, Message] = {}
@@ -172,9 +172,9 @@ class _Run:
 
     @staticmethod
     async def _hear(attempt: _Attempt, found: dict[str, Message]) -> None:
-        """Read the reports of the attempt's node until `found` has a report of this attempt.
+        """Read reports from the attempt's node into `found`, until it contains the report of this attempt.
 
-        Reports of other attempts are stored in `found` as well.
+        `found` is a dictionary from attempt id to report. Reports of other attempts are stored as well.
         """
         while attempt.spec.attempt not in found:
             try:
@@ -193,7 +193,10 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.heartbeats)
 
     async def _left_behind(self, witness: CounterReader) -> int:
-        """Wait for the attempts' processes to end. Kill those that do not, and return their number."""
+        """Wait up to SETTLE_S seconds for the attempts' processes to end, and kill the others.
+
+        Return the number of killed processes. `witness` finds the processes.
+        """
         give_up_s = time.monotonic() + SETTLE_S
         while True:
             await asyncio.to_thread(witness.processes.search)

@@ -1,4 +1,4 @@
-"""Display and storage of measured limits: the resources that cooperating and uncooperative attempts get."""
+"""Prints and stores measured limits: the resources that cooperating and uncooperative attempts achieved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ from schedbed.tasks.units import format_bytes, format_rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsFile:
-    """The file of measured limits: rows of one `schedbed doctor --measure --hostile`, host, date, command."""
+    """The content of a JSON file of measured limits.
+
+    It has the rows that one `schedbed doctor --measure --hostile` measured, with the host, the date and the
+    command.
+    """
 
     machines: str
     date: str
@@ -32,7 +36,10 @@ class LimitsFile:
 
     @classmethod
     def measured_now(cls, scenario: str, machines: str, rows: Sequence[LimitRow]) -> LimitsFile:
-        """Return the content of a new file, with rows that were measured on this host today."""
+        """Return the content of a new file, with rows that were measured on this host today.
+
+        `scenario` and `machines` are the names that the measuring command was given.
+        """
         host = describe_host()
         return cls(
             machines=machines,
@@ -49,7 +56,7 @@ class LimitsFile:
         return cls(**{**content, "rows": [LimitRow(**row) for row in content["rows"]]})
 
     def save(self, path: Path) -> None:
-        """Write the JSON file, with one result per line for readable diffs.
+        """Write the content to a JSON file, with each row on a line of its own for readable diffs.
 
         Raises BadInput if the file cannot be written.
         """
@@ -63,7 +70,10 @@ class LimitsFile:
 
 
 def cooperating_rows(found: Sequence[Achieved], nodes: Sequence[NodeSpec]) -> list[LimitRow]:
-    """Return a row for each resource and load, with the node that deviates most from its declared value."""
+    """Return one row per resource and load, for the node that deviates most from its declared value.
+
+    `found` are the measurements of all `nodes` under cooperating loads.
+    """
     specs = {node.node: node for node in nodes}
     worst: dict[tuple[str, str], Achieved] = {}
     for each in found:
@@ -90,7 +100,7 @@ def _cooperating(each: Achieved, allowed: float) -> LimitRow:
 
 
 def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
-    """Print the resources that uncooperative attempts got.
+    """Print the amount of each resource that uncooperative attempts achieved.
 
     Raises RunFailed if a limit that claims to hold for any code does not hold, or could not be tested.
     """
@@ -120,7 +130,7 @@ def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
 
 
 def amounts(row: LimitRow) -> tuple[str, str]:
-    """Return the declared and the achieved value of a row as texts with units."""
+    """Return the declared and the achieved amount of a row as two texts with units."""
     declared = "nothing" if row.declared is None else _shown(row.resource, row.declared)
     return declared, "not seen" if row.achieved is None else _shown(row.resource, row.achieved)
 

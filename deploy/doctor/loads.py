@@ -1,5 +1,6 @@
-"""Loads that test whether nodes achieve their declared resources: attempts run on agents without a
-scheduler.
+"""Loads that test whether nodes achieve their declared resources.
+
+The attempts of a load are sent to the nodes' agents directly, without a scheduler.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ Ratios = dict[str, FittedRate]
 
 @dataclass
 class LoadedNode:
-    """A running node with the control connection to its agent, which a TaskTracker holds during a run."""
+    """A running node with a control connection to its agent. During a run, a TaskTracker has this connection.
+
+    `reports` contains the agent's reports of ended attempts, and `heartbeats` the resource use that the agent's
+    heartbeats reported.
+    """
 
     spec: NodeSpec
     machine: Machine
@@ -51,7 +56,7 @@ class LoadedNode:
     """Readings of the kernel's counter of CPU time: (time in s, core-seconds)."""
 
     async def listen(self) -> None:
-        """Sort the agent's messages into `reports` and `heartbeats` until its connection ends."""
+        """Read the agent's messages until the connection ends, and store them in `reports` and `heartbeats`."""
         async for message in self.socket:
             said = message.json()
             if said["type"] == "ended":
@@ -60,12 +65,14 @@ class LoadedNode:
                 self.heartbeats.append(said["usage"])
 
     def count_cpu(self) -> None:
-        """Record the node's CPU time in `cpu_counts`, if the kernel counts it."""
+        """Append the current time and the node's CPU time to `cpu_counts`, if the kernel counts it."""
         if (used_s := self.machine.totals().cpu_s) is not None:
             self.cpu_counts.append((time.monotonic(), used_s))
 
     def cpu_ratio(self) -> FittedRate:
-        """Return achieved CPU divided by declared CPU, from `cpu_counts`, else from the agent's
+        """Return the node's achieved CPU rate divided by its declared rate.
+
+        The achieved rate is computed from `cpu_counts` if it has enough readings, else from the agent's
         heartbeats.
         """
         if len(self.cpu_counts) >= LEAST_READINGS:
@@ -73,7 +80,7 @@ class LoadedNode:
         return FittedRate(mean(heartbeat["cpu_util"] for heartbeat in self.heartbeats))
 
     async def send(self, type_: str, **message: Any) -> None:
-        """Send a JSON message of the type `type_` to the agent."""
+        """Send the agent a JSON message of the type `type_` with the fields `message`."""
         await self.socket.send_json({"type": type_, **message})
 
 
@@ -82,7 +89,7 @@ Work = tuple[LoadedNode, Cost, LoadedNode | None]
 
 
 class Loads:
-    """Puts nodes under load: one kind of load at a time, each for about `seconds`."""
+    """Puts nodes under load, with one kind of load at a time, for about `seconds` each."""
 
     def __init__(self, nodes: Sequence[LoadedNode], session: aiohttp.ClientSession, seconds: float) -> None:
         self.nodes = list(nodes)
@@ -96,14 +103,14 @@ class Loads:
         return [node.spec.node for node in self.nodes]
 
     def next_of(self) -> dict[str, LoadedNode]:
-        """Return the successor of each node in a ring, by name.
+        """Return a dictionary from a node's name to the next node, with all nodes in a ring.
 
-        In network tests each node reads from its successor, so all nodes send and receive.
+        In network tests each node reads from the next node, so all nodes send and receive.
         """
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
-        """Send the nodes each other's addresses, and store a block on each node."""
+        """Send each node the addresses of all nodes, and store a block on each node."""
         urls = {node.spec.node: node.hello.url for node in self.nodes}
         racks = {node.spec.node: node.spec.rack for node in self.nodes}
         for node in self.nodes:
@@ -113,7 +120,10 @@ class Loads:
                 response.raise_for_status()
 
     async def core(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return each node's CPU rate for a single attempt, divided by the speed of one emulated core."""
+        """Run one attempt on each node.
+
+        Return each node's CPU rate divided by the declared speed of a core.
+        """
         made = await self.run([(node, Cost(cpu_s=self.seconds), None) for node in nodes])
         return {
             node.spec.node: FittedRate(report["counters"]["cpu_s"] / _span_s([report]) / node.spec.core_speed)
@@ -123,8 +133,8 @@ class Loads:
     async def cpu(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """Return each node's achieved CPU rate divided by its declared rate.
 
-        Each node runs twice as many attempts as it has cores. The kernel's counter is used if there is one,
-        else the agent's.
+        Each node runs twice as many attempts as it has cores. The CPU time is counted by the kernel if
+        possible, else by the node's agent.
         """
         work = [(node, Cost(cpu_s=1e6), None) for node in nodes for _ in range(2 * node.spec.cores)]
         launched = await self.launch(work)
@@ -162,9 +172,9 @@ class Loads:
     async def network(self, nodes: Sequence[LoadedNode]) -> Ratios:
         """Return each node's achieved network rate divided by the rate that is possible.
 
-        Each node reads the block of its successor with an attempt on each core, since a single attempt may
-        lack CPU for the full rate. All nodes are busy, so each node sends and receives at its full rate, or
-        at that of a slower successor.
+        Each node reads the block of the next node with one attempt per core, since a single attempt may lack
+        CPU for the full rate. As all nodes read at once, a node reads at its full rate, or at the rate of the
+        next node if that is lower.
         """
         sources = self.next_of()
         work, rates = [], {}
@@ -182,11 +192,11 @@ class Loads:
         return found
 
     async def memory(self, nodes: Sequence[LoadedNode]) -> Ratios:
-        """Return 1 for each node whose memory limit holds, and a value above or below 1 for other nodes.
+        """Return 1 for each node that enforces its memory limit, and another value for other nodes.
 
-        Two attempts run at the same time on each node. The first holds nearly its limit and must succeed; the
-        second exceeds its limit and must die. The value is below 1 if the first failed, above 1 if the second
-        survived.
+        Two attempts run at the same time on each node. The first uses slightly less memory than its limit and
+        must succeed; the second exceeds its limit and must be killed. The value is below 1 if the first
+        failed, above 1 if the second was not killed.
         """
         launched = []
         for node in nodes:
@@ -204,7 +214,7 @@ class Loads:
         return found
 
     def _count_cpu(self, nodes: Sequence[LoadedNode]) -> None:
-        """Record the CPU time of all nodes every READ_S seconds for the duration of a load."""
+        """Record the CPU time of `nodes` every READ_S seconds, for about the duration of a load."""
         with ahead_of_others():
             end_s, rounds = time.monotonic() + self.seconds, 0
             while time.monotonic() < end_s or rounds < LEAST_READINGS:
@@ -225,10 +235,10 @@ class Loads:
     async def launch(
         self, work: Sequence[Work], hold_mib: Sequence[int] = ()
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
-        """Launch an attempt for each entry of `work` at once. Return the attempts with their nodes.
+        """Launch an attempt for each entry of `work` at once, and return the attempts with their nodes.
 
-        The third item of an entry names the node whose block is read. `hold_mib` is the memory to hold, per
-        attempt.
+        An entry has the attempt's node, its cost, and the node whose block it reads. `hold_mib` contains the
+        MiB of memory that each attempt has to occupy.
         """
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
@@ -242,9 +252,9 @@ class Loads:
         return launched
 
     async def reports(self, launched: Sequence[tuple[LoadedNode, AttemptSpec]]) -> list[Message]:
-        """Wait for all launched attempts to end.
+        """Wait for all launched attempts to end, and delete their files.
 
-        Return their reports in the same order, and delete the attempts' files.
+        Return the agents' reports about the attempts, in the order of `launched`.
         """
         reports: dict[str, Message] = {}
         async with asyncio.timeout(PATIENCE * self.seconds + 60):
@@ -257,14 +267,15 @@ class Loads:
 
 
 def _span_s(reports: Sequence[Message]) -> float:
-    """Return the seconds from the first start to the last end of the reported attempts."""
+    """Return the seconds from the first start to the last end of the attempts that `reports` describe."""
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """Return the specification of a synthetic map with this cost for the node.
+    """Return the specification of a synthetic map task on `node` that costs `cost`.
 
-    The map reads the block stored on the node `source`, or nothing if it is None.
+    `number` is its index in the job `job`. It reads the block stored on the node `source`, or nothing if
+    `source` is None.
     """
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(
@@ -292,9 +303,10 @@ def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None)
 async def connected(
     machines: Sequence[Machine], specs: Sequence[NodeSpec], token: str, seconds: float
 ) -> AsyncIterator[Loads]:
-    """Start the machines concurrently, yield loads on their nodes, and stop the machines at the end.
+    """Start the machines at the same time, and yield `Loads` that puts their nodes under load.
 
-    Raises the errors of machines that do not start.
+    `specs` are the nodes of the machines, `token` authorizes requests to the nodes, and a load takes about
+    `seconds`. The machines are stopped at the end. Raises MachineFailed if a machine does not start.
     """
     listening: list[asyncio.Task[None]] = []
     try:

@@ -1,4 +1,4 @@
-"""The sequence of measurements of `schedbed doctor --measure` and `--hostile`, with printing and saving."""
+"""Runs the measurements of `schedbed doctor --measure` and `--hostile`, prints the results and saves them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def measure_limits(
     hostile_s: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> None:
-    """Run the requested measurements, print and save them, and raise RunFailed if a limit does not hold.
+    """Measure the limits of the scenario's nodes, print the results, and write them to the file `save`.
 
-    Each load takes about `seconds`, each hostile trial about `hostile_s`. Raises BadInput if machines of that
-    kind do not work on this host, or the file cannot be written.
+    With `hostile`, also run `trials`, attempts that try to exceed each limit. Each load takes about
+    `seconds`, each hostile trial about `hostile_s`. Raises RunFailed if a limit does not hold, BadInput if
+    machines of the kind `machines` do not work on this host or the file cannot be written.
     """
     nodes, problems = scenario.cluster.nodes, list[str]()
     console.print(f"Measuring {len(nodes)} nodes, one to two minutes ...")

@@ -11,7 +11,7 @@ from schedbed.scheduler.registry.user_file import is_policy_file
 
 
 def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
-    """Yield a sentence for each policy of the scenario under which nodes run only one task at a time.
+    """Yield a warning for each policy of the scenario under which nodes can run only one task at a time.
 
     Users' own policies are not checked.
     """
@@ -30,7 +30,10 @@ def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
 
 
 def _reserved_cores(choice: PolicyChoice) -> int | None:
-    """Return the number of cores that FGCS admission reserves for daemons on each node; None for others."""
+    """Return the number of cores per node that the admission rule FGCS reserves for daemons under a policy.
+
+    Return None if the policy does not use FGCS.
+    """
     if choice.make is not None or is_policy_file(choice.spec):
         return None
     policy = choice.build(scale=1.0, store="none")

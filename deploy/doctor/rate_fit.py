@@ -1,9 +1,9 @@
-"""The rate at which a counter grows: the slope of a line through many readings, with its resolution.
+"""The rate at which a counter grows: the slope of a line through many readings, with its possible error.
 
-Enforced limits grant their amount in lumps: a quota in each period, a token bucket when it fills. The
-difference of two readings is therefore off by up to one lump at each end. It also contains the time before
-the limit was applied: in 1.5 s at 0.1 host cores, launching a process alone accounts for 3%. A fitted line
-leaves out the beginning, and its resolution shows the effect of the lumps.
+Enforced limits grant an amount in lumps, such as a CPU quota in each period. The difference of two readings
+is therefore off by up to one lump at each end. It also includes the time before the limit was applied: in 1.5
+s at 0.1 host cores, launching a process alone accounts for 3%. A fitted line ignores that time, and its
+possible error shows the effect of the lumps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Series = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate per second with its possible error (`resolution`), which is 0 if the rate is a lower bound."""
+    """A rate per second with its possible error `resolution`, which is 0 if the rate is a lower bound."""
 
     per_s: float
     resolution: float = 0.0
@@ -38,9 +38,10 @@ class FittedRate:
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate of a counter while it grows; None if it does not grow.
+    """Return the rate at which a counter grows while it grows, or None if it does not grow.
 
-    If the growth is too short to fit a line, the rate is the whole growth divided by its time, a lower bound.
+    `series` are readings of the counter. If they cover too short a time for a fitted line, the rate is the
+    total growth divided by its duration, which is a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:
@@ -57,10 +58,10 @@ def steady_rate(series: Series) -> FittedRate | None:
 
 
 def fit_rate(series: Series) -> FittedRate:
-    """Return the slope of the line through at least three readings, with its resolution.
+    """Return the slope of the line through at least three readings of a counter, with its possible error.
 
-    If lumps last longer than the time between readings, consecutive readings deviate to the same side. The
-    number of independent readings is reduced accordingly.
+    If a limit grants its amount in lumps that are longer than the time between readings, consecutive readings
+    deviate in the same direction. They then count as fewer independent readings.
     """
     times, values = zip(*series, strict=True)
     slope, at_zero = linear_regression(times, values)

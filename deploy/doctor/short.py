@@ -1,4 +1,4 @@
-"""Loads as short as tasks: transfers of 1 to 16 MB after a pause, and tasks of one emulated second of CPU."""
+"""Loads as short as real tasks: transfers of 1 to 16 MB after a pause, and tasks of one CPU second."""
 
 from __future__ import annotations
 
@@ -25,22 +25,26 @@ START_S = 0.003  # Duration of an empty attempt (files and reports), which no li
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A kind of transfer: its name, the resource that limits it, and whether it is local to a node."""
+    """A kind of transfer: its name, the resource that limits it, and whether the data stay on one node."""
 
     name: str
     resource: str
     local: bool
 
     def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
-        """Return the work of an attempt on `node` that moves `size` bytes. Remote reads come from
-        `source`.
+        """Return a load for `Loads.run`: an attempt on `node` that reads or writes `size` bytes.
+
+        A read that is not local gets its data from the node `source`.
         """
         if self.name == "write":
             return node, Cost(write_bytes=size), None
         return node, Cost(read_bytes=size), node if self.local else source
 
     def rate_bps(self, node: LoadedNode, source: LoadedNode) -> float:
-        """Return the declared rate in bytes/s that limits the transfer."""
+        """Return the declared rate in bytes/s that limits this transfer on `node`.
+
+        A read that is not local gets its data from the node `source`.
+        """
         if self.local:
             return node.spec.disk_bps
         return min(node.spec.network_bps, source.spec.network_bps, source.spec.disk_bps)
@@ -50,9 +54,9 @@ KINDS = (Transfer("read", "disk", True), Transfer("write", "disk", True), Transf
 
 
 async def short_rows(loads: Loads) -> list[Achieved]:
-    """Return a row for each kind of transfer and each size, and one for short tasks.
+    """Measure each kind of transfer with each size, and short tasks, on all nodes at the same time.
 
-    All nodes transfer at the same time; a row shows the node that deviates most from its declared rate.
+    Return a row for each measurement, with the node that deviates most from its declared rate.
     """
     rows = [_worst(await _tasks(loads))]
     for kind in KINDS if len(loads.nodes) > 1 else KINDS[:2]:
@@ -63,7 +67,10 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 
 
 async def _tasks(loads: Loads) -> list[Achieved]:
-    """Return a row for each node, measured with one attempt of `TASK_CPU_S` seconds of CPU time per node."""
+    """Run one attempt of `TASK_CPU_S` CPU seconds on each node.
+
+    Return a row per node with the achieved rate.
+    """
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
     before = HostClock.read()
     took = await _took(loads, work)
@@ -83,10 +90,10 @@ async def _tasks(loads: Loads) -> list[Achieved]:
 
 
 async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
-    """Return a row for each node: the rate of an attempt that moves `size` bytes, over the declared rate.
+    """Let one attempt per node move `size` bytes, and return a row for each node with the achieved rate.
 
     An attempt needs CPU time before its first byte. If that takes more than the share `CPU_SHARE` of the
-    transfer's time on one emulated core, the row says so and gets no verdict.
+    transfer's time on one emulated core, the row mentions that and gets no verdict.
     """
     sources = loads.next_of()
     before = HostClock.read()
@@ -105,7 +112,10 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run the attempts of `work` `REPEATS` times. Return a list of reports for each attempt."""
+    """Run all attempts of `work` at the same time, `REPEATS` times.
+
+    Return a list of reports for each attempt.
+    """
     made: list[list[Message]] = []
     for _ in range(REPEATS):
         await asyncio.sleep(PAUSE_S)

@@ -1,5 +1,6 @@
-"""The stretch (real seconds per emulated second): given by the scenario, or the least that this host
-needs.
+"""The stretch (real seconds per emulated second) of a scenario.
+
+A scenario sets a number, or asks for the least stretch at which this host provides the declared resources.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ STEP = 0.1
 
 
 def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) -> float:
-    """Return the least stretch, at least 1, at which a host provides all resources declared by the nodes.
+    """Return the least stretch, at least 1, at which a host can provide the declared resources of all nodes.
 
     The host has `cores` cores, and its disk writes `disk_bps` bytes/s (None if not measured). For a cluster
     with `limits: off` the stretch is 1.
@@ -33,9 +34,7 @@ def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) ->
 
 
 def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return the scenario with rates and heartbeat interval converted to real seconds by
-    `cluster.stretch`.
-    """
+    """Return the scenario with a stretch of 1, and rates and heartbeat interval converted to real seconds."""
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)
     heartbeat_s = cluster.heartbeat_s * stretch
@@ -44,9 +43,10 @@ def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def settled(scenario: ResolvedScenario, address: str | None = None) -> ResolvedScenario:
-    """Return the scenario with `stretch: auto` or `adaptive` replaced by a number measured on this host.
+    """Return the scenario with a number for its stretch, measured on this host if it is `auto` or `adaptive`.
 
-    Raises BadInput if `address` is given, since only this host can be measured.
+    Raises BadInput if it must be measured and `address`, a Ray cluster, is given: only this host can be
+    measured.
     """
     if not scenario.auto_stretch:
         return scenario

@@ -1,4 +1,4 @@
-"""Attacks by uncooperative attempts on each limit of a node, and the verdicts on their results."""
+"""Attacks by uncooperative attempts on each limit of a node, and the verdicts about their results."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ UNITS = {"cpu": "cores", "memory": "bytes", "disk": "bytes/s", "network": "bytes
 class HostileTrial:
     """An attack on one limit of a node.
 
-    `program` is the name of the attack that each of `count` attempts on the node runs (0: one attempt per
-    slot). `counter` is the counter that is measured. `helper` is the program that each of `helpers` other
-    nodes runs meanwhile.
+    `count` attempts on the node (one per slot if it is 0) run the attack named `program`. Meanwhile each of
+    `helpers` other nodes runs the program `helper`. `counter` is the counter that measures the use of
+    `resource`.
     """
 
     program: str
@@ -100,10 +100,11 @@ TRIALS: Sequence[HostileTrial] = (
 class TrialSeen:
     """The observations of a trial.
 
-    `achieved` is the value of the kernel's counter, `resolution` its possible error, and `witness` the name
-    of the counter; `achieved` is None if no counter was available. `state` and `reason` tell how the first
-    attempt ended, `node_lives` whether the node is alive, `pids_limit` the host's own limit on processes, and
-    `left_behind` the number of processes that outlived the attempts.
+    `achieved` is the measured value, with the possible error `resolution`, of the kernel's counter named
+    `witness`; it is None if no counter was available. `state` and `reason` describe the end of the first
+    attempt, `node_lives` is whether the node is still alive, `pids_limit` is the host's own limit on
+    processes, and `left_behind` is the number of processes that were still running after the attempts had
+    ended.
     """
 
     achieved: float | None
@@ -118,10 +119,10 @@ class TrialSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit, and the amount of the resource that one kind of code (cooperating or hostile) achieved.
+    """A limit of a node, and the amount of the resource that one kind of code achieved under it.
 
-    Values are in the unit of `UNITS`. `resolution` is the possible error of `achieved`, which is larger for
-    short measurements.
+    `hostile` is whether the code tried to exceed the limit. `declared` and `achieved` are in the unit of
+    `UNITS`. `resolution` is the possible error of `achieved`, which is larger for short measurements.
     """
 
     node: str
@@ -138,17 +139,20 @@ class LimitRow:
 
     @property
     def fails(self) -> bool:
-        """Return whether the verdict is that a limit does not hold, or could not be tested."""
+        """Return whether the row is a failure: the limit does not hold, or it could not be tested."""
         return self.verdict in (BREAKS, UNTRIED)
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the mechanism `by` claims to limit any code, and not only cooperating code."""
+    """Return whether the mechanism `by` is meant to limit any code, and not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return the amount of the resource that the attempts of the trial may use together; 0 for processes."""
+    """Return the amount of the resource that all attempts of the trial together may use on `node`.
+
+    For processes, which have no declared limit, the result is 0.
+    """
     if trial.resource == "processes":
         return 0.0
     if trial.resource == "cpu" and trial.count == 1:
@@ -157,9 +161,9 @@ def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
 
 
 def judge(trial: HostileTrial, node: NodeSpec, by: str, seen: TrialSeen, most_processes: int) -> LimitRow:
-    """Return the result row of a trial, with its verdict.
+    """Compare the observations `seen` with the limit that the trial attacked. Return a row with the verdict.
 
-    `by` names the mechanism that enforces the limit on the node. `most_processes` is the number of processes
+    `by` is the mechanism that enforces the limit on the node. `most_processes` is the number of processes
     that a fork bomb creates.
     """
     allowed: float | None = declared_of(trial, node)

@@ -1,4 +1,4 @@
-"""The table of declared and achieved resources of nodes: one row per measured limit, with the load used."""
+"""A table of declared and achieved resources of nodes: one row per measured limit, with the load used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST_BUSY = "host busy"
 class Achieved:
     """The achieved amount of one resource of a node under one load.
 
-    `ratio` is the achieved amount divided by the declared one, and `by` names the mechanism that enforces the
+    `ratio` is the achieved amount divided by the declared one, and `by` is the mechanism that enforces the
     limit.
     """
 
@@ -43,14 +43,15 @@ class Achieved:
 
     @property
     def error(self) -> float:
-        """Return the relative error of the achieved rate, negative if it is too low."""
+        """Return the relative error of the achieved amount, which is negative if the amount is too low."""
         return self.ratio - 1
 
     @property
     def holds(self) -> bool:
-        """Return whether the error is within tolerance and resolution; True for rows without a tolerance.
+        """Return whether the limit holds: the error is at most `tolerance` plus `resolution`.
 
-        A low rate on a busy host also counts as within, since the limit is not the cause.
+        The result is also True if `tolerance` is None, and for a low rate on a busy host, since the limit is
+        not the cause.
         """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True
@@ -58,7 +59,7 @@ class Achieved:
 
     @property
     def verdict(self) -> str:
-        """Return the verdict as shown in the table: "holds", "does not hold", "host busy" or "not judged"."""
+        """Return the verdict for the table: "holds", "does not hold", "host busy" or "not judged"."""
         if self.tolerance is None:
             return "not judged"
         if self.busy and self.error < -self.tolerance:
@@ -67,7 +68,11 @@ class Achieved:
 
 
 def attempt_memory(node: NodeSpec, at_most_bytes: int = 192 * 2**20) -> int:
-    """Return the memory in bytes of one test attempt, at most half of the node's, since two run at once."""
+    """Return the memory limit in bytes of a test attempt.
+
+    It is `at_most_bytes` or half of the node's memory, whichever is less, since two test attempts run at the
+    same time.
+    """
     return min(at_most_bytes, node.memory_bytes // 2)
 
 
@@ -82,7 +87,10 @@ def declared(node: NodeSpec, resource: str) -> float:
 
 
 def show(found: Sequence[Achieved], nodes: Sequence[NodeSpec], console: Console) -> None:
-    """Print the table of measurements in the order of `found`. Raises RunFailed if a limit does not hold."""
+    """Print a table with a row for each measurement in `found`. Raises RunFailed if a limit does not hold.
+
+    `nodes` contains the declared resources.
+    """
     columns = ("node", "resource", "tested with", "configured", "achieved", "error", "by", "")
     table = Table(*columns, title="Achieved, all nodes busy")
     specs = {node.node: node for node in nodes}

@@ -1,9 +1,9 @@
-"""Measurement of an untrusted attempt from outside, by the kernel's counters on the host.
+"""Measures an uncooperative attempt from outside, by the kernel's counters on the host.
 
-Two sources are combined: the node's own counters (`Machine.totals`: control group, block device, network
+Two sources are used: the node's own counters (`Machine.totals`: control group, block device, network
 interface), and the counters of each process that writes to the attempt's log, whatever its group, session or
-parent. Neither source counts the work of other nodes. So the higher value is the true one, and a process that
-left its group is still counted.
+parent. Neither source includes the work of other nodes, so the higher value is the true one. A process that
+left its control group is still included.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ CLOCKS, PROCESS_IO, PSS, COUNTED = "process clocks", "process I/O", "process mem
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values of all counters at one time, by resource and counter name (such as "control group").
+    """The values of all counters at one time.
 
-    Resources: cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes, processes.
+    The key of a value is a resource and the counter's name, such as ("cpu_s", "control group"). The resources
+    are cpu_s, memory_bytes, read_bytes, write_bytes, sent_bytes, received_bytes and processes.
     """
 
     at_s: float
@@ -49,10 +50,10 @@ class Reading:
 
 @dataclass(slots=True)
 class AttemptProcesses:
-    """All processes, ended ones included, whose output goes to the log of one of the given attempts.
+    """The processes of the given attempts, ended ones included: all whose output goes to an attempt's log.
 
-    `wanted` are the resources to read, named as in `Reading`; reading fewer is faster. `counts` has the last
-    values of each process.
+    `wanted` are the resources to read, named as in `Reading`; reading fewer is faster. `counts` is a
+    dictionary from process id to the last values of the process.
     """
 
     attempts: Sequence[str]
@@ -61,14 +62,14 @@ class AttemptProcesses:
     alive: set[int] = field(default_factory=set)
 
     def search(self) -> None:
-        """Search /proc for new processes of the attempts. A search takes some milliseconds."""
+        """Search /proc for processes of the attempts that are not known yet. This takes some milliseconds."""
         for pid in _numbers(PROC):
             if pid not in self.counts and self._is_theirs(pid):
                 self.counts[pid] = {}
                 self.alive.add(pid)
 
     def look(self) -> None:
-        """Read the counters of each process. Ended processes keep their last totals, except memory."""
+        """Read the counters of each known process. Ended processes keep their last values, except memory."""
         for pid in list(self.alive):
             if _has_ended(pid):
                 self.alive.discard(pid)
@@ -78,8 +79,9 @@ class AttemptProcesses:
                     self.counts[pid] |= _read_process(pid, self.wanted)
 
     def totals(self) -> dict[tuple[str, str], float]:
-        """Return the sums over all processes, by resource and counter name; empty while no process is
-        known.
+        """Return the sum of each counter over all processes, keyed by resource and counter name.
+
+        The result is empty while no process is known.
         """
         if not self.counts:
             return {}
@@ -100,7 +102,7 @@ class AttemptProcesses:
 
 
 class CounterReader:
-    """Takes readings of one node, and of the processes of its attempts, while the attempts run."""
+    """Reads the counters of one node, and of the processes of its attempts, while the attempts run."""
 
     def __init__(self, machine: Machine, attempts: Sequence[str], *wanted: str) -> None:
         self._machine = machine
@@ -119,7 +121,10 @@ class CounterReader:
                 self.look()
 
     def look(self) -> None:
-        """Take a reading and append it to `readings`. Search for new processes from time to time."""
+        """Take a reading of all counters and append it to `readings`.
+
+        Every SEARCH_S seconds, also search for new processes of the attempts.
+        """
         if time.monotonic() >= self._searched_s + SEARCH_S:
             self._searched_s = time.monotonic()
             self.processes.search()
@@ -128,9 +133,10 @@ class CounterReader:
         self.readings.append(self._prompt())
 
     def _prompt(self) -> Reading:
-        """Return a reading that took little time.
+        """Return a reading of all counters that was taken in less than PROMPT_S seconds.
 
-        A reading that was interrupted is repeated, since its time is uncertain.
+        A reading that takes longer is repeated, since its time is uncertain. After TRIES tries, the last
+        reading is returned.
         """
         tries = 0
         while True:
@@ -155,7 +161,10 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters by resource and counter name, without those that the host lacks."""
+    """Return a node's own counters, keyed by resource and counter name.
+
+    Counters that the host lacks are left out.
+    """
     found = {
         ("cpu_s", KERNEL_GROUP): totals.cpu_s,
         ("memory_bytes", KERNEL_GROUP): totals.memory_bytes,
@@ -168,8 +177,9 @@ def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
 
 
 def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate, str] | None:
-    """Return the highest rate among the counters of a resource, with the counter's name; None without
-    data.
+    """Return the highest rate that any counter of `resource` shows, with the counter's name.
+
+    Return None if no counter grows.
     """
     rates: list[tuple[FittedRate, str]] = []
     for name in _instruments(readings, resource):
@@ -182,8 +192,9 @@ def highest_rate(readings: Sequence[Reading], resource: str) -> tuple[FittedRate
 
 
 def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, str] | None:
-    """Return the largest value among the counters of a resource, with the counter's name; None without
-    data.
+    """Return the largest value that any counter of `resource` had, with the counter's name.
+
+    Return None if there is no value.
     """
     found = [
         (max(r.values[resource, name] for r in readings if (resource, name) in r.values), name)
@@ -193,7 +204,10 @@ def highest_value(readings: Sequence[Reading], resource: str) -> tuple[float, st
 
 
 def pids_limit(pid: int, groups: Path = GROUPS, proc: Path = PROC) -> int | None:
-    """Return the lowest limit on processes in the control groups of a process; None if there is no limit."""
+    """Return the lowest limit on processes in the control groups of the process `pid`.
+
+    Return None if there is no limit. `groups` and `proc` are the folders of control groups and of processes.
+    """
     limits: list[int] = []
     with contextlib.suppress(OSError):
         for line in (proc / str(pid) / "cgroup").read_text().splitlines():
@@ -213,9 +227,9 @@ def _instruments(readings: Sequence[Reading], resource: str) -> list[str]:
 
 
 def _read_process(pid: int, wanted: frozenset[str]) -> dict[str, float]:
-    """Return the counters of a process for the `wanted` resources.
+    """Return the counters of the process `pid`, as a dictionary from resource to value.
 
-    Raises OSError if it has ended or is not readable.
+    `wanted` are the resources to read. Raises OSError if the process has ended or is not readable.
     """
     found: dict[str, float] = {}
     if "cpu_s" in wanted:
@@ -242,10 +256,10 @@ def _has_ended(pid: int) -> bool:
 
 
 def _interface(pid: int) -> dict[tuple[str, str], float]:
-    """Return the numbers of bytes, without headers, that a process's network interface has sent and received.
+    """Return the bytes, without headers, that the network interface of a process has sent and received.
 
-    The result is empty for processes in the host's own network namespace, whose interface also serves other
-    processes.
+    The keys are a resource and the counter's name. The result is empty if the process uses the host's own
+    interface, which also serves other processes.
     """
     with contextlib.suppress(OSError):
         if _namespace(pid) != _namespace(

@@ -1,1 +1,1 @@
-"""The command `schedbed hosts check`: what each host of a Ray cluster has, and what it lacks for a run."""
+"""The command `schedbed hosts check`: examines each host of a Ray cluster, and lists what it lacks."""

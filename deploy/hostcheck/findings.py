@@ -1,4 +1,4 @@
-"""The findings about each host: rows of a table, and lines that name each problem and its solution."""
+"""The findings about each host: rows of a table, and lines that describe each problem and its solution."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ BANDWIDTHS_MAX = 6
 class HostFinding:
     """The findings about one host.
 
-    `fault` is the reason why the host did not answer; the other values are then unknown. `to` has the
-    transfer rate to each other host in bytes per second, or the reason why there was no transfer. `clock` is
-    the lead of the host's clock over the clock of the command's host; None on the command's own host.
+    `fault` is the reason why the host did not answer; the other values are then unknown. `to` is a dictionary
+    from the name of another host to the transfer rate in bytes per second, or to the reason why there was no
+    transfer. `clock` is the difference between this host's clock and the clock of the host that runs the
+    command, and None on that host.
     """
 
     name: str
@@ -38,7 +39,7 @@ class HostFinding:
     to: dict[str, float | str] = field(default_factory=dict)  # Transfer rates or errors, by receiving host.
 
     def row(self, others: Sequence[str]) -> list[str]:
-        """Return the cells of the host's table row, with the transfer rates to the hosts `others`."""
+        """Return the cells of this host's table row, including the transfer rates to the hosts `others`."""
         place = [self.name, self.address, f"{self.ray_cpus:g}"]
         ways = [_way(self.to.get(other)) for other in others]
         if len(others) > BANDWIDTHS_MAX:
@@ -60,7 +61,10 @@ class HostFinding:
         ]
 
     def missing(self, ports: PortRange | None, machines: str) -> Iterable[str]:
-        """Yield a line for each problem that prevents a run on the host, with the action to take."""
+        """Yield a line for each problem that prevents a run on this host, with the action to take.
+
+        `ports` is the range of ports that the run may use, and `machines` the kind of machine of its nodes.
+        """
         if self.fault:
             yield f"it does not start our code: {self.fault}; expected the same Python and the same pip install"
             return
@@ -80,7 +84,7 @@ class HostFinding:
 
 
 def columns(others: Sequence[str]) -> list[str]:
-    """Return the column titles of the table. `others` are the names of all hosts."""
+    """Return the titles of the table's columns, including those for transfer rates to the hosts `others`."""
     if len(others) < 2:
         return list(COLUMNS)
     if len(others) > BANDWIDTHS_MAX:
@@ -89,14 +93,17 @@ def columns(others: Sequence[str]) -> list[str]:
 
 
 def all_missing(findings: Iterable[HostFinding], ports: PortRange | None, machines: str) -> list[str]:
-    """Return a line for each problem of each host, beginning with the host's name."""
+    """Return a line for each problem of each host, beginning with the host's name.
+
+    `ports` is the range of ports that a run may use, and `machines` the kind of machine of its nodes.
+    """
     return [f"{finding.name}: {line}" for finding in findings for line in finding.missing(ports, machines)]
 
 
 def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return all ordered pairs of names in rounds. Each name is in at most one pair of a round.
+    """Divide all ordered pairs of names into rounds. Each name is in at most one pair of a round.
 
-    Transfers of one round run at the same time without disturbing each other.
+    Transfers between the pairs of one round can then run at the same time without disturbing each other.
     """
     ring: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     found: list[list[tuple[str, str]]] = []
@@ -113,7 +120,10 @@ def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
 
 
 def with_speeds(findings: Iterable[HostFinding], speeds: Mapping[str, float]) -> None:
-    """Set the relative core speed of each host, by name; 1 for hosts without a measured speed."""
+    """Set the relative core speed of each finding, given a dictionary from host name to speed.
+
+    The speed of a host that is not in `speeds` is 1.
+    """
     for finding in findings:
         finding.speed = speeds.get(finding.name, 1.0)
 

@@ -28,9 +28,10 @@ LOOK_S = 60.0
 def check_hosts(
     address: str, *, ports: PortRange | None, machines: str, console: Console | None = None
 ) -> None:
-    """Print a row for each host of the cluster, then a line for each problem.
+    """Check each host of the Ray cluster at `address`, and print a row per host and a line per problem.
 
-    Raises RunFailed if there are problems.
+    `ports` is the range of ports that a run may use (None for any), and `machines` the kind of machine of its
+    nodes. Raises RunFailed if there are problems.
     """
     console = console or Console()
     try:
@@ -52,9 +53,9 @@ def check_hosts(
 
 
 def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
-    """Return the findings about each host of a cluster, this host first.
+    """Return the findings about each host of the Ray cluster at `address`.
 
-    Raises BadInput if there is no cluster.
+    `ports` is the range of ports to test, or None for any port. Raises BadInput if there is no cluster.
     """
     with actors_on_hosts(address, Surveyor) as placed:
         found = [HostFinding(name=host.name, address=host.address, ray_cpus=host.cpus) for host in placed]
@@ -74,7 +75,10 @@ def survey(address: str, ports: PortRange | None) -> list[HostFinding]:
 
 
 def _look(finding: HostFinding, host: Host, actor: Any, ports: PortRange | None) -> bool:
-    """Fill in `finding` with the host's own report. Return whether the host answers."""
+    """Ask the actor on `host` about its host, and store the answers in `finding`.
+
+    Return whether the host answers.
+    """
     try:
         (said,) = wait_for([actor.look.remote()], LOOK_S)
     except (MasterGone, RunFailed) as error:
@@ -94,7 +98,10 @@ def _asked(method: Any) -> float:
 
 
 def _transfer(there: Sequence[tuple[Host, Any, HostFinding]], ports: PortRange | None) -> None:
-    """Measure the transfer rate from each host to each other host, and store it in the findings."""
+    """Measure the transfer rate from each host to each other host, and store it in the findings.
+
+    `there` are the hosts that answer, with their actors. `ports` is the range of ports for the transfers.
+    """
     token = secrets.token_hex(TOKEN_BYTES // 2)
     listening: dict[str, int] = {}
     for host, actor, _ in there:

@@ -27,15 +27,16 @@ PLACES = 64
 
 
 class Surveyor:
-    """An actor that examines its own host, and measures the speed of transfers to other hosts."""
+    """A Ray actor that examines the host on which it runs, and measures transfers to other hosts."""
 
     def __init__(self) -> None:
         self._sink: TransferSink | None = None
 
     def look(self) -> dict[str, Any]:
-        """Return the host's cores and Python version, and the faults of its container engine and image.
+        """Return the host's cores and Python version, and the problems of its container engine and image.
 
-        The keys are `cores`, `python`, `engine_why` and `image_why`; the last two are "" without a fault.
+        The keys are `cores`, `python`, `engine_why` and `image_why`. The last two are "" if there is no
+        problem.
         """
         engine = docker_why()
         return {
@@ -46,15 +47,15 @@ class Surveyor:
         }
 
     def time_of_day(self) -> float:
-        """Return the time of day (Unix) by the host's clock."""
+        """Return the Unix time in seconds by the host's clock."""
         return RunClock.host_time_s()
 
     def trial_s(self) -> float:
-        """Return the CPU seconds that the benchmark of a core takes on this host."""
+        """Return the CPU seconds that a benchmark of one core takes on this host."""
         return CoreTrial().least_s()
 
     def free_ports(self, address: str, ports: PortRange) -> int:
-        """Return the number of ports of the range that are free at the host's address."""
+        """Return how many ports of the range `ports` are free at the host's address."""
         free = 0
         for port in ports:
             with contextlib.suppress(OSError):
@@ -63,7 +64,7 @@ class Surveyor:
         return free
 
     def listen(self, address: str, ports: PortRange | None, token: str) -> int:
-        """Accept test transfers from now on, and return the port to send to.
+        """Accept test transfers that present `token` from now on, and return the port to send them to.
 
         Raises BadInput if no port of the range is free.
         """
@@ -71,20 +72,24 @@ class Surveyor:
         return self._sink.port
 
     def send(self, address: str, port: int, token: str) -> float | str:
-        """Return the bytes per second of a test transfer to another host, or the reason why it failed."""
+        """Send test data to the server of another host.
+
+        Return the bytes per second, or the reason for a failure. `token` is the token that this server
+        expects.
+        """
         try:
             return transfer(address, port, token)
         except OSError as error:
             return error.strerror or str(error)
 
     def close(self) -> None:
-        """Stop accepting transfers."""
+        """Stop the server for test transfers."""
         if self._sink is not None:
             self._sink.close()
 
 
 class TransferSink:
-    """A server for test transfers with the right token. It answers with the number of bytes received."""
+    """A server that receives test transfers with the right token, and answers with the bytes received."""
 
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening
@@ -127,11 +132,9 @@ class TransferSink:
 
 
 def transfer(address: str, port: int, token: str) -> float:
-    """Send test data to a `TransferSink`.
+    """Send test data to a `TransferSink` that expects `token`, and return the bytes per second.
 
-    Return the bytes per second, measured until the sink has received all data.
-
-    Raises OSError if the transfer fails.
+    The time is measured until the sink has received all data. Raises OSError if the transfer fails.
     """
     piece = bytes(PIECE_BYTES)
     with socket.create_connection((address, port), REACH_S) as line:
@@ -149,7 +152,7 @@ def transfer(address: str, port: int, token: str) -> float:
 
 
 def image_why() -> str:
-    """Return why nodes in containers do not work with the present engine; "" if they do."""
+    """Return the reason why nodes in containers do not work with this host's engine, or "" if they work."""
     try:
         from schedbed.cluster.machines.docker.housekeeping import check_engine
 

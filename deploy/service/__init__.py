@@ -1,1 +1,1 @@
-"""Clusters that stay up: the service, its API and its clients."""
+"""Clusters that keep running between jobs: the service, its API and its clients."""

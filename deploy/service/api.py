@@ -27,9 +27,10 @@ THREADS = 32  # A submission blocks a thread until its input is uploaded.
 
 
 class Service(Protocol):
-    """The operations that the API needs; all but `status`, `job`, `users` and `down` may block.
+    """The protocol of a running cluster's operations, which the API calls.
 
-    For the owner, `user` is None. The operations raise BadInput, RunFailed or MasterGone.
+    `user` is the user with a token who makes the request, or None for the cluster's owner. The operations
+    raise BadInput, RunFailed or MasterGone. All but `status`, `job`, `users` and `down` may block.
     """
 
     @property
@@ -46,10 +47,10 @@ class Service(Protocol):
 
 
 class Api(HttpThread):
-    """Serves the API in a thread while the context lasts.
+    """A context manager that serves the API of `service` in a separate thread.
 
-    The server listens at `port`, or at any free port of `ports`; `url` is its address. `token` is the owner's
-    token.
+    The server listens at `port`, or at any free port of `ports` if `port` is 0. Its address is in the
+    attribute `url`. `token` is the token of the cluster's owner.
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class Api(HttpThread):
 
 
 def make_app(service: Service, gate: HttpGate) -> web.Application:
-    """Return the aiohttp application of the API; `json_answers.errors_as_json` converts errors to answers."""
+    """Return the aiohttp application that serves the API's routes by calling `service`.
+
+    `gate` checks the token of each request. Exceptions become error answers (`json_answers.errors_as_json`).
+    """
     app = web.Application(client_max_size=BODY_BYTES, middlewares=[gate.middleware(), errors_as_json])
     callers = Callers(service.book, gate)
     handlers = _Handlers(service, callers)
@@ -81,15 +85,18 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
 
 
 class Callers:
-    """Identifies the user of a request by the token, which the gate has checked before."""
+    """Finds out which user sent a request, from the request's token.
+
+    The gate has already checked the token.
+    """
 
     def __init__(self, book: UserBook, gate: HttpGate) -> None:
         self._book, self._gate = book, gate
 
     def user_of(self, request: web.Request) -> TokenUser | None:
-        """Return the user of a request; None for the cluster's owner.
+        """Return the user who sent the request, or None if the cluster's owner sent it.
 
-        A user who was removed in the meantime gets status 401.
+        Raises HTTPUnauthorized (status 401) if the user was removed in the meantime.
         """
         token = request.headers.get("Authorization", "").partition(" ")[2].strip()
         if self._gate.unauthenticated.is_token(token):
@@ -100,7 +107,7 @@ class Callers:
         return user
 
     def owner_only(self, handler: Handler) -> Handler:
-        """Wrap a handler so that it refuses everybody except the cluster's owner with status 403."""
+        """Return a handler that calls `handler` for the cluster's owner, and refuses others (status 403)."""
 
         async def checked(request: web.Request) -> web.StreamResponse:
             user = self.user_of(request)
@@ -113,7 +120,7 @@ class Callers:
 
 
 class _Handlers:
-    """The handlers of the API's routes."""
+    """The request handlers of the API's routes."""
 
     def __init__(self, service: Service, callers: Callers) -> None:
         self._service, self._user_of = service, callers.user_of
@@ -164,7 +171,10 @@ class _Handlers:
             return {}
 
     def _own_job(self, request: web.Request) -> str:
-        """Return the id of the request's job. Raises Denied if the job belongs to another user."""
+        """Return the id of the job in the request's path.
+
+        Raises Denied if another user submitted that job.
+        """
         job, user = self._service.job(request.match_info["job"]), self._user_of(request)
         if user is not None and job["user"] != user.name:
             raise Denied(f"{job['job']} is a job of {job['user']}, this token is {user.name}'s")

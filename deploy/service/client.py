@@ -1,8 +1,8 @@
 """Python client of a cluster that stays up: submit jobs, read their states and outputs, inject faults.
 
-Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the service's
-API on the loopback interface. The cluster's owner is identified by a private file; users with a token pass
-the address and the token.
+Several users and processes may use a cluster at the same time. Requests are JSON over HTTP to the cluster's
+API on the loopback interface. The cluster's owner gets the API's address and token from a private file; other
+users pass the address and a token that the owner gave to them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ Json = dict[str, Any]
 
 
 def connect(name: str | None = None, *, token: str | None = None, patience_s: float = 30.0) -> Cluster:
-    """Return a client of this user's cluster of that name, or of the only cluster that is up.
+    """Return a client of this user's cluster with the given name, or of the only cluster that is up.
 
-    `name` may also be the address of a cluster of another user, with `token` the token that its owner gave to this
-    user. The environment variables SCHEDBED_CLUSTER and SCHEDBED_TOKEN replace `name` and `token` that are not given.
-    Raises BadInput if no such cluster exists, RunFailed if the cluster ended without `down`.
+    To use a cluster of another user, pass the address of its API as `name`, and as `token` the token that the
+    cluster's owner gave to you. If `name` or `token` is missing, the environment variable SCHEDBED_CLUSTER or
+    SCHEDBED_TOKEN is used instead. `patience_s` is described at `Cluster`. Raises BadInput if there is no
+    such cluster, RunFailed if the cluster ended without `down`.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is None or "://" not in name:
@@ -63,7 +64,7 @@ def connect(name: str | None = None, *, token: str | None = None, patience_s: fl
 
 
 def _checked_address(url: str) -> str:
-    """Return the address of an API.
+    """Return the address of an API without a slash at its end.
 
     Raises BadInput unless the address is on the loopback interface, since a token must not cross a network
     unencrypted.
@@ -82,9 +83,9 @@ def _checked_address(url: str) -> str:
 class Cluster:
     """A client of one cluster.
 
-    Every method raises BadInput for a request that the service refuses as wrong, and RunFailed if the cluster
-    fails, ends or does not answer. A cluster that does not answer is probably about to end: the client waits
-    up to `patience_s` seconds for the end, so that the error can include the cause.
+    Methods raise BadInput if the cluster refuses a request as wrong, and RunFailed if the cluster fails, ends
+    or does not answer. A cluster that does not answer is probably about to end. The client then waits up to
+    `patience_s` seconds for the end, so that the exception can include the cause.
     """
 
     def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0, is_owner: bool = True) -> None:
@@ -100,21 +101,28 @@ class Cluster:
         return self.record.name
 
     def submit(self, job: Mapping[str, Any], *, base: Path | str | None = None) -> SubmittedJob:
-        """Submit a job and return it once the cluster has accepted it.
+        """Submit a job, and return it once the cluster has accepted it.
 
-        `job` has the keys of an entry of a scenario's `jobs`. The job is submitted now, or `submit` after now if that
-        key is given. `base` is the folder in which input files are looked for, by default the working folder.
+        `job` is a mapping with the keys of a job in a scenario file, for example `app` and `input`. The job
+        is submitted now or, with the key `submit`, that much later. Names of input files are relative to the
+        folder `base`, by default the working folder.
         """
         return self.submit_all([job], base=base)[0]
 
     def submit_all(
         self, jobs: Sequence[Mapping[str, Any]], *, base: Path | str | None = None
     ) -> list[SubmittedJob]:
-        """Submit several jobs together. Return them in order of submission, `count` jobs for an entry with `count`."""
+        """Submit several jobs in one request, and return them in order of submission.
+
+        Each job is a mapping as for `submit`. A mapping with the key `count` becomes that number of jobs.
+        """
         return self._submit({"jobs": [dict(job) for job in jobs]}, base)
 
     def submit_file(self, path: Path | str) -> list[SubmittedJob]:
-        """Submit the jobs listed under `jobs:` in a YAML file. Input files are looked for in the file's folder."""
+        """Submit the jobs that a YAML file lists under `jobs:`, and return them in order of submission.
+
+        Names of input files are relative to the file's folder.
+        """
         path = Path(path)
         try:
             text = path.read_bytes().decode("utf-8")
@@ -130,23 +138,26 @@ class Cluster:
         return [SubmittedJob(self, told["job"]) for told in self._call("POST", "/jobs", what | about)["jobs"]]
 
     def job(self, job: str) -> SubmittedJob:
-        """Return the job with this id, such as `job_0001`. Raises BadInput if there is none."""
+        """Return the job with the id `job`, such as `job_0001`. Raises BadInput if there is no such job."""
         self._call("GET", f"/jobs/{job}")
         return SubmittedJob(self, job)
 
     def status(self) -> Json:
-        """Return the state of the cluster, its nodes, users and jobs, as `schedbed status` shows it."""
+        """Return the status of the cluster, its nodes, users and jobs, as JSON values."""
         return self._call("GET", "/status")
 
     def fault(self, fault: Mapping[str, Any]) -> Json:
-        """Inject a fault now and return a description of the fault.
+        """Inject a fault now, and return the kind, target, start time and end time of the fault.
 
-        `fault` has the keys of an entry of a scenario's `faults`, without `at`.
+        `fault` is a mapping with the keys of a fault in a scenario file, for example `{"kill": "n3"}`.
         """
         return self._call("POST", "/faults", {"fault": dict(fault)})
 
     def down(self, *, wait: bool = False) -> Path:
-        """Shut the cluster down and return the folder with its results. With `wait`, first wait for all jobs to end."""
+        """Shut the cluster down, and return the folder of its results.
+
+        If `wait` is True, the cluster first waits for all jobs to end. Otherwise running jobs are killed.
+        """
         self._call("POST", "/down", {"wait": wait})
         if not self.is_owner:
             raise RunFailed(f"{self.name}: goes down, its owner has the results")
@@ -158,22 +169,26 @@ class Cluster:
         return Path(self.record.out)
 
     def users(self) -> list[Json]:
-        """Return the users with a token: their quotas, the part in use, and the right to code of their own."""
+        """Return all users who have a token, each with the quota, its used part, and other settings."""
         return self._call("GET", "/users")["users"]
 
     def add_user(self, user: str, **settings: Any) -> Json:
-        """Add a user and return the settings with the `token`, which is shown only here.
+        """Add a user, and return the user's settings with the new `token`, which cannot be read again later.
 
-        `settings` are `jobs`, `tasks`, `input_bytes` and `own_code`.
+        `settings` are the largest number of `jobs`, of their `tasks` and of `input_bytes`, and whether the
+        user may submit code of their own (`own_code`).
         """
         return self._call("PUT", _user_path(user), _given(settings))
 
     def set_user(self, user: str, **settings: Any) -> Json:
-        """Change a user's settings (see `add_user`) and return them; `new_token=True` replaces the token."""
+        """Change the settings of a user, and return all settings of the user.
+
+        The settings are those of `add_user`, and `new_token=True`, which replaces the token.
+        """
         return self._call("POST", _user_path(user), _given(settings))
 
     def remove_user(self, user: str) -> None:
-        """Make a user's token invalid. Submitted jobs continue."""
+        """Remove a user. The user's token becomes invalid, but jobs that the user has submitted continue."""
         self._call("DELETE", _user_path(user))
 
     # ------------------------------------------------------------------------------------------------ the wire
@@ -199,7 +214,10 @@ class Cluster:
             raise self._silence(error) from None
 
     def _silence(self, error: Exception) -> Exception:
-        """Wait until a cluster that does not answer has ended, and return the exception that says why."""
+        """Wait for the end of a cluster that does not answer. Return an exception that describes the cause.
+
+        `error` is the exception of the request that was not answered.
+        """
         if not self.is_owner:
             return RunFailed(
                 f"the cluster at {self.name} does not answer ({error}): is it up, is the port forwarded?"
@@ -215,19 +233,22 @@ class Cluster:
 
 
 class SubmittedJob:
-    """A job of a cluster that stays up."""
+    """A job that was submitted to a cluster, with methods to read its state and outputs."""
 
     def __init__(self, cluster: Cluster, job: str) -> None:
         self._cluster = cluster
         self.job = job
 
     def status(self) -> Json:
-        """Return the job's name, user, queue, state, task counts, and submit and finish time (s)."""
+        """Return the job's name, user, queue, state, numbers of tasks, and submit and finish time (s)."""
         return self._cluster._call("GET", f"/jobs/{self.job}")
 
     @property
     def state(self) -> str:
-        """Return the job's state: waiting (for its submit time), running, succeeded, failed or killed."""
+        """Return the job's state: waiting, running, succeeded, failed or killed.
+
+        A job is waiting until its submit time.
+        """
         return self.status()["state"]
 
     def wait(self, timeout_s: float | None = None) -> str:
@@ -240,19 +261,22 @@ class SubmittedJob:
         return state
 
     def kill(self) -> None:
-        """Kill the job. Does nothing if the job has ended."""
+        """Kill the job. If the job has ended, nothing happens."""
         self._cluster._call("POST", f"/jobs/{self.job}/kill", {})
 
     def parts(self) -> dict[str, int]:
-        """Return the lengths in bytes of the job's committed output parts, by part name such as `part-00000`."""
+        """Return a dictionary from the name of each committed output part to its length in bytes.
+
+        The parts of a job's output have names such as `part-00000`.
+        """
         return self._cluster._call("GET", f"/jobs/{self.job}/outputs")["parts"]
 
     def outputs(self) -> dict[str, bytes]:
-        """Return the contents of the job's committed output parts, by part name."""
+        """Return a dictionary from the name of each committed output part to its content."""
         return {part: b"".join(self._read(part, length)) for part, length in self.parts().items()}
 
     def save(self, folder: Path | str) -> list[Path]:
-        """Copy the committed output parts to `folder/<job>/part-NNNNN`. Return the paths."""
+        """Copy the committed parts of the job's output to `folder/<job>/part-NNNNN`. Return the paths."""
         saved = []
         for part, length in self.parts().items():
             path = Path(folder) / self.job / part
@@ -272,7 +296,10 @@ class SubmittedJob:
 
 
 def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json], None]) -> bool:
-    """Wait until all jobs end, calling `on_end` with each job and its status. Return whether all succeeded."""
+    """Wait until all jobs have ended, and return whether all succeeded.
+
+    When a job ends, `on_end` is called with the job and its status.
+    """
     left, well = list(jobs), True
     while left:
         for job in list(left):
@@ -287,7 +314,10 @@ def wait_for(jobs: Iterable[SubmittedJob], on_end: Callable[[SubmittedJob, Json]
 
 
 def _files_named(what: Json, folder: Path) -> dict[str, str]:
-    """Return the files that jobs name, in the format of a request."""
+    """Return the files in `folder` that jobs use as input or code, encoded for a request.
+
+    `what` is the part of the request that describes the jobs.
+    """
     from schedbed.deploy.service.job_intake import jobs_document
     from schedbed.deploy.service.users.sent_files import pack_files
 
@@ -304,7 +334,7 @@ def _given(settings: Json) -> Json:
 
 
 def _refusal(error: urllib.error.HTTPError) -> Exception:
-    """Return the service's error message as the exception that `schedbed.run` would raise: BadInput or RunFailed."""
+    """Convert an HTTP error answer to an exception: BadInput if the request was wrong, else RunFailed."""
     try:
         line = str(json.load(error)["error"])
     except (OSError, ValueError, KeyError, TypeError):

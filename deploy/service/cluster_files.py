@@ -1,4 +1,4 @@
-"""Private folders of this user's clusters that stay up; each is locked while its service runs."""
+"""The private folder of each cluster of this user that stays up. It is locked while the cluster runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ RECORD, LOCK, LOG = "cluster.json", "lock", "log.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRecord:
-    """The data that a client needs about a cluster.
+    """The data about a running cluster that a client needs, stored in the file cluster.json.
 
-    The data are in a file that only the user can read, since they include the token.
+    Only the cluster's owner can read the file, since it contains the token.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ClusterRecord:
 
 
 def home() -> Path:
-    """Return the folder of all clusters of this user; create it if missing.
+    """Return the folder that contains the folders of this user's clusters. Create it if it is missing.
 
     Raises BadInput if other users can access the folder.
     """
@@ -64,7 +64,7 @@ def home() -> Path:
 
 
 def check_name(name: str) -> str:
-    """Return the name. Raises BadInput if it is no valid name of a cluster."""
+    """Return `name` if it is a valid name of a cluster. Raises BadInput otherwise."""
     if not NAMES.match(name):
         raise BadInput(f"--name {name}: expected letters, digits, dots, dashes and underscores")
     return name
@@ -72,10 +72,10 @@ def check_name(name: str) -> str:
 
 @contextmanager
 def claimed(name: str) -> Iterator[Path]:
-    """Yield the cluster's folder, locked by this process.
+    """Create and lock the folder of a new cluster, and yield it.
 
-    At the end the folder is removed, unless a record says why the cluster failed. Raises BadInput if a
-    cluster of that name is up.
+    At the end the folder is removed, unless it contains a record that says why the cluster failed. Raises
+    BadInput if a cluster with this name is up.
     """
     folder = home() / check_name(name)
     handle, give_up_s = _lock(folder), time.monotonic() + LOOK_S
@@ -97,7 +97,7 @@ def claimed(name: str) -> Iterator[Path]:
 
 
 def _lock(folder: Path) -> IO[str] | None:
-    """Lock a folder, created if missing, until this process ends.
+    """Create a folder if it is missing, and lock it until the returned file is closed.
 
     Return None if another process holds the lock.
     """
@@ -120,7 +120,10 @@ def _lock(folder: Path) -> IO[str] | None:
 
 
 def _remove(folder: Path, record: ClusterRecord | None) -> None:
-    """Remove a locked folder, and its parent folder if empty; copy the log to the results."""
+    """Remove the folder of a cluster that has ended, and its parent folder if that is then empty.
+
+    If there is a record, first copy the cluster's log to the folder of its results.
+    """
     if record is not None:
         with suppress(OSError):
             shutil.copyfile(folder / LOG, Path(record.out) / LOG)
@@ -130,7 +133,7 @@ def _remove(folder: Path, record: ClusterRecord | None) -> None:
 
 
 def write_record(folder: Path, record: ClusterRecord) -> None:
-    """Write cluster.json at once, so that a reader sees all of the file or none."""
+    """Replace the file cluster.json in one step, so that a reader sees all of the file or none."""
     temporary = folder / f".{RECORD}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -139,7 +142,7 @@ def write_record(folder: Path, record: ClusterRecord) -> None:
 
 
 def read_record(folder: Path) -> ClusterRecord | None:
-    """Return the content of cluster.json; None if it is missing or unreadable.
+    """Return the content of the file cluster.json in `folder`, or None if it is missing or unreadable.
 
     The file is missing while the cluster starts, and after a failed start.
     """
@@ -151,16 +154,16 @@ def read_record(folder: Path) -> ClusterRecord | None:
 
 
 def mark_failed(folder: Path, why: str) -> None:
-    """Record why the cluster ended without `down`, for the next client."""
+    """Store in the cluster's record why the cluster failed, so that the next client can show the reason."""
     record = read_record(folder)
     if record is not None:
         write_record(folder, replace(record, failed=why))
 
 
 def clusters() -> tuple[dict[str, ClusterRecord], dict[str, str]]:
-    """Return the clusters that are up, and a message for each that failed or was killed, both by name.
+    """Return two dictionaries by cluster name: the clusters that are up, and messages about the others.
 
-    The files of clusters that are not up are removed.
+    A message says why the cluster failed or was killed. The files of such a cluster are removed.
     """
     up: dict[str, ClusterRecord] = {}
     gone: dict[str, str] = {}
@@ -186,9 +189,9 @@ def _obituary(record: ClusterRecord) -> str:
 
 
 def find(name: str | None) -> ClusterRecord:
-    """Return the cluster of a name, or the only cluster if `name` is None.
+    """Return the record of the cluster with a name, or of the only cluster that is up if `name` is None.
 
-    Raises BadInput if there is no such cluster, RunFailed if it failed or was killed.
+    Raises BadInput if there is no such cluster, RunFailed if that cluster has failed or was killed.
     """
     up, gone = clusters()
     if name is None and len(up) == 1:
@@ -207,7 +210,7 @@ def find(name: str | None) -> ClusterRecord:
 
 
 def has_ended(record: ClusterRecord) -> bool:
-    """Return whether the cluster's service process has ended, for any reason."""
+    """Return whether the process that runs the cluster has ended, for any reason."""
     folder = home() / record.name
     known = read_record(folder)
     if known is None or known.token != record.token:

@@ -31,23 +31,24 @@ Admit = Callable[[Sequence[PlannedJob], Sequence[InputFile]], None]
 
 
 class Submission(Section):
-    """A YAML file of jobs, each like an entry of a scenario's `workload.jobs`."""
+    """The content of a YAML file of jobs: a list `jobs`, with the keys of jobs in a scenario file."""
 
     jobs: Annotated[list[JobModel], Field(min_length=1)]
 
 
 class RunningCluster(Protocol):
-    """The methods of a running cluster (`deploy.live.live_session`) that `Desk` calls."""
+    """The protocol of the two methods of a running cluster (`deploy.live.live_session`) that `Desk` calls."""
 
     def upload(self, file: InputFile) -> None: ...
     def submit(self, jobs: Sequence[PlannedJob]) -> dict[str, float]: ...
 
 
 class Desk:
-    """Accepts jobs for a running cluster; safe for several threads.
+    """Accepts jobs for the running cluster `session`. Several threads may call the methods at the same time.
 
-    `queues` are the only queues that jobs may use; () allows any. `scenario` has the jobs submitted so far
-    with their submission times, so a run of it repeats them. `changed` is set after each submission.
+    If `queues` is not empty, jobs may use only these queues. `scenario` has all jobs submitted so far at
+    their actual submit times, so that a run of this scenario repeats them. The event `changed` is set after
+    each submission.
     """
 
     def __init__(
@@ -72,28 +73,31 @@ class Desk:
 
     @property
     def busy(self) -> bool:
-        """Return whether a submission is in progress."""
+        """Return whether jobs are being submitted at the moment."""
         return self._busy > 0
 
     def close(self) -> None:
-        """Refuse all further jobs."""
+        """Refuse all jobs from now on."""
         with self._lock:
             self._closed = True
 
     def take(self, request: Mapping[str, Any]) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a request and return them with their times. Raises BadInput or RunFailed.
+        """Submit the jobs of a client's request, and return them with their submit times.
 
-        A request has `jobs` (a list) or `text` and `file` (YAML and its name), `base` (the folder that relative input
-        paths start from) and `user` (the user of jobs that name none).
+        A request has the list `jobs`, or YAML in `text` and the name of its file in `file`. Names of input
+        files are relative to the folder `base`, and jobs without a user get the user `user`. Raises BadInput
+        if a job is wrong, RunFailed if the cluster cannot accept jobs.
         """
         return self.take_document(jobs_document(request), Path(str(request.get("base") or ".")))
 
     def take_document(
         self, document: Document, base: Path, admit: Admit | None = None
     ) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a document, with input paths relative to `base`; see `take`.
+        """Submit the jobs of a document, and return them with their submit times.
 
-        `admit` gets the planned jobs and the files that they add before anything is uploaded, and may raise.
+        Names of input files are relative to the folder `base`. Before any upload, `admit` is called with the
+        planned jobs and the input files that they add; it raises an exception to refuse them. Raises also the
+        errors of `take`.
         """
         with self._counted():
             with self._lock:
@@ -139,9 +143,9 @@ class Desk:
         return planned
 
     def _upload(self, path: str) -> None:
-        """Wait until the file is in the block store; the first caller uploads it.
+        """Upload an input file to the block store, or wait until another thread has uploaded it.
 
-        A failed upload raises for all waiting callers, and the next caller tries again.
+        If the upload fails, all waiting threads raise the error, and the next call tries again.
         """
         with self._lock:
             upload = self._uploads.get(path)
@@ -163,7 +167,10 @@ class Desk:
     def _note(
         self, document: Document, base: Path, planned: Sequence[PlannedJob], times: Mapping[str, float]
     ) -> tuple[PlannedJob, ...]:
-        """Add the submitted jobs to the scenario with their actual times, and return them."""
+        """Add submitted jobs to `scenario`, and return them with their actual submit times.
+
+        `times` is a dictionary from job id to submit time in seconds.
+        """
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(
             replace(
@@ -193,9 +200,9 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the requested jobs as a document, each with its user.
+    """Return the jobs of a request as a document, in which each job has a user.
 
-    The document has line numbers if the jobs come from a file.
+    If the jobs are YAML text, the document knows the line of each entry, for error messages.
     """
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))
@@ -209,7 +216,10 @@ def jobs_document(request: Mapping[str, Any]) -> Document:
 
 
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
-    """Return a job as an entry of a scenario that repeats it, with submit time and absolute input paths."""
+    """Convert a submitted job to an entry of a scenario file that submits the same job at the same time.
+
+    `came_s` is the time of the request in the run. Paths in the entry become absolute, starting from `base`.
+    """
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
     if isinstance(entry.get("input"), str):
@@ -220,5 +230,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the only queues that a policy's jobs may use; () if the policy has no queues or accepts any."""
+    """Return the queues that jobs must use under a policy, or () if the policy accepts jobs for any queue."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -1,8 +1,8 @@
-"""The process behind a cluster that stays up: one live run without a planned end, and the API to its jobs.
+"""The process that runs a cluster that stays up: one live run without a planned end, and the API to it.
 
-`deploy.service.start` starts it as `python -m schedbed.deploy.service.service`, with one JSON line on
-standard input. The process answers with one line on standard output, {"ready": ...} or {"error": ..., "code":
-...}, and from then on writes to a log.
+`deploy.service.start` starts the process as `python -m schedbed.deploy.service.service`, with one JSON line
+on standard input. The process answers with one line on standard output, {"ready": ...} or {"error": ...,
+"code": ...}, and from then on writes to a log file.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ Ready = Callable[[ClusterRecord], None]
 
 
 class ClusterService:
-    """The operations of a running cluster, called by the API from several threads.
+    """The operations of a running cluster. The API calls them from several threads.
 
-    The session that runs the cluster is in the main thread.
+    `session` is the live run, which is in the main thread. `desk` accepts jobs, `faults` injects faults, and
+    `about` describes the cluster.
     """
 
     def __init__(
@@ -94,9 +95,10 @@ class ClusterService:
     # For the API
 
     def status(self, user: TokenUser | None = None) -> Json:
-        """Return the cluster's status, see `service_status.picture`.
+        """Return the status of the cluster, its nodes, users and jobs, as JSON values.
 
-        A user's status has no paths of the owner's host.
+        If `user` is not None, the status has no paths of the owner's host, but the user's quota and its used
+        part.
         """
         about = {**self._about, "state": "up" if self._down is None else "going down"}
         if user is not None:
@@ -106,61 +108,68 @@ class ClusterService:
         return picture(about, {**status, "nodes": nodes}, self._desk.scenario.jobs, self._states)
 
     def job(self, job: str) -> Json:
-        """Return the state of a job. Raises BadInput if there is none."""
+        """Return the status of the job with the id `job`. Raises BadInput if there is no such job."""
         planned = self._desk.jobs.get(job)
         if planned is None:
             raise BadInput(f"no job {job!r} on cluster {self._about['name']}")
         return self._states.of(planned)
 
     def users(self) -> list[Json]:
-        """Return the users with a token, their quotas and the used parts."""
+        """Return all users who have a token, each with the quota and its used part."""
         return [self._with_use(user) for user in self.book]
 
     def _with_use(self, user: TokenUser) -> Json:
         return user.shown() | {"use": self._ledger.use(user.name)}
 
     def change_user(self, name: str, request: Json, *, is_new: bool) -> Json:
-        """Add or change a user with a token; return the user's settings, and the token if it is new."""
+        """Add a user if `is_new` is True, else change the settings of a user, as the request says.
+
+        Return the user's settings. They include the token if it is new.
+        """
         change = change_of(request)
         token = self.book.add(name, change) if is_new else self.book.set(name, change)
         return self._with_use(self.book.find(name)) | ({} if token is None else {"token": token})
 
     def submit(self, request: Json, user: TokenUser | None = None) -> list[str]:
-        """Submit the jobs of a request and return their ids. Raises the errors of `Desk.take`."""
+        """Submit the jobs of a request, and return the ids of the jobs.
+
+        `user` is the user with a token who sent the request, or None for the cluster's owner. Raises
+        BadInput, Denied or RunFailed if the jobs are refused.
+        """
         jobs = self._desk.take(request) if user is None else self._user_desk.take(request, user)
         return [job.job for job in jobs]
 
     def kill(self, job: str) -> None:
-        """Kill a job."""
+        """Kill the job with the id `job`."""
         self._session.kill([job], "killed by its user")
 
     def fault(self, fault: Any) -> Json:
-        """Inject a fault now, or later if the fault has `at`; return the planned fault.
+        """Inject a fault now or, if it has the key `at`, at that time.
 
-        `fault` has the keys of an entry of a scenario's `faults`.
+        Return the planned fault as JSON values. `fault` has the keys of a fault in a scenario file.
         """
         return inject_by_hand(fault, self._desk.scenario, self._session.duration_s, self._faults)
 
     def down(self, wait: bool) -> None:
-        """Begin to shut the cluster down: at once, or with `wait` after all jobs have ended.
+        """Refuse further jobs, and begin to shut the cluster down.
 
-        Further jobs are refused.
+        If `wait` is True, the cluster shuts down after all jobs have ended, else at once.
         """
         self._desk.close()
         if self._down != "now":
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Return a reader of the jobs' outputs."""
+        """Return an object that reads the outputs of the cluster's jobs."""
         return self._session.outputs()
 
     # For the session
 
     def seen(self, on_status: OnStatus) -> OnStatus:
-        """Return a listener that passes each status on, except while the cluster is idle.
+        """Return a function that passes each status of the cluster on to `on_status`.
 
-        An idle cluster would fill the log. The listener also deletes the input made for an ended synthetic
-        job, which would fill the disks.
+        Further statuses of an idle cluster are not passed on, since they would fill the log. When a synthetic
+        job ends, the function deletes the input that was made for the job, to save disk space.
         """
         was_idle = False
 
@@ -177,10 +186,9 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Return whether the session must end now.
+        """Return whether the live run must end now, given whether all jobs have ended (`ended`).
 
-        `ended` is whether all jobs have ended. Running jobs are killed if the shutdown does not wait for
-        them.
+        If the cluster shuts down without waiting, running jobs are killed here.
         """
         if self._down is None:
             return False
@@ -197,19 +205,22 @@ class ClusterService:
 
 
 class PageDesk:
-    """The operations that the live page may request from a cluster that stays up."""
+    """The operations that the buttons of the live page may request from a cluster that stays up."""
 
     def __init__(self, service: ClusterService) -> None:
         self._service = service
         self.submit, self.fault = service.submit, service.fault
 
     def kill(self, job: str) -> None:
-        """Kill a job. Raises BadInput if there is no such job."""
+        """Kill the job with the id `job`. Raises BadInput if there is no such job."""
         self._service.kill(self._service.job(job)["job"])
 
 
 class ClusterRuns(LiveRuns):
-    """The single live run of a cluster that stays up."""
+    """The single live run of a cluster that stays up.
+
+    In contrast to other live runs, it serves the API, accepts jobs, and ends only when a client asks for it.
+    """
 
     SUBMITS: ClassVar[bool] = True
     PART_EVERY_S = 30.0  # Fewer part files, for clusters that are up for days.
@@ -270,7 +281,7 @@ class ClusterRuns(LiveRuns):
             self._save(desk)
 
     def _save(self, desk: Desk) -> None:
-        """Write the submitted jobs to run.json, and to a scenario file that repeats them."""
+        """Write all submitted jobs to run.json, and to a scenario file with which they can be repeated."""
         desk.changed.clear()
         self._record.scenario = desk.scenario.to_json()
         self._record.save(self._folder)
@@ -279,15 +290,16 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Judge the cluster's run as succeeded after an orderly shutdown, even if jobs failed."""
+        """Judge the run in `record` as succeeded even if jobs failed, since the shutdown was orderly."""
         record.state = "succeeded"
 
 
 def serve(order: StartOrder, ready: Ready, *, live: bool = False, to_log: bool = False) -> Path:
-    """Run the cluster until a request ends it; return the folder of its results.
+    """Run a cluster with the settings `order` until a client shuts it down. Return the folder of results.
 
-    `ready` is called as soon as the cluster accepts jobs; with `to_log` all output goes to the cluster's log.
-    Raises BadInput before the start, RunFailed if the cluster fails, KeyboardInterrupt.
+    `ready` is called when the cluster accepts jobs. With `live`, the run is displayed on the terminal; with
+    `to_log`, all output goes to the cluster's log file. Raises BadInput for wrong settings, RunFailed if the
+    cluster fails, and KeyboardInterrupt if it is interrupted.
     """
     options = RunOptions(
         out=order.out,
@@ -325,7 +337,7 @@ def _write_to_log(path: Path) -> None:
 
 
 class _Answer:
-    """Sends one line to the process that started the service, unless that process has ended."""
+    """Sends at most one line to the process that started the service, if that process still runs."""
 
     def __init__(self) -> None:
         self._pipe: int | None = os.dup(1)
@@ -339,7 +351,10 @@ class _Answer:
 
 
 def main() -> int:
-    """Run the service process: read the settings from standard input and answer; return the exit code."""
+    """Run a cluster with settings from standard input, and return the exit code.
+
+    When the cluster accepts jobs or has failed, one line on standard output tells the starting process.
+    """
     terminations_interrupt()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     answer = _Answer()

@@ -1,4 +1,4 @@
-"""The status of a cluster that stays up, as JSON values: nodes, users' shares, and all jobs so far."""
+"""Builds the status of a cluster that stays up, as JSON values: nodes, users, and all jobs so far."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ WAITING = "waiting"  # Until the job's submit time.
 
 
 class JobStates:
-    """The latest status of each job, kept even for jobs that the core has dropped long after their end."""
+    """The latest status of each job.
+
+    It is kept even when the scheduler core has dropped a job that ended long ago.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[str, Json] = {}
 
     def take(self, status: Mapping[str, Any]) -> list[str]:
-        """Store the statuses of jobs in the core's status (`scheduler.core.status`).
+        """Store the status of each job in a status of the scheduler core (see `scheduler.core.status`).
 
-        Return the jobs that have ended since the last call.
+        Return the ids of jobs that have ended since the last call.
         """
         rows = {row["job"]: row for row in status["jobs"]}
         before = {job for job in rows if job in self._rows and self._rows[job]["state"] in ENDED}
@@ -31,7 +34,7 @@ class JobStates:
         return [job for job, row in rows.items() if row["state"] in ENDED and job not in before]
 
     def of(self, planned: PlannedJob) -> Json:
-        """Return the status of a job; a job without a status yet is `waiting` for its submit time."""
+        """Return the latest status of a job. A job that has none yet is `waiting` for its submit time."""
         return self._rows.get(planned.job) or {
             "job": planned.job,
             "name": planned.name,
@@ -54,7 +57,11 @@ class JobStates:
 def picture(
     about: Mapping[str, Any], status: Mapping[str, Any], planned: Sequence[PlannedJob], states: JobStates
 ) -> Json:
-    """Return the whole status: the cluster, its jobs by id, users, nodes and recent decisions."""
+    """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions.
+
+    `about` describes the cluster, `status` is the latest status of the scheduler core, and `planned` are all
+    jobs.
+    """
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {
         **about,
@@ -69,10 +76,10 @@ def picture(
 def with_faults(
     nodes: Iterable[Json], in_force: Iterable[tuple[PlannedFault, float | None]], now_s: float
 ) -> list[Json]:
-    """Return the nodes, each with the list `faults` of the faults in force on the node.
+    """Return the statuses of nodes, each with a list `faults` of the faults that are in force on the node.
 
-    A fault has its `kind` and the remaining seconds `left_s`, None for a fault without an end. `in_force` is
-    the result of `FaultPlan.in_force`; faults of masters are left out.
+    An entry of `faults` has the `kind` and the remaining seconds `left_s`, which is None for a fault without
+    an end. `in_force` contains faults with their end times. Faults of masters are left out.
     """
     on_nodes = [
         (fault, None if end_s is None else max(0.0, end_s - now_s))
@@ -93,7 +100,11 @@ def with_faults(
 
 
 def users(jobs: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return a row for each user: job counts by state, running tasks, and the share of all running tasks."""
+    """Return a row for each user who has submitted jobs.
+
+    The row has the number of jobs in each state, the number of running tasks, and their share of all running
+    tasks.
+    """
     found: dict[str, Json] = {}
     for job in jobs:
         user = found.setdefault(job["user"], {"user": job["user"], "jobs": {}, "running_tasks": 0})

@@ -1,4 +1,4 @@
-"""The terminal output of `up`, `status` and `down` for clusters that stay up."""
+"""Prints what the commands `up`, `status` and `down` show about clusters that stay up."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Json = Mapping[str, Any]
 
 
 def show_up(record: ClusterRecord, users: int = 0) -> None:
-    """Print the address and the most useful commands of a cluster that has just started.
+    """Print the address of a cluster that has just started, and the most useful commands for it.
 
-    `users` is the number of users with a token.
+    `users` is the number of users who have a token for the cluster.
     """
     name = record.name
     print(f"cluster {name} is up under {record.policy}: {record.url}, results in {record.out}")
@@ -43,9 +43,11 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """Print the status of a named cluster, or of the only cluster, in full; else one line per cluster.
+    """Print the full status of the cluster `name`. If it is None, print one line for each cluster.
 
-    A cluster that failed or was killed gets a line; if it is named, RunFailed is raised.
+    If there is only one cluster, its full status is printed instead. If `as_json` is True, print JSON;
+    otherwise also print a line about each cluster that failed or was killed. Raises RunFailed if that is the
+    cluster `name`.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
@@ -69,7 +71,10 @@ def show_status(name: str | None, *, as_json: bool) -> None:
 
 
 def _status(cluster: Cluster) -> Json:
-    """Return the cluster's status; if the cluster is ending and does not answer, the data of its record."""
+    """Return the status of a cluster.
+
+    If it is shutting down and does not answer, use the data in its record.
+    """
     record = cluster.record
     try:
         return cluster.status()
@@ -81,9 +86,10 @@ def _status(cluster: Cluster) -> Json:
 
 
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
-    """Shut one cluster down, or all with `everything`, and print the folders of the results.
+    """Shut down the cluster `name`, or all clusters if `everything` is True, and print the result folders.
 
-    With `everything`, leftovers are removed as well. Raises RunFailed if a cluster had failed or was killed.
+    If `wait` is True, the jobs end first. `everything` also removes what dead runs left behind. Raises
+    RunFailed if a cluster had failed or was killed.
     """
     console, trouble = Console(), []
     if not everything:
@@ -155,7 +161,7 @@ def _nodes(nodes: Sequence[Json]) -> Table:
 
 
 def _state(node: Json) -> str:
-    """Return a node's state, with a line for each fault in force and its remaining time."""
+    """Return a node's state as text, with a further line for each fault in force on the node."""
     lines = [node["state"]]
     for fault in node.get("faults", ()):
         lines.append(_held(fault["kind"], fault["left_s"]))
@@ -163,7 +169,10 @@ def _state(node: Json) -> str:
 
 
 def _held(kind: str, left_s: float | None) -> str:
-    """Return the text for a fault in force, such as `killed by a fault, back in 12 s`."""
+    """Return the text about a fault in force on a node, such as `killed by a fault, back in 12 s`.
+
+    `left_s` is the number of seconds until its end, or None if it has no end.
+    """
     about = KINDS[kind]
     end = "back" if about.hides_replicas else "over"
     rest = "for good" if left_s is None else f"{end} in {left_s:.0f} s"
@@ -179,7 +188,11 @@ def _users(users: Sequence[Json]) -> Table:
 
 
 def users_table(users: Sequence[Json]) -> Table:
-    """Return the table of users with a token; users from a class list have no `use`."""
+    """Return a table of users who have a token, with their quotas.
+
+    Users of a running cluster have a key `use`, the used part of the quota, which is shown as well. Users of
+    a class list file do not.
+    """
     table = _table("user", "jobs", "tasks", "input", "own code")
     for user in users:
         quota = user["quota"]

@@ -1,4 +1,4 @@
-"""Starts the service of a cluster that stays up, in a separate session that outlives the terminal."""
+"""Starts a cluster that stays up, as a process in a separate session that outlives the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BAD_INPUT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """The settings of a service."""
+    """The settings with which a cluster that stays up is started."""
 
     name: str
     scenario: ResolvedScenario
@@ -52,7 +52,7 @@ class StartOrder:
 
     @staticmethod
     def from_line(line: str) -> StartOrder:
-        """Return the settings of a line made by `to_line`."""
+        """Return the settings from a line of JSON that `to_line` returned."""
         raw = json.loads(line)
         raw["out"] = None if raw["out"] is None else Path(raw["out"])
         scenario = ResolvedScenario.from_json(raw["scenario"])
@@ -62,9 +62,9 @@ class StartOrder:
 
 
 def start(order: StartOrder) -> ClusterRecord:
-    """Start a service and wait until the cluster accepts jobs; return the cluster's record.
+    """Start a cluster in a new process, wait until it accepts jobs, and return its record.
 
-    Raises BadInput for wrong settings, RunFailed if the cluster fails. Ctrl-C ends the started process.
+    Raises BadInput for wrong settings, RunFailed if the cluster fails. Ctrl-C ends the new process.
     """
     process = subprocess.Popen(
         module_command("schedbed.deploy.service.service"),
@@ -97,9 +97,9 @@ def start(order: StartOrder) -> ClusterRecord:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Stop a service that has just been started, if possible by an orderly shutdown.
+    """Stop the process of a cluster that has just been started, if possible by an orderly shutdown.
 
-    The signal is repeated, since Ray's signal handler may lose a signal during the start of Ray.
+    The signal is sent several times, since Ray may lose a signal while it starts.
     """
     for _ in range(TELLS):
         process.terminate()

@@ -1,4 +1,4 @@
-"""Removes leftovers of dead runs and clusters of this user on this host; running ones are left alone."""
+"""Removes what dead runs and clusters of this user left behind on this host. Running ones are not touched."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from schedbed.deploy.workspace import base_folder, left_behind, remove
 
 
 def sweep_all() -> list[str]:
-    """Remove leftovers of dead runs and return a line for each.
+    """Remove what dead runs left behind on this host, and return a line of text for each removed item.
 
-    Leftovers are processes, scratch folders, control groups, and containers with their networks and volumes.
+    These are processes, scratch folders, control groups, and containers with their networks and volumes.
     """
     from schedbed.cluster.machines.docker.engine import sweep_containers
 

@@ -1,1 +1,1 @@
-"""Studies that need several runs: whatif, validate, profile."""
+"""Studies that need several runs: the commands `whatif`, `validate`, `profile` and `policy check`."""

@@ -1,4 +1,7 @@
-"""Finds code in a policy's file whose result differs between runs of one seed, such as clocks and sets."""
+"""Finds code in a policy's file whose result may differ between two runs with the same seed.
+
+Examples are clocks, random numbers, and the order of sets.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +28,10 @@ BUILT_IN = {
 
 
 def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list[str]:
-    """Return at most 3 messages about code in a policy's class whose result the seed does not fix.
+    """Return at most 3 messages about code in a policy's file whose result does not depend on the seed alone.
 
-    Each message has the line. Other policies of the file are skipped, except base classes of this policy.
-    With `by_process`, only code is returned whose result differs between processes but not within one.
+    `made` is the class of the policy. Other policies in `file` are ignored, except its base classes. With
+    `by_process`, only code is reported whose result differs between processes, but not within one process.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -42,7 +45,7 @@ def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list
 
 
 def _is_other_policy(part: ast.stmt, made: type) -> bool:
-    """Return whether a statement of the file defines a policy that is no base class of the checked one."""
+    """Return whether the statement `part` defines a policy that is neither `made` nor its base class."""
     if not isinstance(part, ast.ClassDef) or part.name in {each.__name__ for each in made.__mro__}:
         return False
     names = getattr(getattr(made, "decide", None), "__globals__", {})
@@ -60,7 +63,7 @@ def _suspects(part: ast.AST, imported: dict[str, str]) -> Iterator[tuple[int, st
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
-    """Return the top-level module of each imported name."""
+    """Return a dictionary from each imported name to the top-level module that the name comes from."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

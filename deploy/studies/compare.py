@@ -1,6 +1,6 @@
-"""Compares a simulation with live runs of the same scenario, by pure functions of their tables.
+"""Compares a simulation with live runs of the same scenario, given the tables of both. No I/O.
 
-An error is (simulated - measured) / measured, computed from the medians of the repeats.
+The error of a metric is (simulated - measured) / measured, computed from the medians of the repeats.
 """
 
 from __future__ import annotations
@@ -30,49 +30,59 @@ PHASES = ("launch", "run", "beyond CPU", "shuffle", "sort", "reduce", "next laun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Values of one metric, measured live and simulated, one per repeat."""
+    """The values of one metric in all live repeats and in all simulated repeats."""
 
     live: tuple[float, ...]
     simulated: tuple[float, ...]
 
     @property
     def measured(self) -> float:
-        """Return the median of the live repeats."""
+        """Return the median of the values of live repeats."""
         return median(self.live)
 
     @property
     def sim(self) -> float:
-        """Return the median of the simulated repeats."""
+        """Return the median of the values of simulated repeats."""
         return median(self.simulated)
 
     @property
     def measured_interval(self) -> tuple[float, float, float] | None:
-        """Return the interval of the live median with its coverage; see `quantile_interval`."""
+        """Return a confidence interval of the live median: lower end, upper end, and probability.
+
+        Return None if there are too few repeats.
+        """
         return quantile_interval(self.live)
 
     @property
     def sim_interval(self) -> tuple[float, float, float] | None:
-        """Return the interval of the simulated median with its coverage."""
+        """Return a confidence interval of the simulated median: lower end, upper end, and probability.
+
+        Return None if there are too few repeats.
+        """
         return quantile_interval(self.simulated)
 
     @property
     def error(self) -> float:
-        """Return the relative error; 0 if both medians are equal."""
+        """Return (simulated - live) / live for the two medians, or 0 if they are equal."""
         if self.measured == self.sim:
             return 0.0
         return self.sim / self.measured - 1 if self.measured else float("inf")
 
     @property
     def error_interval(self) -> tuple[float, float] | None:
-        """Return the 95% interval of the relative error; None with too few repeats, see `ratio_interval`."""
+        """Return the 95% confidence interval of the relative error, or None if there are too few repeats.
+
+        The interval is computed from geometric means (`ratio_interval`).
+        """
         found = ratio_interval(self.simulated, self.live)
         return None if found is None else (found[0] - 1, found[1] - 1)
 
 
 def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """Return the 95% interval of the ratio of two geometric means, by Welch's t of the logarithms.
+    """Return the 95% confidence interval of the geometric mean of `ones` divided by that of `others`.
 
-    None if a sample has fewer than `REPEATS_LEAST` values, or a value that is not positive.
+    The interval comes from Welch's t-test on the logarithms. Return None if one side has fewer than
+    `REPEATS_LEAST` values, or a value that is not positive.
     """
     from scipy.special import stdtrit
 
@@ -93,10 +103,11 @@ def ratio_interval(ones: Sequence[float], others: Sequence[float]) -> tuple[floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """The comparison of simulated and live runs of one policy.
+    """The comparison of simulated and live runs under one policy.
 
-    `order` is Kendall's tau between the launch orders of simulated and live runs (median). `order_live` is
-    the tau between the live repeats, which differ by noise alone (None with one repeat).
+    `order` is Kendall's tau between the order of launches in a simulated and in a live run (median over all
+    such pairs). `order_live` is Kendall's tau between two live runs, which differ by noise alone; it is None
+    with one live run.
     """
 
     policy: str
@@ -112,7 +123,7 @@ class Agreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error that exceeds its bound."""
+        """Return a text for each error that is larger than its bound."""
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -124,7 +135,7 @@ class Agreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON values, with the errors."""
+        """Return the comparison as JSON values, with the errors of all metrics."""
         plain = asdict(self)
         for name in ("makespan_s", "completion_s", "locality"):
             plain[name] = _plain(getattr(self, name))
@@ -137,7 +148,7 @@ class Agreement:
 
 
 def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
-    """Compare the live repeats of a policy with its simulated repeats."""
+    """Compare the live repeats under a policy with the simulated repeats under the same policy."""
 
     def pair(figure: Any) -> Pair:
         return Pair(
@@ -161,10 +172,10 @@ def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) 
 
 
 def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
-    """Return Kendall's tau-b between the orders in which two runs first launched their common tasks.
+    """Return Kendall's tau-b between the orders in which two runs launched the tasks that both have.
 
-    1 is the same order, 0 is no relation; simultaneous launches tie. The result is 1 with fewer than two
-    tasks.
+    `one` and `other` are the attempts of the runs, and the first attempt of a task counts as its launch. The
+    result is 1 for the same order, and 0 for unrelated orders. It is 1 if there are fewer than two tasks.
     """
     from scipy.stats import kendalltau
 
@@ -178,7 +189,7 @@ def order_agreement(one: pd.DataFrame, other: pd.DataFrame) -> float:
 
 
 def _node_local(run: RunTables) -> float:
-    """Return the share of node-local maps among maps with input; 1 without such maps."""
+    """Return the share of maps with input that ran on a node with their input, or 1 if no map has input."""
     share = metrics.locality(run.attempts)["tasks"]["node"]
     return 1.0 if np.isnan(share) else share
 
@@ -188,7 +199,10 @@ def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pa
 
 
 def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
-    """Return the values of live and simulated repeats as pairs, for all names that every repeat has."""
+    """Return a `Pair` of live and simulated values for each name that all repeats have.
+
+    `live` and `sim` have a dictionary from name to value for each repeat.
+    """
     return {
         name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
         for name in sim[0]
@@ -203,7 +217,10 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
-    """Return the mean seconds of each phase, by kind of task and by job and kind."""
+    """Return the mean seconds of each phase, for all maps, for all reduces, and for those of each job.
+
+    The keys of the outer dictionary are these groups of tasks, and the keys of the inner ones are phases.
+    """
     means, simulated = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {
         group: _pairs([each.get(group, {}) for each in means], [each.get(group, {}) for each in simulated])
@@ -226,11 +243,12 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 
 
 def phases(run: RunTables) -> pd.DataFrame:
-    """Return the successful attempts, with a column of seconds for each of PHASES.
+    """Return the successful attempts of a run, with a column of seconds for each phase in PHASES.
 
-    `launch`: from the assignment to the first line of code; `run`: from then to the end; `beyond CPU`: the
-    part of `run` that is not computation (at full speed); `shuffle`, `sort`, `reduce`: the phases of a
-    reduce; `next launch`: from the end to the node's next assignment of the same kind, if within a second.
+    The phase `launch` lasts from the assignment to the first line of code, and `run` from then to the end.
+    `beyond CPU` is the part of `run` that is not computation at full speed. `shuffle`, `sort` and `reduce`
+    are the phases of a reduce. `next launch` lasts from the end to the node's next assignment of the same
+    kind, if that is less than a second later.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})
@@ -249,9 +267,10 @@ def phases(run: RunTables) -> pd.DataFrame:
 
 
 def _next_launch(done: pd.DataFrame, attempts: pd.DataFrame) -> np.ndarray:
-    """Return the seconds from each attempt's end to the node's next launch.
+    """Return the seconds from the end of each attempt in `done` to the next assignment on its node.
 
-    NaN if no launch follows within a second.
+    Only assignments of the same kind (map or reduce) count. The result is NaN if none follows within a
+    second.
     """
     gaps = np.full(len(done), np.nan)
     assigned = {key: np.sort(rows["assigned"]) for key, rows in attempts.groupby(["node", "kind"])}

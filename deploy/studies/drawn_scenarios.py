@@ -1,4 +1,4 @@
-"""`schedbed validate --drawn N`: run random scenarios live and simulated, and sum up the differences."""
+"""`schedbed validate --drawn N`: run N random scenarios live and simulated, and summarize the differences."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ Say = Callable[[str], None]
 
 
 def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
-    """Return scenario `number` of a seed in the format of a file, with random cluster, jobs and arrivals.
+    """Return a random scenario, with the keys of a scenario file, for this seed and number.
 
-    The cluster declares half of the host's cores, if cores at full host speed suffice for that.
+    Its cluster, jobs and arrival times are random. The cluster declares half of the `host_cores` cores of the
+    host, or less if its nodes have too few cores for that.
     """
     coin = chance(seed, "drawn", number)
     nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
@@ -99,7 +100,7 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Multiply the CPU times of the synthetic jobs so that all maps take `slot_s` emulated slot-seconds."""
+    """Multiply the CPU times of synthetic jobs so that their maps together need `slot_s` emulated seconds."""
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:
@@ -110,7 +111,10 @@ def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
 class DrawnTotal:
     """The results of all drawn scenarios together.
 
-    `job_error` is the median of the absolute errors of all their jobs.
+    `job_error` is the median of the absolute errors of all jobs. `told_apart` is the number of scenarios
+    whose live runs show which policy is better, and `same_winner` the number of these in which the simulation
+    finds the same best policy. `left_out` is the number of live runs that were not used, since the host could
+    not provide the declared resources.
     """
 
     scenarios: int
@@ -123,7 +127,7 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each result that exceeds its bound."""
+        """Return a text for each result that does not meet its bound."""
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")
@@ -136,7 +140,7 @@ class DrawnTotal:
         return found
 
     def lines(self) -> list[str]:
-        """Return the results as lines of text for a terminal."""
+        """Return the results as lines of text for the terminal."""
         error = "unknown" if self.job_error is None else f"{self.job_error:.1%}"
         return [
             f"{self.judged} of {self.scenarios} scenarios judged; {self.left_out} live runs left out, not trusted",
@@ -147,7 +151,7 @@ class DrawnTotal:
 
 
 def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
-    """Return the joint results of several scenarios, from the content of their validate.json files."""
+    """Return the results of several scenarios together, given the content of their validate.json files."""
     errors = [abs(error) for report in reports for each in report["policies"] for error in _errors(each)]
     answers = [winner["same"] for report in reports if (winner := report["winner"]) and winner["told_apart"]]
     return DrawnTotal(
@@ -164,11 +168,11 @@ def together(reports: Sequence[Mapping[str, Any]]) -> DrawnTotal:
 def validate_drawn(
     count: int, seed: int, repeats: int, host_cores: float, options: RunOptions, *, say: Say
 ) -> DrawnTotal:
-    """Run drawn scenarios live and simulated; print and write their joint results.
+    """Run `count` random scenarios live and simulated, and print and write their results.
 
-    The folder gets one subfolder per scenario (its file, `live/`, `sim/`, validate.json, output.txt) and drawn.json.
-    In the folder of an interrupted command, scenarios with a validate.json are not run again. A failed run ends the
-    command.
+    Each scenario is run live `repeats` times. The output folder gets drawn.json and a subfolder per scenario
+    (its file, `live/`, `sim/`, validate.json, output.txt). If the folder is that of an interrupted command,
+    scenarios that have a validate.json are not run again. A failed run ends the command.
 
     Raises RunFailed if a run failed or a bound does not hold, BadInput for a folder of other scenarios.
     """
@@ -194,7 +198,10 @@ def validate_drawn(
 
 
 def _report(values: dict[str, Any], repeats: int, folder: Path, options: RunOptions) -> dict[str, Any]:
-    """Return the content of a scenario's validate.json; run the scenario if the file is missing."""
+    """Return the content of the scenario's validate.json in `folder`.
+
+    Run the scenario if there is no such file. `values` is the scenario, with the keys of a scenario file.
+    """
     asked = yaml.safe_dump({**values, "repeats": repeats}, sort_keys=False)
     made = folder / VALIDATED
     if (folder / SCENARIO).exists() and (folder / SCENARIO).read_text() != asked:
@@ -215,7 +222,10 @@ def _errors(policy: Mapping[str, Any]) -> list[float]:
 
 
 def _figures(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a scenario's errors by policy, and the best policy live and simulated."""
+    """Return a scenario's errors under each policy, and the best policy in live and in simulated runs.
+
+    `report` is the content of the scenario's validate.json.
+    """
     return {
         "policies": {
             each["policy"]: {

@@ -1,4 +1,4 @@
-"""The verdicts of `schedbed validate`: the repeats used for fitting, errors by job, and the best policy."""
+"""Parts of `schedbed validate`: the repeats used for fitting, the errors of jobs, and the best policy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from schedbed.deploy.studies.compare import Agreement, ratio_interval
 
 
 def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the repeats that costs are fitted to, and the repeats that the simulation is compared with.
+    """Return two sets of live repeats: one to compute task costs from, one to compare the simulation with.
 
-    No repeat is in both sets. Costs are fitted to every second repeat, so that a slow change of the host
+    No repeat is in both sets. Costs are computed from every second repeat, so that a slow change of the host
     affects both sets. A single repeat is used for the comparison.
     """
     ordered = sorted(repeats)
@@ -22,9 +22,9 @@ def split_repeats(repeats: Iterable[int]) -> tuple[frozenset[int], frozenset[int
 
 
 def job_errors(found: Agreement) -> str:
-    """Return a line with the median and largest absolute errors of single jobs.
+    """Return a line of text with the median and the largest absolute error of the jobs' completion times.
 
-    Positive and negative errors cancel in the error of the mean completion, but not here.
+    This shows errors of single jobs that cancel each other in the mean completion time.
     """
     errors = {name: abs(pair.error) for name, pair in found.jobs.items()}
     worst = max(errors, key=lambda name: errors[name])
@@ -33,9 +33,10 @@ def job_errors(found: Agreement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The policies with the least mean completion, in live and in simulated runs.
+    """The names of the policies with the least mean completion time, in live runs and in simulated runs.
 
-    `told_apart` is whether the live runs separate the best policy from the second.
+    `told_apart` is whether the live runs differ enough to show that their best policy is better than the
+    second.
     """
 
     live: str
@@ -46,7 +47,7 @@ class Winner:
     def same(self) -> bool | None:
         """Return whether live and simulated runs have the same best policy.
 
-        None if the live runs do not separate the best two.
+        Return None if the live runs do not show which policy is best.
         """
         return self.live == self.simulated if self.told_apart else None
 
@@ -65,12 +66,12 @@ class Winner:
 
 
 def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -> Winner | None:
-    """Return the best policy live and simulated; None with fewer than two policies.
+    """Return the policies with the least mean completion time, live and simulated.
 
-    `live_s` has the mean completion of each trusted live repeat, by policy. Repeats used for fitting costs
-    count as well: all policies share the costs, and two of four repeats would show no difference. Live
-    policies are separated if the 95% interval of their ratio excludes 1 (`compare.ratio_interval`), which
-    needs three repeats.
+    Return None if there is only one policy. `live_s` is a dictionary from policy to the mean completion time
+    in each live repeat. It includes the repeats that costs were computed from, since two of four repeats
+    would show no difference and all policies share the costs. The best live policy is told apart from the
+    second if the 95% confidence interval of their ratio excludes 1, which needs three repeats.
     """
     if len(found) < 2:
         return None

@@ -50,10 +50,11 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 
 @dataclass(slots=True)
 class StoryResult:
-    """The result of simulating a policy in one scenario.
+    """The result of simulating a policy in one small scenario.
 
-    `failure` is the reason for an early end; `difference` describes changed answers after a restart of the
-    JobTracker. Both may be empty.
+    The simulator calls a method for each row that it produces. `failure` is the reason why the simulation
+    ended early, or "". `difference` says how the policy answered differently after the JobTracker was
+    restarted, or "".
     """
 
     decisions: list[DecisionRow] = field(default_factory=list)
@@ -63,39 +64,39 @@ class StoryResult:
     difference: str = ""
 
     def decision(self, row: DecisionRow) -> None:
-        """Keep a decision of the policy."""
+        """Append a decision of the policy to `decisions`."""
         self.decisions.append(row)
 
     def job(self, row: JobRow) -> None:
-        """Keep the row of an ended job."""
+        """Append the row of an ended job to `jobs`."""
         self.jobs.append(row)
 
     def attempt(self, row: AttemptRow) -> None:
-        """Drop the row: the comparison uses decisions."""
+        """Ignore the row of an ended attempt, which the check does not need."""
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Ignore the row of a heartbeat, which the check does not need."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Ignore the row of a block, which the check does not need."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Ignore the row of a fault, which the check does not need."""
 
     def lines(self) -> list[str]:
-        """Return all decisions as text, for comparison."""
+        """Return each decision as a line of text, so that two simulations can be compared."""
         return [repr(tuple(row)) for row in self.decisions]
 
 
 @dataclass(slots=True)
 class PolicyFinding:
-    """An error, with the policy's file and line, and the scenarios in which it occurred."""
+    """An error of a policy: a text with the file and line, and the names of scenarios that showed it."""
 
     text: str
     stories: dict[str, None] = field(default_factory=dict)
 
     def line(self) -> str:
-        """Return the finding as one line of text."""
+        """Return one line with the text of the error and the scenarios in which it occurred."""
         first, *more = self.stories
         also = f" and {len(more)} more" if more else ""
         return f"{self.text}, in: {first}{also}"
@@ -104,9 +105,10 @@ class PolicyFinding:
 def run_story(
     name: str, choice: PolicyChoice, end_s: float | None = None, *, all_heartbeats: bool = False
 ) -> StoryResult:
-    """Simulate a scenario under a policy; `end_s` is the time at which it ended under `fifo`.
+    """Simulate the scenario `name` under a policy, and return the decisions and the ended jobs.
 
-    With `all_heartbeats` no heartbeat is skipped.
+    `end_s` is the virtual time at which the scenario ends under `fifo`. A much longer simulation is stopped
+    as a failure. If `all_heartbeats` is True, no heartbeat is skipped to save time.
     """
     scenario = resolve(STORIES[name])
     finished = StoryResult()
@@ -132,7 +134,7 @@ def run_story(
 
 
 class PolicyCheck:
-    """The check of one policy, with its findings and notes."""
+    """The check of one user's policy: simulates it, and collects errors in `found` and remarks in `notes`."""
 
     def __init__(self, choice: PolicyChoice) -> None:
         self.choice = choice
@@ -144,7 +146,7 @@ class PolicyCheck:
         self.notes: dict[str, PolicyFinding] = {}
 
     def parameters(self) -> str:
-        """Return the parameters that a SPEC may set, with their defaults, as text."""
+        """Return the policy's parameters with their defaults as text."""
         parameters = inspect.signature(type(self._policy.own)).parameters.values()
         shown = [
             f"{each.name}={each.default!r}" if each.default is not each.empty else f"{each.name} (required)"
@@ -154,9 +156,10 @@ class PolicyCheck:
         return ", ".join(shown) or "none"
 
     def _add(self, story: str, text: str, *, method: str = "decide", note: bool = False) -> None:
-        """Add a finding, or a note; equal texts become one finding of several scenarios.
+        """Add an error (or with `note` a remark) about the policy that occurred in the scenario `story`.
 
-        The line of `method` is added if the text names no line.
+        Texts that differ only in numbers become one error of several scenarios. If the text contains no line
+        of the policy's file, the line of the method `method` is appended.
         """
         if f"{self._file.name}, line" not in text:
             text = f"{text} ({self._policy.line_of(method)})"
@@ -168,7 +171,11 @@ class PolicyCheck:
     # ------------------------------------------------------------------ stories
 
     def look_at(self, story: str, finished: StoryResult, fifo: StoryResult) -> None:
-        """Add the errors of one simulation: failures, illegal proposals, lost and starved jobs."""
+        """Add the errors found in one simulation: failures, illegal proposals, failed and starved jobs.
+
+        `story` is the name of the scenario, `played` the simulation under this policy, and `fifo` the one
+        under `fifo`.
+        """
         if finished.failure:
             self._add(story, finished.failure)
         if finished.difference:
@@ -188,7 +195,10 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Return whether two runs have the same decisions; add the first difference as a finding."""
+        """Return whether two simulations of a scenario have the same decisions, given as lines of text.
+
+        If not, add the first difference as an error. `by_process` is whether they ran in different processes.
+        """
         if first == again:
             return True
         pairs = zip((*first, "the end"), (*again, "the end"), strict=False)
@@ -202,9 +212,10 @@ class PolicyCheck:
         return False
 
     def compare_heartbeats(self, story: str, first: Sequence[str], end_s: float) -> bool:
-        """Return whether a run without skipped heartbeats has the decisions of the first run.
+        """Simulate a scenario without skipping heartbeats. Return whether the decisions are those in `first`.
 
-        Add a difference as a finding.
+        If they differ, add the first difference as an error. `end_s` is the time at which the scenario ends
+        under `fifo`.
         """
         all_heartbeats = run_story(story, self.choice, end_s, all_heartbeats=True).lines()
         if first == all_heartbeats:
@@ -220,7 +231,8 @@ class PolicyCheck:
     def run_stories(self, say: Say) -> None:
         """Simulate each scenario with and without skipped heartbeats, and again in another process.
 
-        The other process has another hash seed.
+        The other process has another hash seed, so that the order of sets differs. `say` is called with
+        progress messages.
         """
         fifo = policies_of(["fifo"])[0]
         first: dict[str, list[str]] = {}
@@ -246,7 +258,10 @@ class PolicyCheck:
 
 
 def check_policy(spec: str, say: Say) -> None:
-    """Check a policy and print each finding. Raises BadInput for an invalid policy, RunFailed on findings."""
+    """Check the policy that `spec` names, and print each error with `say`.
+
+    Raises BadInput if `spec` is not a valid policy of a user, RunFailed if an error was found.
+    """
     if not is_policy_file(spec):
         raise BadInput(f"policy check {spec}: expected FILE.py:Class, a policy of your own")
     [choice] = policies_of([spec])
@@ -266,7 +281,7 @@ def check_policy(spec: str, say: Say) -> None:
 
 
 def _check_here(choice: PolicyChoice, say: Say) -> list[str]:
-    """Check a policy in this process; print the notes and return the findings as lines."""
+    """Check a policy in this process. Print remarks with `say`, and return the errors as lines of text."""
     check = PolicyCheck(choice)
     say(f"  parameters: {check.parameters()}")
     check.run_stories(say)
@@ -280,7 +295,10 @@ def _told(finished: StoryResult) -> str:
 
 
 def _starved(jobs: Sequence[JobRow]) -> str:
-    """Return a text about a job that waits for its first task while many later jobs end; else ""."""
+    """Return a text about a job that started no task until many jobs that were submitted later had ended.
+
+    Return "" if there is no such job.
+    """
     for job in jobs:
         if job.start is None:
             continue
@@ -292,7 +310,10 @@ def _starved(jobs: Sequence[JobRow]) -> str:
 
 
 def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[str, list[str]]:
-    """Return the decisions in each scenario, simulated by another process; empty if that process fails."""
+    """Simulate the scenarios `stories` in another process, for at most `most_s` real seconds.
+
+    Return a dictionary from scenario to decisions, which is empty if the process fails or takes too long.
+    """
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     command = [sys.executable, "-c", CHILD, json.dumps([choice.given, *stories])]
     try:
@@ -310,7 +331,10 @@ def _child(choice: PolicyChoice, stories: Sequence[str], most_s: float) -> dict[
 
 
 def answer_child(given: str) -> None:
-    """Simulate the scenarios and print the decisions as JSON, for the parent process."""
+    """Simulate scenarios in this process, which `_child` has started, and print the decisions as JSON.
+
+    `given` is JSON: a list with the policy and then the names of the scenarios.
+    """
     own, *stories = json.loads(given)
     choice = PolicyChoice(spec="own", given=own)
     print("\n" + json.dumps({story: run_story(story, choice).lines() for story in stories}), end="")

@@ -1,4 +1,4 @@
-"""`schedbed profile`: run a job alone with 1 to N map slots per node; the fastest run is its profile."""
+"""`schedbed profile`: run a job alone with 1 to N map slots per node, and save profiles of the best run."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ IO_TEST_S = 2.0  # Seconds of reading or writing at the declared rate.
 class ProfileOptions:
     """The options of `schedbed profile`.
 
-    `most` is the number of map slots per node in the last run (None: twice the cores). `out` keeps the runs'
-    folders. `clear` deletes the profiles without any run.
+    `most` is the largest number of map slots per node to try (None: twice the cores). `store` is the file for
+    the profiles, and `out` a folder that keeps the results of the runs. With `clear`, nothing is run, and the
+    profiles are deleted.
     """
 
     machines: str = "process"
@@ -65,7 +66,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The measurements of one run of a job alone."""
+    """The measurements of one run in which a job was alone, with `slots` map slots per node."""
 
     slots: int
     completion_s: float
@@ -73,9 +74,10 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Profile the first job of each workload of an application, and save the profiles.
+    """Profile jobs of the application `app`: run them alone, and save their resource and phase profiles.
 
-    `app` is an application, a job's name, or `io-rates` to profile disks instead. Raises BadInput if there is
+    `app` may also be the name of jobs, or `io-rates` to measure disks instead. Only the first job of each
+    workload is run, since other jobs of the workload would have the same profile. Raises BadInput if there is
     no such job, RunFailed if a run does not succeed.
     """
     if app == IO_RATES_TEST:
@@ -105,7 +107,10 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Clear the profiles of these workloads, so that their next run counts as the first (liu2015 2.2.1)."""
+    """Clear the profiles of the jobs' workloads in the store.
+
+    Policies that learn from earlier runs then treat the next run of such a job as the first (liu2015 2.2.1).
+    """
     for job in jobs:
         for kind, name in (
             (RESOURCES, workload_of(job)),
@@ -118,9 +123,9 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measure and save the I/O rates of a single task (liu2015, equation 3).
+    """Measure the rates at which a single task reads and writes, and save them (liu2015, equation 3).
 
-    The rates are those of the local disk and of the block store.
+    The rates are measured separately for the local disk and for the block store.
     """
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}
@@ -138,10 +143,10 @@ def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
 
 
 def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
-    """Return a scenario with two jobs of one map per node that only do I/O.
+    """Return a scenario with two jobs that only do I/O, with one map per node.
 
-    One job writes map output, the other reads and writes files. The nodes' cores are whole host cores, so
-    that only a disk's rate limits the maps.
+    One job writes map output; the other reads and writes files in the block store. All cores run at full host
+    speed, so that the disk's rate alone limits the maps.
     """
     nodes = scenario.cluster.nodes
     size = round(IO_TEST_S * min(node.disk_bps for node in nodes))
@@ -157,7 +162,7 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """Return the first job of each workload whose application or name is `app`.
+    """Return the jobs to profile: the first job of each workload whose application or name is `app`.
 
     Raises BadInput if there is none.
     """
@@ -174,7 +179,10 @@ def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
 
 
 def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
-    """Return whether a path such as `path/to/app.py:NAME` (from the working folder) is the class of a job."""
+    """Return whether `app` is a path such as `path/to/app.py:NAME` to the class that the job runs.
+
+    A relative path starts from the working folder.
+    """
     source = class_of(job.params)
     if source is None or not is_app_file(app):
         return False
@@ -184,9 +192,9 @@ def _same_class(scenario: ResolvedScenario, job: PlannedJob, app: str) -> bool:
 
 
 def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedScenario:
-    """Return the scenario with only one job, `slots` map slots on each node, and no faults.
+    """Return the scenario with `job` as its only job, `slots` map slots on each node, and no faults.
 
-    Reduces may run in addition to maps from the beginning, on the slots that the nodes declare.
+    Each node has the declared number of reduce slots in addition.
     """
     nodes = tuple(replace(node, map_slots=slots) for node in scenario.cluster.nodes)
     return replace(
@@ -205,7 +213,10 @@ def alone(scenario: ResolvedScenario, job: PlannedJob, slots: int) -> ResolvedSc
 def trial(
     scenario: ResolvedScenario, job: PlannedJob, slots: int, options: ProfileOptions, folder: Path
 ) -> Trial:
-    """Run a job alone and return the measurements. Raises RunFailed if the run does not succeed."""
+    """Run a job alone with `slots` map slots per node, and return the measurements.
+
+    The results go to a subfolder of `folder`. Raises RunFailed if the run does not succeed.
+    """
     out = folder / f"{workload_of(job)}-{slots}"
     quiet = StringIO()
     try:
@@ -232,9 +243,9 @@ def _save(
     resources: ResourceProfile,
     nodes: Mapping[str, NodeSpec],
 ) -> None:
-    """Save the profiles under the workload's name.
+    """Save the profiles measured in the run `best` under the name of the job's workload.
 
-    The resource profile of a job that is not synthetic is also saved under the application's name.
+    If the job is not synthetic, the resource profile is also saved under the name of the application.
     """
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):
@@ -261,6 +272,6 @@ def _show(job: PlannedJob, trials: Sequence[Trial], best: Trial, found: Resource
 
 @contextmanager
 def _folder(out: Path | None) -> Iterator[Path]:
-    """Yield the given folder, or a temporary one that is removed at the end."""
+    """Yield the folder `out` or, if it is None, a temporary folder that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix=owned("profile-")) if out is None else nullcontext(out) as path:
         yield Path(path)

@@ -1,4 +1,4 @@
-"""`schedbed validate TRACE --recorded`: simulate a recorded trace on its own slots and compare the two."""
+"""`schedbed validate TRACE --recorded`: simulate the jobs of a recorded trace, and compare their times."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """A job's completion as recorded and as simulated, in seconds.
+    """The completion time of one job, as recorded and as simulated, in seconds.
 
-    Jobs that failed in the recording are not compared.
+    `judged` is whether the job is part of the comparison: it succeeded in the recording, and both times are
+    known.
     """
 
     job: str
@@ -54,7 +55,7 @@ class JobError:
 
     @property
     def error(self) -> float | None:
-        """Return (simulated - recorded) / recorded; None if one of the two times is unknown."""
+        """Return (simulated - recorded) / recorded, or None if one of the two times is unknown."""
         if not self.recorded_s or self.simulated_s is None:
             return None
         return self.simulated_s / self.recorded_s - 1
@@ -62,9 +63,9 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class RecordedAgreement:
-    """A simulation under one policy compared with the recording.
+    """The comparison of a recording with its simulation under one policy.
 
-    Makespans are in seconds and cover all jobs with a recorded end.
+    `recorded_s` and `simulated_s` are makespans in seconds over all jobs whose end is known in both.
     """
 
     policy: str
@@ -74,22 +75,22 @@ class RecordedAgreement:
 
     @property
     def makespan_error(self) -> float:
-        """Return the relative error of the makespan."""
+        """Return the relative error of the simulated makespan."""
         return self.simulated_s / self.recorded_s - 1
 
     @property
     def errors(self) -> list[float]:
-        """Return the relative errors of the compared jobs' completions."""
+        """Return the relative error of the completion time of each compared job."""
         return [job.error for job in self.jobs if job.judged and job.error is not None]
 
     @property
     def job_error(self) -> float:
-        """Return the mean absolute relative error of the compared jobs' completions."""
+        """Return the mean of the absolute relative errors of the compared jobs."""
         return mean(map(abs, self.errors))
 
     @property
     def completion_error(self) -> float:
-        """Return the relative error of the mean completion of the compared jobs."""
+        """Return the relative error of the mean completion time of the compared jobs."""
         judged = [job for job in self.jobs if job.judged]
         return (
             sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
@@ -97,7 +98,7 @@ class RecordedAgreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error that exceeds its bound."""
+        """Return a text for each error that is larger than its bound."""
         found: list[str] = []
         if abs(self.makespan_error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -106,7 +107,7 @@ class RecordedAgreement:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparison as JSON values."""
+        """Return the comparison and its errors as JSON values."""
         return {
             "policy": self.policy,
             "makespan_s": {
@@ -123,7 +124,11 @@ class RecordedAgreement:
 
 
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
-    """Return the scenario's `framework` section: a profile with the recording's numbers and overrides."""
+    """Return the `framework` section of a scenario that simulates a recording.
+
+    `name` is the framework's profile, such as `hadoop1`. Its values are replaced by those that the recording
+    shows, and then by `numbers`.
+    """
     if name == "none":
         return name
     said: dict[str, Any] = {"recorded_shuffle": True}
@@ -137,7 +142,11 @@ def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
 
 
 def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> Path:
-    """Write the scenario of a replay and its topology into a folder; return the scenario's path."""
+    """Write a scenario file that simulates a recording, and its topology file.
+
+    Return the scenario file's path. `trace` is the path of the trace, and `framework` the scenario's
+    `framework` section.
+    """
     values = scenario_values(trace, recording, framework, TOPOLOGY)
     (folder / TOPOLOGY).write_text(json.dumps(topology_values(recording)) + "\n")
     (folder / SCENARIO).write_text(yaml.safe_dump(values, sort_keys=False))
@@ -145,7 +154,11 @@ def prepare(folder: Path, trace: Path, recording: Recording, framework: Any) -> 
 
 
 def scenario_values(trace: Path, recording: Recording, framework: Any, topology: str) -> dict[str, Any]:
-    """Return the scenario of a replay: the recorded hosts with their slots and the recorded durations."""
+    """Return a scenario that simulates a recording, with the keys of a scenario file.
+
+    Its cluster has the recorded hosts and slots, and its tasks have the recorded durations. `topology` is the
+    path of the topology file, and `framework` the scenario's `framework` section.
+    """
     slots = recording.map_slots + recording.reduce_slots
     return {
         "name": "recorded",
@@ -171,7 +184,7 @@ def scenario_values(trace: Path, recording: Recording, framework: Any, topology:
 
 
 def topology_values(recording: Recording) -> dict[str, Any]:
-    """Return the recorded hosts in the format of a Rumen topology."""
+    """Return the racks and hosts of a recording in the format of a topology file (Hadoop's Rumen)."""
     racks: dict[str, list[dict[str, Any]]] = {}
     for rack, host in recording.hosts:
         racks.setdefault(rack, []).append({"name": host, "children": None})
@@ -182,9 +195,9 @@ def topology_values(recording: Recording) -> dict[str, Any]:
 
 
 def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]:
-    """Simulate a scenario under a policy; return the end time of each job.
+    """Simulate a scenario under a policy. Return a dictionary from job id to the job's end time in seconds.
 
-    Raises RunFailed if the simulation is stuck.
+    Raises RunFailed if the simulation cannot go on although jobs are left.
     """
     ends = JobEnds()
     setup = setup_of(scenario, choice, 0, costs_of(scenario), Latencies())
@@ -198,9 +211,10 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Compare the simulated ends of jobs with the recording.
+    """Compare the simulated ends of jobs with the recorded ones.
 
-    Raises BadInput if no job succeeded with a known end in the recording.
+    `ends` is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
+    recording succeeded with a known end.
     """
     jobs: list[JobError] = []
     recorded_s = simulated_s = 0.0
@@ -233,10 +247,12 @@ def validate_recorded(
     sets: Sequence[str] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace on its own slots; print and write its errors.
+    """Simulate a recorded trace under each policy, print how far it is from the recording, and return that.
 
-    The folder gets validate.json, and the scenario with its topology, an input for `schedbed run --machines sim`.
-    Raises BadInput for a trace that is not a recording, RunFailed if a bound does not hold.
+    The folder `out` gets validate.json, and a scenario file with a topology, which `schedbed run --machines
+    sim` can run. `framework` is the profile of delays to simulate, and `sets` are changes of the scenario
+    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error is larger
+    than its bound.
     """
     trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
     folder = result_folder(out, "recorded", datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""`schedbed validate`: run a scenario live and simulated, and report the differences."""
+"""`schedbed validate`: run a scenario live and in the simulator, and report the differences."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A scenario's simulation compared with its live runs.
+    """The result of comparing the simulation of a scenario with its live runs.
 
-    `faults` has a text for each exceeded bound and each policy without a run for the comparison; `left_out`
-    has a line for each live run that is not trusted.
+    `found` has the comparison for each policy. `faults` has a text for each error larger than its bound, and
+    for each policy without a live run to compare with. `left_out` has a line for each live run that was not
+    used, since the host could not provide the declared resources.
     """
 
     found: tuple[Agreement, ...]
@@ -65,13 +66,15 @@ def validate(
     show_phases: bool = False,
     say: Say = print,
 ) -> tuple[Agreement, ...]:
-    """Run the scenario live (or use a finished live run) and simulated; print and write the comparison.
+    """Run a scenario live and simulated, print and write the differences, and return them for each policy.
 
-    The folder gets `live/` and `sim/`, two runs' folders, and validate.json. Only trusted live runs count.
-    Synthetic jobs cost what they declare. Launch times and the applications' costs are fitted to some live
-    repeats, and the simulation is compared with the others (`judging.split_repeats`).
+    If `live_folder` has a finished live run, it is used instead of a new one. The output folder gets the
+    folders `live/` and `sim/`, and validate.json. Live runs in which the host could not provide the declared
+    resources are ignored. Launch times and the costs of applications are fitted to some live repeats, and the
+    simulation is compared with the other repeats (`judging.split_repeats`). Synthetic jobs cost what they
+    declare.
 
-    Raises RunFailed if a run failed, a policy has no trusted run for the comparison, or a bound is exceeded.
+    Raises RunFailed if a run failed, a policy has no usable live run, or an error is larger than its bound.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -93,9 +96,10 @@ def hold_against_live(
     show_phases: bool = False,
     say: Say = print,
 ) -> Validation:
-    """Compare like `validate` in an existing folder, without raising for exceeded bounds.
+    """Run a scenario live and simulated, print the differences, and write them to validate.json in `folder`.
 
-    Raises RunFailed if a run failed.
+    `live_folder`, if given, contains a finished live run to use instead. Errors that are larger than their
+    bounds are listed in `Validation.faults`. Raises RunFailed if a run failed.
     """
     scenario = scenario.without_learning()
     if live_folder is None:
@@ -147,19 +151,25 @@ def hold_against_live(
 
 @dataclass(frozen=True, slots=True)
 class LiveRepeats:
-    """The trusted live runs by policy and repeat, and a line for each repeat that is not trusted."""
+    """The live runs in which the host provided the declared resources, keyed by policy and repeat.
+
+    `left_out` has a line of text for each other run.
+    """
 
     runs: dict[str, dict[int, RunTables]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     @property
     def repeats(self) -> list[int]:
-        """Return the repeats in which at least one policy has a trusted run."""
+        """Return the numbers of the repeats that have a usable run under at least one policy."""
         return sorted({repeat for repeats in self.runs.values() for repeat in repeats})
 
     @classmethod
     def of(cls, folder: Path, policies: Sequence[str]) -> LiveRepeats:
-        """Read the successful runs of these policies from a run's folder, without untrusted ones."""
+        """Read the successful runs of these policies from a run's folder.
+
+        Runs in which the host could not provide the declared resources are only listed in `left_out`.
+        """
         run, tables = open_record(folder), read_tables(folder)
         found = cls({policy: {} for policy in policies})
         for record in run.runs:
@@ -178,12 +188,15 @@ class LiveRepeats:
 def compare(
     live: Mapping[str, Sequence[RunTables]], sim: Mapping[str, Sequence[RunTables]]
 ) -> list[Agreement]:
-    """Compare every policy that has live and simulated runs."""
+    """Compare live and simulated runs under each policy that has both.
+
+    `live` and `sim` are dictionaries from policy to the tables of each repeat.
+    """
     return [agreement(policy, live[policy], sim[policy]) for policy in sim if live.get(policy)]
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Return a line about the repeats that launch times and applications' costs are fitted to."""
+    """Return a line that lists the repeats that costs are computed from and those used for the comparison."""
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
         return f"launches and costs of applications: the defaults; judged on repeats {judged}"
@@ -192,7 +205,10 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
-    """Return a text for each policy without a run for the comparison, and for each exceeded bound."""
+    """Return a text for each policy without a live run to compare with, and for errors larger than a bound.
+
+    `judged` is a dictionary from policy to the live runs used for the comparison.
+    """
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]
     if outside:
@@ -243,7 +259,7 @@ def _show(found: Agreement, say: Say, show_phases: bool) -> None:
 
 
 def _show_phases(found: Agreement, say: Say) -> None:
-    """Print the mean seconds of each phase, live and simulated side by side."""
+    """Print a table with the mean seconds of each phase in live and in simulated runs."""
     rows = [
         (group, *(_both(pairs[name]) if name in pairs else "" for name in PHASES))
         for group, pairs in found.phases.items()

@@ -36,7 +36,7 @@ FIT_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """The first repeat of one policy in a finished run."""
+    """A finished run under one policy, of which the first repeat is replayed."""
 
     run: RunFile
     policy: str
@@ -45,12 +45,12 @@ class RecordedRun:
 
     @property
     def makespan_s(self) -> float:
-        """Return the measured makespan in seconds."""
+        """Return the makespan of the recorded run in seconds."""
         return metrics.makespan(self.tables.jobs)["all"]
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Return the recorded run of `policy` (SPEC or name), by default of the first policy.
+    """Read the recorded run under `policy` (a name or SPEC) from a run's folder; the first policy if None.
 
     Raises BadInput if the folder has no such run.
     """
@@ -75,10 +75,11 @@ def whatif(
     recorded: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Replay a recorded run under `policies` (default: its own); return the folder with the results.
+    """Replay the run recorded in `folder` in the simulator, and return the folder with the results.
 
-    Task costs and launch times are those of the record; everything else is simulated. Raises BadInput and
-    RunFailed.
+    It is replayed under each of `policies` (by default the recorded policy), on `nodes` nodes (by default as
+    many as recorded). `recorded` is the policy whose recorded run is used. Task costs and launch times are
+    those of the recorded run; everything else is simulated. Raises BadInput and RunFailed.
     """
     record = load_record(folder, recorded)
     scenario = _changed(record, policies, nodes).without_learning()
@@ -99,7 +100,10 @@ def whatif(
 
 
 def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a replay's summary with the recorded run as its first policy, such as `record of fifo`."""
+    """Return the summary of a replay with the recorded run added in front as a policy.
+
+    The name of this policy is, for example, `record of fifo`.
+    """
     measured = stats.tree([metrics.measure(record.tables)])
     one = record.run.run(record.policy, 0)
     judged = [] if one is None else [fidelity_of(record.run, one, record.tables)]
@@ -124,11 +128,11 @@ def _changed(record: RecordedRun, policies: Sequence[Any], nodes: int | None) ->
 
 
 def resized(scenario: ResolvedScenario, count: int) -> ResolvedScenario:
-    """Return the scenario on `count` nodes.
+    """Return the scenario with its cluster changed to `count` nodes.
 
-    A smaller cluster has the first nodes; a larger one repeats the first nodes under new names. Blocks and
-    faults of removed nodes move to remaining ones in turn. Raises BadInput if there are too few nodes for the
-    replicas.
+    A smaller cluster has the first nodes; a larger one has copies of them in addition. Blocks and faults of
+    removed nodes move to the remaining nodes in turn. Raises BadInput if there are fewer nodes than replicas
+    of a block.
     """
     cluster = scenario.cluster
     if count < cluster.blocks.replication:
@@ -154,9 +158,10 @@ def _nodes(cluster: ClusterSpec, count: int) -> ClusterSpec:
 
 
 def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
-    """Return an input file with its preferred nodes under their new names.
+    """Return an input file with the nodes of its replicas renamed by the dictionary `names`.
 
-    If two replicas would be on one node, one of them goes to the next free node.
+    If two replicas of a block would then be on the same node, one of them moves to the next free node.
+    `count` is the number of nodes.
     """
     if file.preferred is None:
         return file
@@ -173,9 +178,10 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """Return the recorded task costs; for a simulation with a trace's times, the trace's costs.
+    """Return the costs of tasks in the recorded run, for its replay with these launch latencies.
 
-    The costs of a live record are fitted first, by simulating the unchanged scenario.
+    If the run was simulated with the times of a trace, return the costs of the trace. The costs of a live run
+    are adjusted by replaying it unchanged a few times.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":
@@ -191,27 +197,27 @@ def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
 
 
 class _Attempts(NoSink):
-    """A sink that keeps the attempts of a replay."""
+    """Collects the rows of attempts that a simulation produces, and ignores all other rows."""
 
     def __init__(self) -> None:
         self.rows: list[AttemptRow] = []
 
     def attempt(self, row: AttemptRow) -> None:
-        """Implement `Sink`: keep the attempt."""
+        """Implement `Sink`: append the row of an ended attempt to `rows`."""
         self.rows.append(row)
 
     def heartbeat(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Sink`: ignore the row of a heartbeat."""
 
     def block(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Sink`: ignore the row of a block."""
 
     def fault(self, row: tuple[object, ...]) -> None:
-        """Drop the row."""
+        """Implement `Sink`: ignore the row of a fault."""
 
 
 def _latencies(record: RecordedRun) -> Latencies:
-    """Return the measured launch latencies of a live record; the default for a simulated record."""
+    """Return the launch latencies measured in a live run, or default latencies if the run was simulated."""
     return Latencies() if record.run.machines == "sim" else launches_after(launch_s(record.tables))
 
 
@@ -222,7 +228,10 @@ def _left_out(record: RecordedRun) -> list[str]:
 
 
 def _compare(record: RecordedRun, made: Path, say: Callable[[str], None]) -> None:
-    """Print the makespan error of replaying the recorded policy."""
+    """Print the makespan of the recorded run, of its replay in the folder `made`, and the relative error.
+
+    Print nothing if the recorded policy was not replayed.
+    """
     run = open_record(made)
     if record.policy not in run.policies:
         return

@@ -1,4 +1,4 @@
-"""The server of the live page on the loopback interface. The page's address contains a token."""
+"""The web server of the live page, on the loopback interface. The page's address contains a token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Json = dict[str, Any]
 
 
 class Controls(Protocol):
-    """The operations behind the page's buttons, callable from any thread.
+    """The protocol of the operations that the buttons of the live page call, from any thread.
 
     All methods raise BadInput, RunFailed or MasterGone.
     """
@@ -60,9 +60,9 @@ class Controls(Protocol):
 
 
 class PageClient:
-    """The queue of events for one open page.
+    """An open page in a browser, with a queue of at most `most` events to send to the page.
 
-    If a page is too slow, its queued events are dropped and it gets a snapshot instead. A page with
+    If the page reads too slowly, its queue is cleared, and it gets a snapshot of the run instead. A page with
     `looks_only` shows no buttons.
     """
 
@@ -74,7 +74,10 @@ class PageClient:
         self.wake = asyncio.Event()
 
     def put(self, event: bytes) -> None:
-        """Queue an event. If the queue is full, drop all events and mark the page as behind. Never blocks."""
+        """Append an event to the queue without blocking.
+
+        If the queue is full, clear it, and drop all events until the page has received a snapshot.
+        """
         if len(self._events) >= self._most:
             self._events.clear()
             self.is_behind = True
@@ -83,7 +86,7 @@ class PageClient:
         self.wake.set()
 
     def take(self) -> list[bytes]:
-        """Return the queued events, and clear the queue."""
+        """Return all queued events, and clear the queue."""
         found = list(self._events)
         self._events.clear()
         self.wake.clear()
@@ -91,9 +94,9 @@ class PageClient:
 
 
 class LivePage:
-    """The link between the driver and the open pages.
+    """Sends the events of a run to all open pages.
 
-    The driver reports the run and never blocks. A separate thread serves the pages.
+    The driver of the run calls it and is never blocked by slow pages, since a separate thread serves them.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -111,28 +114,29 @@ class LivePage:
     # Called by the driver.
 
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
-        """Begin a run and send its first event to the pages (see `RunFeed.begin`)."""
+        """Begin a run on `nodes`, and send the pages their first event of the run.
+
+        `about` describes the run (see `RunFeed.begin`).
+        """
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
 
     def show_to(self, may_look: Callable[[bytes], bool]) -> None:
-        """Open the page, without buttons, also to users of the cluster: clients whose token `may_look`
-        accepts.
-        """
+        """Let further clients open the page, without buttons, if `may_look` returns True for their token."""
         self._may_look = may_look
 
     def take_rows(self, table: str, rows: Any) -> None:
-        """Add new rows of a table to the data for the pages (see `RunFeed.take_rows`)."""
+        """Store new rows of the table named `table`. They are sent to the pages with the next status."""
         with self._lock:
             self._feed.take_rows(table, rows)
 
     def take_status(self, status: Mapping[str, Any]) -> None:
-        """Send the changes since the last status to the pages (see `RunFeed.take_status`)."""
+        """Send the pages the changes between the last status of the JobTracker and `status`."""
         with self._lock:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run and send its results to the pages (see `RunFeed.finish`).
+        """End the run with the final state `state`, and send the pages its metrics with the remark `note`.
 
         The page's buttons have no effect until the next run begins.
         """
@@ -141,8 +145,9 @@ class LivePage:
             self._tell(self._feed.finish(state, note))
 
     def over(self, report: Path) -> None:
-        """Redirect the open pages to the report, and wait up to LINGER_S seconds until all have fetched
-        it.
+        """Redirect the open pages to the file `report`.
+
+        Wait until all pages have fetched the report, at most LINGER_S seconds.
         """
         self.report = report if report.is_file() else None
         with self._lock:
@@ -164,7 +169,7 @@ class LivePage:
             client.put(text)
 
     def joined(self, client: PageClient) -> bytes:
-        """Add a page to the open ones. Return the snapshot event that the page begins with."""
+        """Add a client to the open pages, and return the first event to send to it: a snapshot of the run."""
         with self._lock:
             self._loop = asyncio.get_running_loop()
             self._clients.add(client)
@@ -175,11 +180,11 @@ class LivePage:
         return written("all", found)
 
     def may_look(self, token: bytes) -> bool:
-        """Return whether a token other than the page's own may open the page."""
+        """Return whether a client with this token may open the page without buttons."""
         return self._may_look(token)
 
     def left(self, client: PageClient) -> None:
-        """Remove a page from the open ones."""
+        """Remove a client whose page was closed."""
         self._clients.discard(client)
 
     def fetched(self) -> None:
@@ -188,15 +193,16 @@ class LivePage:
 
 
 def written(event: str, data: Json) -> bytes:
-    """Return a server-sent event as bytes, with the data as JSON on one line."""
+    """Return a server-sent event as bytes: the name `event`, and `data` as JSON on one line."""
     return f"event: {event}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
 @contextmanager
 def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
-    """Serve the live page within the block if `port` is not None (0: any free port).
+    """Serve the live page at `port` inside the `with` block, and yield it. 0 is any free port.
 
-    At the end, open pages get the report. Raises RunFailed if the port is in use.
+    If `port` is None, yield None instead. At the end, open pages are redirected to the report in `folder`.
+    `submits` and `read_only` set which buttons the page shows. Raises RunFailed if the port is in use.
     """
     if port is None:
         yield None
@@ -212,7 +218,10 @@ def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) 
 
 
 def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
-    """Return a context manager that serves the page at the port, 0 for any free port."""
+    """Return a context manager that serves the live page at `port`, or at any free port if it is 0.
+
+    `token` is the token that opens the page with its buttons.
+    """
     refusal = Refusal("text/plain", b"no valid token")
     gate = HttpGate(token, refusal, parameter="token", others=watch.may_look)
     app = web.Application(
@@ -230,16 +239,21 @@ def serve_page(watch: LivePage, token: str, port: int) -> HttpThread:
 
 
 class _Guard:
-    """Checks requests that have the token: Host must be loopback, and changes need the token in a header.
+    """Checks requests that have passed the check of the token.
 
-    Errors become one-line answers. All answers get headers that forbid other sites to use the page.
+    The header Host must name the loopback interface, and requests that change the run need the token in the
+    header Authorization. Errors become one-line answers, and all answers get headers that forbid other sites
+    to use the page.
     """
 
     def __init__(self, gate: HttpGate) -> None:
         self._gate = gate
 
     def middleware(self) -> Any:
-        """Return the aiohttp middleware that makes these checks, to run after the token check."""
+        """Return an aiohttp middleware that makes the checks of this class.
+
+        It must run after the check of the token.
+        """
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -274,7 +288,7 @@ SAFE = {
 
 
 class _PageHandlers:
-    """The request handlers of the page's routes."""
+    """The request handlers of the live page's routes."""
 
     def __init__(self, watch: LivePage, gate: HttpGate) -> None:
         self._watch, self._gate = watch, gate
@@ -341,9 +355,9 @@ class _PageHandlers:
         return web.json_response({"said": f"submitted {', '.join(jobs)}"})
 
     def _controls(self) -> Controls:
-        """Return the controls of the current run.
+        """Return the operations of the run that goes on at the moment.
 
-        Raises HTTPForbidden for a read-only page, RunFailed between two runs.
+        Raises HTTPForbidden if the page is read-only, RunFailed if no run goes on.
         """
         if self._watch.read_only:
             raise web.HTTPForbidden(reason="--read-only: this page changes nothing")

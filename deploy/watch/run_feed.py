@@ -1,4 +1,4 @@
-"""Creates the events of the live page from the rows and the status that the driver reads anyway. No I/O."""
+"""Turns a run's rows and status, which the driver reads anyway, into events for the live page. No I/O."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ JOB_STATE, SUBMIT, FINISH = places_of("jobs", "state", "submit", "finish")
 
 
 class RunFeed:
-    """Turns the rows and status of a command's runs, one run after another, into events for pages.
+    """Turns the rows and statuses of one run after another into events for the live page.
 
-    Not thread-safe.
-
-    Each status yields a step event: the changes since the last status. A page that joins later first takes
-    `snapshot`, which has a bounded size, and skips steps up to the snapshot's `seq`.
+    For each status there is an event with the changes since the last status. A page that is opened later
+    begins with `snapshot`, which has a bounded size, and ignores events up to the snapshot's number `seq`.
+    Only one thread may use an instance at a time.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -57,14 +56,16 @@ class RunFeed:
     def begin(self, nodes: Iterable[NodeSpec], about: Mapping[str, Any]) -> Json:
         """Begin a run on these nodes, and return its first event.
 
-        `about` describes the run: policy, repeat, of_policies.
+        `about` describes the run: its policy, its repeat, and its place among all runs of the command
+        (`of_policies`).
         """
         self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
         return self._told("all", self.snapshot())
 
     def take_rows(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add new rows of a table, with the columns of `history.COLUMNS`. The next step event includes
-        them.
+        """Store new rows of the table named `table`, to be part of the event that `take_status` returns next.
+
+        The rows have the columns that `history.COLUMNS` lists for the table.
         """
         if table == "attempts":
             for row in rows:
@@ -89,7 +90,10 @@ class RunFeed:
             del new[:ATTEMPTS_KEPT]
 
     def take_status(self, status: Mapping[str, Any]) -> Json:
-        """Process the JobTracker's newest status (see `scheduler.core.status`), and return the step event."""
+        """Return an event with all changes between the last status of the JobTracker and `status`.
+
+        The format of a status is described in `scheduler.core.status`.
+        """
         self._now_s = float(status.get("now_s", self._now_s))
         assigned = {row[3]: row[0] for row in self._new["decisions"] if row[1] in LAUNCHED}
         running = {a: assigned.get(_task_of(a)) for node in status["nodes"] for a in node["running"]}
@@ -114,19 +118,23 @@ class RunFeed:
         return {**row, "running": [[attempt, self._since[attempt]] for attempt in row["running"]]}
 
     def finish(self, state: str, note: str) -> Json:
-        """End the run, and return an event with the metrics of this and all earlier runs."""
+        """End the run with the final state `state` and the remark `note`.
+
+        Return an event with the metrics of this run and of all earlier runs of the command.
+        """
         about = {key: self._about.get(key) for key in ("policy", "repeat")}
         self._results.append({**about, "state": state, "note": note, **self._tally.figures()})
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """End the command, and return the event that redirects pages to the report."""
+        """Return the event that tells pages that the command has ended, and whether it has made a report."""
         self._report = has_report
         return self._told("over", {"report": has_report})
 
     def snapshot(self) -> Json:
-        """Return all data that a page needs to show the current run. Later events do not modify the
-        snapshot.
+        """Return all data that a page needs to show the current run.
+
+        Later events do not change the returned data.
         """
         return {
             "seq": self._seq,
@@ -148,7 +156,7 @@ class RunFeed:
 
 
 class RunTally:
-    """Counters over a run's ended jobs and attempts, from which its metrics are computed."""
+    """Adds up a run's ended jobs and attempts, and computes the metrics of the run from the sums."""
 
     def __init__(self) -> None:
         self._states: dict[str, int] = {}
@@ -156,7 +164,7 @@ class RunTally:
         self._maps = self._local = self._attempts = 0
 
     def count_job(self, row: Sequence[Any]) -> None:
-        """Count an ended job, given its row of the table `jobs`."""
+        """Add an ended job to the sums, given its row of the table `jobs`."""
         state, submit_s, finish_s = str(row[JOB_STATE]), row[SUBMIT], row[FINISH]
         self._states[state] = self._states.get(state, 0) + 1
         self._first_s = submit_s if self._first_s is None else min(self._first_s, submit_s)
@@ -167,17 +175,17 @@ class RunTally:
                 self._finished += 1
 
     def count_attempt(self, row: Sequence[Any]) -> None:
-        """Count an ended attempt, given its row of the table `attempts`."""
+        """Add an ended attempt to the sums, given its row of the table `attempts`."""
         self._attempts += 1
         if row[KIND] == "map" and str(row[STATE]) == "succeeded":
             self._maps += 1
             self._local += row[WHERE] == "node"
 
     def figures(self) -> Json:
-        """Return the metrics of the run, None where unknown.
+        """Return the metrics of the run, each None if it is not known yet.
 
-        These are makespan and mean completion time in seconds, the share of node-local maps, and counts of
-        attempts and of jobs by state.
+        They are the makespan and the mean completion time in seconds, the share of node-local maps, the
+        number of attempts, and the number of jobs in each state.
         """
         first_s = self._first_s
         return {

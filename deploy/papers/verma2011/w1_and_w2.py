@@ -59,17 +59,19 @@ def load(maps: int, reduces: int) -> float:
 Draw = Callable[["Random", Values], tuple[str, list[float], list[float]]]
 
 
-def testbed_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
+def testbed_job(
+    coin: Random, said: Values, reduces: int = W1_REDUCES
+) -> tuple[str, list[float], list[float]]:
     """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
 
-    `said` are the values of Table 2.
+    `said` are the values of Table 2. `reduces` is the number of reduces of each job.
     """
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
     map_s, reduce_s = said[f"{app}_map_s"].number, said[f"{app}_reduce_s"].number
     draw = [
         _durations(coin, count, middle_s, middle_s * W1_VARIATION)
-        for count, middle_s in ((int(maps), map_s), (W1_REDUCES, reduce_s))
+        for count, middle_s in ((int(maps), map_s), (reduces, reduce_s))
     ]
     return app, draw[0], draw[1]
 
@@ -89,18 +91,25 @@ WORKLOADS: dict[str, Draw] = {"W1": testbed_job, "W2": yahoo_job}
 
 
 def workload(
-    name: str, said: Values, jobs: int, threshold: float, seed: int, bound: str = "avg"
+    name: str,
+    said: Values,
+    jobs: int,
+    threshold: float,
+    seed: int,
+    bound: str = "avg",
+    draw: Draw | None = None,
 ) -> list[DueJob]:
     """Return random jobs of the workload `name` with deadlines uniform between T and 3 T.
 
     T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
     `threshold`, the deadline is drawn again, since the job could never be submitted. `said` are the values of
-    Table 2. `bound` is the bound of ARIA's model that gives the slots needed for a deadline.
+    Table 2. `bound` is the bound of ARIA's model that gives the slots needed for a deadline. `draw` replaces the
+    generator of the workload's jobs.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
         coin = chance(seed, name, number)
-        app, maps_s, reduces_s = WORKLOADS[name](coin, said)
+        app, maps_s, reduces_s = (draw or WORKLOADS[name])(coin, said)
         drawn.append(_due(coin, f"{app}x{number}", maps_s, reduces_s, threshold, bound))
     return drawn
 

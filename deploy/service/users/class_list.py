@@ -1,4 +1,7 @@
-"""Class lists: YAML files of the users admitted by `up --users FILE`, with quotas and digests of tokens."""
+"""Class lists: YAML files of users who may use a cluster, with quotas and digests of tokens.
+
+`schedbed up --users FILE` gives the users of a class list access to a cluster.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ DEFAULT = UserQuota()
 
 
 class ListedUser(Section):
-    """An entry under `users` in a class list."""
+    """A user in a class list: the quota, the right to submit own code, and the digest of the token."""
 
     jobs: Count = DEFAULT.jobs
     tasks: Count = DEFAULT.tasks
@@ -31,13 +34,13 @@ class ListedUser(Section):
 
 
 class ClassList(Section):
-    """The content of a class list: the users by name."""
+    """The content of a class list: a dictionary from name to user."""
 
     users: dict[str, ListedUser] = {}
 
 
 def read_class(path: Path) -> list[TokenUser]:
-    """Return the users of a class list. Raises BadInput with the line of each error."""
+    """Return the users of the class list at `path`. Raises BadInput with the line of each error."""
     listed = check_as(ClassList, load_file(path), "users").users
     return [
         TokenUser(
@@ -51,14 +54,17 @@ def read_class(path: Path) -> list[TokenUser]:
 
 
 def open_class(path: Path) -> UserBook:
-    """Return the users of a class list for editing; no users if the file does not exist."""
+    """Return the users of the class list at `path`, or no users if the file does not exist.
+
+    The returned users can be changed and then written with `write_class`.
+    """
     return UserBook(read_class(path) if path.exists() else ())
 
 
 def write_class(path: Path, book: UserBook) -> None:
-    """Write a class list that only its owner can read.
+    """Write the users of `book` to a class list file that only its owner can read.
 
-    The file is replaced at once, so that a reader sees either the old or the new list.
+    The file is replaced in one step, so that a reader sees either the old or the new list.
     """
     users = {
         user.name: {
@@ -80,6 +86,6 @@ def write_class(path: Path, book: UserBook) -> None:
 
 
 def _size(count: int) -> int | str:
-    """Return a number of bytes as a size with unit, such as `64MiB`, if that is exact; else the number."""
+    """Return a number of bytes as text such as `64MiB` if it is a whole number of MiB, else unchanged."""
     mib, rest = divmod(count, 2**20)
     return f"{mib}MiB" if mib and not rest else count

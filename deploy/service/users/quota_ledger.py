@@ -1,4 +1,7 @@
-"""The used part of each user's quota: jobs that have not ended, their tasks, and input in the block store."""
+"""Records which part of each user's quota is in use.
+
+A quota limits the jobs that have not ended, their tasks, and the bytes of input in the block store.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,22 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 @dataclass(slots=True)
 class _Account:
-    """The resources used by one user: the tasks of each job, and the size in bytes of each input file."""
+    """The resources that one user uses.
+
+    `jobs` is a dictionary from job id to number of tasks, and `files` from path of an input file to size in
+    bytes.
+    """
 
     jobs: dict[str, int] = field(default_factory=dict)
     files: dict[str, int] = field(default_factory=dict)
 
 
 class QuotaLedger:
-    """Counts the jobs and input of each user with a token; safe for several threads.
+    """Records the jobs and input files of each user with a token, as far as they use the user's quota.
 
-    An input file counts for the first user who submits it, until the file is removed (input made for one
-    synthetic job) or the cluster is shut down. It does not count for other users who read the file.
+    An input file uses the quota of the user who first submits it, until the cluster is shut down or the file
+    is removed. Other users who read the file use no quota for it. Several threads may call the methods at the
+    same time.
     """
 
     def __init__(self) -> None:
@@ -34,9 +42,10 @@ class QuotaLedger:
         self._lock = threading.Lock()
 
     def admit(self, user: TokenUser, jobs: Sequence[PlannedJob], new_files: Iterable[InputFile]) -> None:
-        """Count new jobs and the input files that they add.
+        """Charge new jobs, and the input files that they add, to the user's quota.
 
-        Raises BadInput for jobs that exceed the whole quota, Denied for jobs that exceed the unused part.
+        Raises BadInput if the jobs need more than the whole quota, Denied if they need more than its unused
+        part.
         """
         quota, tasks = user.quota, {job.job: job.maps + job.reduces for job in jobs}
         brought = {file.path: file.length for file in new_files}
@@ -56,14 +65,18 @@ class QuotaLedger:
             account.files |= brought
 
     def end(self, job: str, forgotten: str = "") -> None:
-        """Release the quota of an ended job, and of the input that was removed with the job."""
+        """Release the part of a quota that an ended job used.
+
+        `forgotten` is the path of the job's input file if it was removed with the job; its size is released
+        as well.
+        """
         with self._lock:
             for account in self._accounts.values():
                 if account.jobs.pop(job, None) is not None:
                     account.files.pop(forgotten, None)
 
     def use(self, user: str) -> dict[str, int]:
-        """Return the used part of a user's quota, by the quota's keys."""
+        """Return the used part of a user's quota, with the keys `jobs`, `tasks` and `input_bytes`."""
         with self._lock:
             account = self._accounts.get(user, _Account())
             return {
@@ -85,6 +98,6 @@ def _check(user: TokenUser, what: str, most: int, has: int, asked: int) -> None:
 
 
 def shown_use(use: Mapping[str, int], quota: Mapping[str, Any]) -> list[str]:
-    """Return the used parts of a quota as text for jobs, tasks and input, such as `2 of 5`."""
+    """Return three texts about a quota and its used part, for jobs, tasks and input, such as `2 of 5`."""
     counts = [f"{use[key]} of {quota[key]}" for key in ("jobs", "tasks")]
     return [*counts, f"{format_bytes(use['input_bytes'])} of {format_bytes(quota['input_bytes'])}"]

@@ -1,4 +1,4 @@
-"""Files named by a user's jobs, sent with the request since users have no access to the cluster's host."""
+"""The files that users send with their jobs, since users have no access to the cluster's host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENT = "sent"
 
 
 def is_plain(name: str) -> bool:
-    """Return whether a file's name is relative and stays below its folder."""
+    """Return whether `name` is a relative path that does not leave its folder."""
     path = PurePosixPath(name)
     return not (
         path.is_absolute() or ".." in path.parts or name.startswith("~") or "\0" in name or not path.parts
@@ -34,9 +34,10 @@ def is_plain(name: str) -> bool:
 
 
 def pack_files(entries: Any, base: Path) -> dict[str, str]:
-    """Return the files below `base` that entries of jobs name, in base64 by name.
+    """Return the input and code files that jobs refer to: a dictionary from name to content in base64.
 
-    Raises BadInput for files outside `base`, unreadable files, or files that are too large together.
+    `entries` are the jobs as in a scenario file, and `base` is the folder of the files. Raises BadInput for a
+    file outside of `base`, an unreadable file, or files that are too large together.
     """
     packed: dict[str, str] = {}
     length = 0
@@ -85,7 +86,7 @@ def _words(command: str) -> list[str]:
 
 
 def _with_imports(name: str, base: Path) -> Iterator[str]:
-    """Yield a file's name and the names of imported files in the same folder."""
+    """Yield the name of a file below `base`, and of the Python files in its folder that it imports."""
     yield name
     if is_plain(name) and _is_file(base / name):
         file = base / name
@@ -103,9 +104,10 @@ def _is_file(path: Path) -> bool:
 
 
 def unpack_files(sent: Any) -> dict[str, bytes]:
-    """Return the content of a request's `files`, by name.
+    """Return the files sent with a request, as a dictionary from name to content.
 
-    Raises BadInput for a name outside the folder, data that are not base64, or too many bytes.
+    `sent` is the value of the request's key `files`. Raises BadInput for a name outside the folder, data that
+    are not base64, or too many bytes.
     """
     if not isinstance(sent, Mapping):
         raise BadInput("files: expected a mapping from names to data in base64")
@@ -126,10 +128,10 @@ def unpack_files(sent: Any) -> dict[str, bytes]:
 
 @contextmanager
 def kept_files(files: Mapping[str, bytes], folder: Path) -> Iterator[Path]:
-    """Write the files into a subfolder of `folder` and yield it. Equal files share a subfolder.
+    """Write the files to a subfolder of `folder`, and yield the subfolder. The same files share a subfolder.
 
-    A new subfolder is removed if the block raises, so that refused jobs leave no files. Not safe for several
-    threads.
+    If the `with` block raises an exception, a new subfolder is removed, so that refused jobs leave no files.
+    Only one thread may call this at a time.
     """
     digest = hashlib.sha256()
     for name, data in sorted(files.items()):

@@ -1,4 +1,4 @@
-"""The users of a cluster who have a token: names, quotas and digests of tokens, but not the tokens."""
+"""The users who have a token for a cluster: their names, quotas and digests of tokens, but not the tokens."""
 
 from __future__ import annotations
 
@@ -23,11 +23,7 @@ LIMIT_MOST = 2**60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserQuota:
-    """The limits of a user.
-
-    They limit the jobs that have not ended, the tasks of these jobs, and the input in the block store in
-    bytes.
-    """
+    """The quota of a user: the most jobs that have not ended, tasks of these jobs, and bytes of input."""
 
     jobs: int = 5
     tasks: int = 500
@@ -36,7 +32,10 @@ class UserQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUser:
-    """A user with a token. With `own_code` the user may submit applications that are not part of schedbed."""
+    """A user who has a token for a cluster.
+
+    If `own_code` is True, the user may submit applications that are not part of schedbed.
+    """
 
     name: str
     token_sha256: str
@@ -53,15 +52,15 @@ class TokenUser:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> TokenUser:
-        """Return the user from the values of `to_json`."""
+        """Return the user from JSON values that `to_json` returned."""
         return TokenUser(**{**raw, "quota": UserQuota(**raw["quota"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserChange:
-    """New values of a user's settings; None leaves a setting unchanged.
+    """Requested changes of a user's settings. Settings that are None stay as they are.
 
-    `new_token` makes the old token invalid.
+    If `new_token` is True, the user gets a new token, and the old one becomes invalid.
     """
 
     jobs: int | None = None
@@ -71,7 +70,7 @@ class UserChange:
     new_token: bool = False
 
     def applied(self, user: TokenUser) -> TokenUser:
-        """Return the user with the new values; the token is not changed here."""
+        """Return a copy of `user` with the changed quota and rights. The token is not changed."""
         new = {"jobs": self.jobs, "tasks": self.tasks, "input_bytes": self.input_bytes}
         limits = {key: value for key, value in new.items() if value is not None}
         own_code = user.own_code if self.own_code is None else self.own_code
@@ -79,7 +78,7 @@ class UserChange:
 
 
 class UserBook:
-    """The table of users with a token; safe for several threads."""
+    """The users who have a token, by name. Several threads may call the methods at the same time."""
 
     def __init__(self, users: Iterable[TokenUser] = ()) -> None:
         self._users = {user.name: user for user in users}
@@ -90,7 +89,7 @@ class UserBook:
             return iter(sorted(self._users.values(), key=lambda user: user.name))
 
     def find(self, name: str) -> TokenUser:
-        """Return the user with a name. Raises BadInput if there is no such user."""
+        """Return the user with the name `name`. Raises BadInput if there is no such user."""
         user = self._users.get(name)
         if user is None:
             raise BadInput(
@@ -99,9 +98,9 @@ class UserBook:
         return user
 
     def who(self, token: str | bytes) -> TokenUser | None:
-        """Return the user with a token; None if no user has it.
+        """Return the user who has this token, or None if nobody has it.
 
-        The comparison takes the same time for every user.
+        The comparison takes the same time for every user, so that its duration reveals nothing about tokens.
         """
         shown = _digest(token)
         with self._lock:
@@ -109,9 +108,9 @@ class UserBook:
         return found[0] if found else None
 
     def add(self, name: str, change: UserChange) -> str:
-        """Add a user and return the new token, of which only the digest is stored.
+        """Add a user with the settings in `change`, and return the user's new token.
 
-        Raises BadInput for an invalid or existing name.
+        Only its digest is stored. Raises BadInput if the name is invalid or exists.
         """
         check_user_name(name)
         token = secrets.token_urlsafe(32)
@@ -126,7 +125,7 @@ class UserBook:
         return token
 
     def set(self, name: str, change: UserChange) -> str | None:
-        """Change a user's settings; return the new token if the change requests one, else None."""
+        """Change the settings of a user. Return the new token if the change requests one, else None."""
         self.find(name)
         token = secrets.token_urlsafe(32) if change.new_token else None
         with self._lock:
@@ -135,14 +134,14 @@ class UserBook:
         return token
 
     def remove(self, name: str) -> None:
-        """Remove a user: the token becomes invalid, submitted jobs continue."""
+        """Remove a user. The user's token becomes invalid, but jobs that the user has submitted continue."""
         self.find(name)
         with self._lock:
             self._users.pop(name, None)
 
 
 def change_of(request: Mapping[str, Any]) -> UserChange:
-    """Return the change of settings that a request describes.
+    """Convert the values of a request to a change of a user's settings.
 
     Raises BadInput for an unknown key or a wrong value.
     """
@@ -159,16 +158,16 @@ def change_of(request: Mapping[str, Any]) -> UserChange:
 
 
 def check_user_name(name: str) -> str:
-    """Return the name. Raises BadInput if it is no valid name of a user."""
+    """Return `name` if it is a valid name of a user. Raises BadInput otherwise."""
     if not USER_NAMES.fullmatch(name):
         raise BadInput(f"user {name!r}: expected letters, digits, dots, dashes and underscores, at most 64")
     return name
 
 
 def _digest(token: str | bytes) -> str:
-    """Return the SHA-256 of a token.
+    """Return the SHA-256 digest of a token in hexadecimal.
 
-    A slow hash would not add security, since a token has 256 random bits.
+    A slow hash function would not add security, since a token has 256 random bits.
     """
     return hashlib.sha256(
         token.encode(errors="surrogatepass") if isinstance(token, str) else token

@@ -1,7 +1,7 @@
-"""Accepts the jobs of users with a token.
+"""Accepts jobs from users who have a token.
 
-A user submits jobs under the user's own name, within the quota, and without access to files of the cluster's
-host.
+Such a user submits jobs under the user's own name, within the quota, and without access to files of the
+cluster's host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from schedbed.tasks.workloads.planned import InputFile, PlannedJob
 
 
 class UserDesk:
-    """Checks the submissions of users with a token and passes them to the cluster's `Desk`."""
+    """Checks the jobs that users with a token submit, and passes them on to `desk`, which submits them.
+
+    `results` is the folder of the cluster's results, in which files sent with the jobs are kept.
+    """
 
     def __init__(self, desk: Desk, ledger: QuotaLedger, results: Path) -> None:
         self._desk, self._ledger = desk, ledger
@@ -35,10 +38,10 @@ class UserDesk:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def take(self, request: Mapping[str, Any], user: TokenUser) -> tuple[PlannedJob, ...]:
-        """Submit the jobs of a request and return them; its `files` has the files that the jobs name.
+        """Submit the jobs of a user's request, and return them.
 
-        Raises BadInput for jobs that the user has no right to, Denied for jobs that exceed the unused part of
-        the quota.
+        The request has the key `files` with all files that the jobs refer to. Raises BadInput if the user has
+        no right to submit such jobs, Denied if they need more than the unused part of the user's quota.
         """
         files = unpack_files(request.get("files") or {})
         document = jobs_document({**request, "user": user.name})
@@ -62,14 +65,14 @@ class UserDesk:
 
     @contextmanager
     def _place(self, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[Path]:
-        """Yield a folder that contains the files sent with a request."""
+        """Yield a folder of this user that contains the files sent with a request."""
         with self._locks[user.name], kept_files(files, self._folder / user.name) as place:
             yield place
 
 
 @contextmanager
 def _without(base: Path) -> Iterator[None]:
-    """Remove the folder's path from errors raised in the block.
+    """Remove the path of the folder `base` from the messages of errors raised in the `with` block.
 
     Users must not see paths of the owner's host.
     """
@@ -80,9 +83,10 @@ def _without(base: Path) -> Iterator[None]:
 
 
 def _wrongs(document: Document, user: TokenUser, files: Mapping[str, bytes]) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the keys of jobs that the user has no right to, each with a message.
+    """Yield each key in the document's jobs that the user has no right to set, with a message.
 
-    Malformed entries are skipped; the check of all jobs refuses them.
+    `files` are the files that were sent with the jobs. Malformed entries are skipped here, and refused by a
+    later check.
     """
     entries = document.value.get("jobs") if isinstance(document.value, dict) else None
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
