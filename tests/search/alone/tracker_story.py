@@ -96,7 +96,7 @@ class TrackerStory:
         luck = self._luck
         sequence = self._sequence - (luck.random() < 0.2)
         if luck.random() < 0.08:
-            reply: Any = Reply(sequence, (Reregister(),), 1.0)
+            reply: Any = Reply(sequence, (Reregister(),))
             hold(self._tracker.on_reply(reply) == reply.actions, "orders are passed on", reply)
             self._waiting = None
             if luck.random() < 0.8:
@@ -111,7 +111,7 @@ class TrackerStory:
             launch = Launch(attempt, job, TaskKind.MAP, self._attempts, None)
             others = (KillAttempt(attempt=attempt, reason="why not"), ForgetJob(job=job))
             actions.append(launch if luck.random() < 0.6 else luck.choice(others))
-        reply = Reply(sequence, tuple(actions), 1.0)
+        reply = Reply(sequence, tuple(actions))
         answered = self._waiting is not None and sequence == self._sequence
         told = self._tracker.on_reply(reply)
         hold(told == (reply.actions if answered else ()), "a late answer has no orders", f"{told} of {reply}")
