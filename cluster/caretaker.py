@@ -46,10 +46,10 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 
 
 def await_owner() -> None:
-    """Wait until the owner process ends. Return if the owner died; exit this process if it ended normally.
+    """Wait until the owner process ends.
 
-    The function first forks and exits the original process. The forked process, which is no longer a child of
-    the owner, waits.
+    Return if the owner died; exit this process if the owner ended normally. To wait, the function forks this
+    process: the original exits, and the forked process, which is no longer a child of the owner, goes on.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():

@@ -1,4 +1,4 @@
-"""The active faults, their combined effect on each node, and the orders that cause it on live nodes."""
+"""The active faults, their combined effect on each node, and the messages that apply it to live nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the declared foreground loads of nodes as faults that slow the CPU.
+    """Return the foreground loads that nodes declare (CPU use by other programs) as faults that slow the CPU.
 
     Each fault lasts until the node's next declared load begins.
     """
@@ -144,8 +144,9 @@ UNTOUCHED = Conditions(()).orders("")
 class NodeOrders:
     """A sender that keeps the live nodes in the state that the active faults require.
 
-    It remembers which orders each node has received. `tell(node, order, arguments)` sends one order. If
-    `tell` raises MasterGone because the node cannot be reached, a later `settle` sends the order again.
+    An order is a message that changes a node's state, such as its rates. The object stores which orders each
+    node has received. `tell(node, order, arguments)` sends one order. If `tell` raises MasterGone because the
+    node cannot be reached, a later `settle` sends the order again.
     """
 
     def __init__(

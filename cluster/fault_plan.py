@@ -27,9 +27,10 @@ class Effects(Protocol):
     """
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault at time `now_s`. Return the name of the attempt or replica that was hit.
+        """Apply a fault at time `now_s`.
 
-        Return "" if the fault itself names all that it hits.
+        Return the name of the attempt or replica that was chosen as the target. Return "" if nothing had to
+        be chosen, because the fault names its target, or nothing matched.
         """
         ...
 

@@ -1,7 +1,8 @@
 """The messages between TaskTrackers and the JobTracker as dataclasses, the same in live and simulated runs.
 
-A heartbeat contains a node, an incarnation and a sequence number. The reply to a repeated heartbeat is the
-same as before. A node with an unknown incarnation must register again (Hadoop MRv1, JobTracker.heartbeat).
+A heartbeat contains a node, an incarnation (the number of the node's current life) and a sequence number. The
+reply to a repeated heartbeat is the same as before. A node whose incarnation the JobTracker does not know
+must register again (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 class NodeUsage:
     """A meter that computes a node's usage from the differences between readings of the kernel's counters.
 
-    One object serves one incarnation of the node.
+    Each incarnation (each life of the node, from its start to its loss) has its own object.
     """
 
     def __init__(self, node: NodeSpec) -> None:

@@ -42,7 +42,7 @@ class NodeSpec:
     other work takes before tasks from then on."""
 
     def __post_init__(self) -> None:
-        """Convert `foreground` to tuples, since values read from JSON are lists."""
+        """Convert the declared foreground loads to tuples, since values read from JSON are lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 
@@ -76,9 +76,9 @@ class NodeSpec:
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return a copy of the node for a host whose cores are `speed` times as fast as the reference.
+        """Return a copy of the node for a host whose cores are `speed` times as fast as the slowest host's.
 
-        `core_speed` is divided by `speed`, so the emulated cores stay as fast as before.
+        `core_speed` is divided by `speed`, so the emulated cores are equally fast on each host.
         """
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
@@ -134,8 +134,9 @@ NO_LINK_RATES = LinkRates()
 class DynamicReplicas:
     """The settings of a scheme that changes the number of replicas of inputs at the end of each epoch.
 
-    An epoch has `epoch_s` seconds. `scheme` is scarlett (parameters `delta`, `budget`) or cdrm (parameters
-    `availability`, `failure`).
+    An epoch has `epoch_s` seconds. `scheme` is `scarlett`, which adds `delta` replicas to the number of
+    readers within a storage `budget`, or `cdrm`, which ensures the `availability` of each file if `failure`
+    is the probability that a node is unavailable.
     """
 
     scheme: str
@@ -193,7 +194,10 @@ class ClusterSpec:
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0."""
+        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0.
+
+        `seek` sets how much parallel streams slow down a disk (`NodeSpec`).
+        """
         if not seek:
             return self
         return replace(

@@ -1,10 +1,12 @@
 """The division of a node's CPU among attempts: a core each if there are enough cores, or else equal shares.
 
-The kernel distributes a group's CPU quota in slices of 5 ms, so the small quota of a whole node goes to a
-single CPU of the host in each period: three attempts on a node with 0.2 host cores used 0.063, 0.065 and
-0.028 cores. Therefore each attempt has a quota, and the node has none. An attempt that waits keeps a small
-quota to wake up with, and the other attempts receive the unused part of its share. If the attempts then use
-more than the node's rate, the excess is a debt, and their quotas are reduced until it is paid back.
+Each attempt has a CPU quota. The node as a whole has none, because the kernel distributes a group's quota in
+slices of 5 ms, and a small quota then goes to a single CPU of the host in each period. For example, three
+attempts that shared a quota of 0.2 host cores received 0.063, 0.065 and 0.028 cores.
+
+An attempt that waits keeps a small quota to wake up with, and the other attempts receive the unused part of
+its share. If the attempts use more than the node's rate, the excess is a debt, and their quotas are reduced
+until the debt is paid back.
 """
 
 from __future__ import annotations
@@ -127,9 +129,10 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Compute the shares. Return a dictionary from attempt to share, for shares that have changed.
+        """Compute the shares of all attempts.
 
-        The shares of the attempts in `must` are always included.
+        Return a dictionary from attempt to share, for shares that have changed. The attempts in `must` are
+        included even if their shares have not changed.
         """
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""Completion of replicas from blocks that an attempt on this node has partly read from other nodes.
+"""Storage of blocks that attempts read from other nodes as additional replicas on this node.
 
-The attempt saves the part that it has read, and the rest of the block is fetched. The new replica is stored
-only if its checksums equal those of the replica that the attempt read.
+An attempt saves the part of a block that it has read, and the agent fetches the rest of the block. The new
+replica is stored only if its checksums equal those of the replica that the attempt read.
 """
 
 from __future__ import annotations
@@ -89,10 +89,11 @@ class Keeper:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Write the whole block to `path` if its checksums are correct. An error leaves no file there.
+        """Write the whole block to the file `path`.
 
-        `aside` is the file with the part that the attempt saved, which begins at `offset` of the block. The
-        rest of the `length` bytes is fetched from `nodes`.
+        If an error occurs or the checksums differ, delete the file and raise. `aside` is the file with the
+        part that the attempt saved, which begins at `offset` of the block. The rest of the `length` bytes is
+        fetched from `nodes`.
         """
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)

@@ -48,9 +48,9 @@ async def listen(
 ) -> tuple[asyncio.Server, Endpoint]:
     """Listen at the address `place`. `make` returns a protocol for each connection.
 
-    Return the server, and the address for clients, with the port in use and without the private key. Peers in
-    the TLS handshake are added to `unauthenticated`, the peers that have not sent the token. Raises OSError, or
-    BadInput if no port is free.
+    Return the server, and the address for clients, with the port in use and without the private key. A
+    connection in the TLS handshake is added to `unauthenticated`, so that too many or too slow handshakes are
+    disconnected. Raises OSError, or BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:

@@ -45,9 +45,9 @@ class _Client:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether the call with this number was not received before.
+        """Return whether the call with this number is received for the first time.
 
-        If it was received and answered before, send the answer again.
+        If it was received and answered before, send the stored answer again.
         """
         if number not in self._answers:
             self._answers[number] = None
