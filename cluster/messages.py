@@ -145,7 +145,10 @@ class ForgetJob:
 
 @value
 class Reregister:
-    """Action: stop all attempts and register again, because the JobTracker does not know the incarnation."""
+    """Action: stop all attempts and register again, since the JobTracker does not know the incarnation.
+
+    An incarnation is the number of the node's current life, from its start to its loss.
+    """
 
 
 Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister

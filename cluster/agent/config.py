@@ -69,8 +69,8 @@ class AgentConfig:
     def to_lines(self) -> str:
         """Return the configuration as a JSON line without TLS keys, followed by a line with the keys if any.
 
-        After the first line, the agent forks the process from which attempts are forked. Its memory must not
-        contain the keys, so the keys follow in the second line.
+        After the agent has read the first line, it forks the process from which attempts are forked. The
+        memory of that process must not contain the keys, so the keys are in the second line.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"

@@ -1,4 +1,7 @@
-"""Rate budgets that the nodes of a host share: one file for each link of a rack and each shared disk."""
+"""Rate limits that the nodes of a host share: one budget file for each link of a rack and each shared disk.
+
+All processes that use a link or disk charge their bytes to its file, and wait when its rate is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +61,9 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 
 
 class LinkBudgets:
-    """The rate budgets in a folder that `make_links` created. Each file is opened at its first use.
+    """The budget files, which limit rates, in a folder that `make_links` created.
 
-    A link without a file is not limited.
+    Each is opened at its first use. A link without a file is not limited.
     """
 
     def __init__(self, folder: Path) -> None:

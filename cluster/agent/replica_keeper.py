@@ -42,11 +42,11 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, request: web.Request) -> web.Response:
-        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: complete a replica.
+        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: store a new replica.
 
-        The attempt has saved a part of the block, which begins at `offset`. `length` is the length of the
-        whole block in bytes, and `nodes` are the nodes that hold replicas. The status is 404 if no part was
-        saved.
+        The attempt has saved a part of the block, which begins at `offset`; the rest is fetched. `length` is
+        the length of the whole block in bytes, and `nodes` are the nodes that hold replicas. The status is
+        404 if no part was saved.
         """
         block = request.match_info["block"]
         path = self._where.block(block)

@@ -29,7 +29,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """The state of one client, over all its connections: running calls, and answers that may be repeated."""
+    """The state of one client over all its connections: the running calls, and the stored answers."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None

@@ -45,9 +45,9 @@ EXIT_SETUP = 70  # exit code of an attempt that did not reach its own code
 class ForkSetup:
     """The settings that all processes forked from a zygote share.
 
-    `run` runs an attempt. `node` describes the node; each order to run an attempt adds data about the run.
-    `limit_memory` says whether memory is limited. `processes` is the maximum number of processes of an
-    attempt that runs as a separate user.
+    `run` is the function that runs an attempt. `node` describes the node for attempts; each order to run an
+    attempt adds the other nodes and the run's start. `limit_memory` says whether memory is limited.
+    `processes` is the maximum number of processes of an attempt that runs as a separate user.
     """
 
     run: Run
@@ -149,10 +149,10 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Run the body of the context, the application's code, under the CPU limit `quota`.
+    """Limit the CPU of this process by `quota` while the application's code runs in this context.
 
-    Send `begin` before the code and `done` after it. `woke_cpu_s` is the CPU time at the start of the setup.
-    Raises OSError if the limit cannot be applied.
+    Send the message `begin` to the agent before the code and `done` after it. `woke_cpu_s` is the CPU time at
+    the start of the setup. Raises OSError if the limit cannot be applied.
     """
     reset_priority()
     if quota is not None:
