@@ -256,7 +256,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return a dictionary from each first key of a fault entry in scenarios to the kinds it can mean."""
+    """Return a dictionary from the first key of scenario entries to the kinds of fault with that key."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:

@@ -237,7 +237,7 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the path of the budget file of the disk that this node shares with other nodes of its host.
+        """Return the path of the file that limits the rate of the disk that this node shares with others.
 
         Return None if the node does not share its disk.
         """
@@ -347,7 +347,7 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return the text `by`, which says how the disk is limited, plus the effects that software models.
+    """Return `by`, the description of how the disk is limited, plus the disk effects that software models.
 
     The effects are seeks, paging and sharing, if the node declares them. The kernel models neither seeks nor
     shared disks, and paging depends on declared memory, not on used memory.

@@ -16,17 +16,17 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the file name of the rate budget for bytes that leave a rack."""
+    """Return the name of the budget file that limits the rate of bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the file name of the rate budget for bytes that enter a rack."""
+    """Return the name of the budget file that limits the rate of bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the file name of the rate budget of the shared disk `name`."""
+    """Return the name of the budget file that limits the rate of the shared disk `name`."""
     return f"disk-{name}"
 
 
@@ -71,7 +71,7 @@ class LinkBudgets:
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Return a stream that paces transfers for each of the links or disks `names` that is limited."""
+        """Return a stream, which limits the rate of a transfer, for each limited link or disk in `names`."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 

@@ -91,9 +91,9 @@ class Keeper:
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
         """Write the whole block to the file `path`.
 
-        If an error occurs or the checksums differ, delete the file and raise. `aside` is the file with the
-        part that the attempt saved, which begins at `offset` of the block. The rest of the `length` bytes is
-        fetched from `nodes`.
+        Create no file if an error occurs or the checksums differ. `aside` is the file with the part that the
+        attempt saved, which begins at `offset` of the block. The rest of the `length` bytes is fetched from
+        `nodes`. Raises CorruptBlock for wrong checksums, or OSError.
         """
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)

@@ -81,10 +81,10 @@ class StoppedGroups:
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
-        """Set the memory limit of the next attempt, and create the file `withheld`. Raises OSError.
+        """Set the memory limit of the next attempt in the group of processes `name`, in bytes.
 
-        `name` is the attempt's group of processes. The file contains the total time for which these processes
-        were stopped. The attempt's pacer reads it.
+        Also create the file `withheld` for the total time for which the attempt's processes are stopped,
+        which the attempt's pacer reads. Raises OSError.
         """
         place = self._places[name]
         place.memory_bytes = memory_bytes
@@ -104,9 +104,9 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Exclude `setup_cpu_s` CPU seconds, used for setup, from the measured use of an attempt.
+        """Exclude the CPU seconds `setup_cpu_s`, used for setup, from the measured use of an attempt.
 
-        Its process has just begun to run the application's code. `name` is its group of processes.
+        The attempt's process has just begun to run the application's code. `name` is its group of processes.
         """
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
@@ -114,7 +114,7 @@ class StoppedGroups:
     def ease(self, name: str) -> None:
         """Loosen the CPU limit of an attempt, because the application's code has reported its end.
 
-        The report can then be written quickly. `name` is the attempt's group of processes.
+        The attempt's process can then write the attempt's report quickly. `name` is its group of processes.
         """
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
@@ -124,7 +124,7 @@ class StoppedGroups:
     def free(self, name: str) -> None:
         """Remove the limits of the group of processes `name`, for the next attempt.
 
-        No process is left in the group.
+        Must be called when all processes of the group have ended.
         """
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
