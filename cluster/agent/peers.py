@@ -92,5 +92,8 @@ class Peers:
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
 
     def _is_elsewhere(self, node: str) -> bool:
-        """Return whether `node` is in another rack than the agent's node. False if its rack is unknown."""
+        """Return whether `node` is in another rack than the agent's node.
+
+        Return False for an unknown rack.
+        """
         return node in self.racks and self.racks[node] != self.racks.get(self.own)

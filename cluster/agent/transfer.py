@@ -1,4 +1,4 @@
-"""Transfers of blocks to other agents: a block that arrives is forwarded, or a block on disk is copied."""
+"""Transfers of blocks to other agents: copies of blocks on disk, and blocks forwarded as they arrive."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ class Sender:
     ) -> list[str]:
         """PUT a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
 
-        Return the nodes that stored the block. Raises OSError or aiohttp's ClientError.
+        Return the nodes that stored the block. An `unpaced` transfer is not slowed by rate limits on the
+        receiving nodes. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(nodes[0])
         if url is None:

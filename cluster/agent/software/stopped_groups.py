@@ -34,7 +34,7 @@ SLACK_BYTES = 16 * 2**20  # added to the limit, for copies of pages that a fork 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The state of one group of processes, which runs one attempt at a time, and of the group's limits."""
+    """The state of one group of processes, which runs one attempt at a time: its limits and its use."""
 
     tree: ProcessTree
     memory_bytes: int = 0
