@@ -22,7 +22,7 @@ DONE = b"done"
 
 @contextmanager
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
-    """Run `module` in a helper process, which cleans up if this process dies inside the context.
+    """Run `module` in a helper process, which cleans up if this process dies while the context is open.
 
     `arguments` are the helper's command line arguments. With `speaks`, the helper writes to this process's
     standard error. The helper has its own session and is not a child of this process, because Ray ends the

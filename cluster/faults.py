@@ -1,4 +1,4 @@
-"""The table KINDS of all kinds of faults, and `PlannedFault`, one fault scheduled in a run.
+"""The table KINDS of all kinds of faults, and the class `PlannedFault`: one fault scheduled in a run.
 
 Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command
 line and the documentation page docs/faults.md all derive their lists of faults from this table.

@@ -165,9 +165,10 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to `track` at once and then every `every_s` real seconds, until canceled.
+    """Measure the clock offset now and then every `every_s` real seconds, and add each reading to `track`.
 
-    `read` measures the clock offset. A failed measurement is skipped and repeated later.
+    `read` measures the offset once. If a measurement fails, the function continues with the next one. It runs
+    until canceled.
     """
     while True:
         with contextlib.suppress(Exception):  # A fault may keep the asked process down.

@@ -152,8 +152,9 @@ class BlockSettings:
     """The size and placement of blocks.
 
     `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. When a map fetches its
-    block from another node, its node keeps a replica with probability `keep_share` (DARE). These replicas use
-    at most the fraction `keep_budget` of the size of all inputs with their replicas.
+    block from another node, the node of the map keeps a replica with probability `keep_share` (DARE). All
+    replicas kept in this way use at most the fraction `keep_budget` of the size of all inputs with their
+    replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -169,8 +170,8 @@ class BlockSettings:
 class ClusterSpec:
     """All nodes of a cluster, with the settings that they share.
 
-    Rates and `heartbeat_s` are in emulated seconds. In a live run, an emulated second lasts `stretch` real
-    seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
+    Rates are per emulated second, and `heartbeat_s` is in emulated seconds. In a live run, an emulated second
+    lasts `stretch` real seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
     """
 
     nodes: tuple[NodeSpec, ...]

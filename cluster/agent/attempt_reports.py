@@ -143,7 +143,7 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(counters: Message) -> Message:
-    """Return the entries of `counters` whose values are finite numbers or None."""
+    """Return a copy of the dictionary `counters` without values that are neither None nor finite numbers."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 

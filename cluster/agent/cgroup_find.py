@@ -129,8 +129,8 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 def _version_2(own: Path, top: Path) -> Hierarchies:
     """Return the version 2 hierarchy below this process's group `own` or, if that fails, below its parent.
 
-    The parent is tried because a group with processes can seldom delegate controllers. `top` is the mount
-    point. Raises CgroupError if both fail.
+    The parent is tried because the kernel seldom lets a group with processes enable controllers for child
+    groups. `top` is the mount point. Raises CgroupError if both fail.
     """
     refused = ""
     for base in (own, own.parent) if own != top else (own,):

@@ -42,7 +42,10 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or network transfer of the agent that several rate budgets (`tasks.pacing.Stream`) slow down."""
+    """A file or network transfer of the agent whose rate is limited by several budgets at the same time.
+
+    Each item of `streams` charges one budget (`tasks.pacing.Stream`).
+    """
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams

@@ -146,8 +146,8 @@ class NodeGroups:
     def hold(self, name: str) -> Quota:
         """Return the CPU limit of the attempt that is about to begin in the control group `name`.
 
-        The attempt's process applies the limit itself just before it runs the application's code, so it need
-        not wait for a message from the agent. Raises CgroupError, OSError.
+        The attempt's process applies the limit itself just before it runs the application's code, without
+        waiting for a message from the agent. Raises CgroupError, OSError.
         """
         shares = self._shares.begin(name, self._clock(), self._used(name))
         self._given[name] = (shares[name], shares[name])

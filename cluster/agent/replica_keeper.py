@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class Keeper:
     """The HTTP endpoint through which attempts ask the agent to keep a replica of a block that they read.
 
-    Replicas are completed in the background. The transfers are paced like other traffic of the node.
+    The missing part of the block is fetched in the background, at the rate that the node's limits permit.
     """
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:

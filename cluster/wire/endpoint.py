@@ -24,8 +24,8 @@ SILENT_S = 15
 class Endpoint:
     """The address and token of a server: a unix socket at `path`, or TCP at `host` if `path` is empty.
 
-    A `port` of 0 means any free port, or any of `ports` if set. `listen` replaces it with the port in use.
-    TCP connections use TLS if `tls` is set.
+    A `port` of 0 means any free port, or a free port in the range `ports` if set. The function `listen`
+    returns a copy with the port in use. TCP connections use TLS if `tls` is set.
     """
 
     path: str = ""

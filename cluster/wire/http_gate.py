@@ -1,7 +1,7 @@
 """Token checks for HTTP servers.
 
-A server receives a connection only after a first request with the token. Later requests must contain the
-token, too.
+A server does not see a connection until a first request with the token has arrived. Later requests on the
+connection must contain the token as well.
 """
 
 from __future__ import annotations

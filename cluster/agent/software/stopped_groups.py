@@ -1,10 +1,11 @@
 """Limits on attempts without control groups: processes are measured, and stopped if they use too much CPU.
 
-Attempts pace themselves (`tasks.pacing`) to the millisecond. This module limits code that does not: child
-processes, other threads, and code that stops its pacer. It acts when an attempt has used `MARGIN_S` CPU
-seconds more than its share, which a paced attempt exceeds only in a long call into native code. From then on,
-the processes run for `SLICE_S` seconds at a time. A file in the attempt's folder contains the total time for
-which they were stopped, so that the pacer does not make the attempt wait again for the same excess.
+The pacer of an attempt (`tasks.pacing`) limits the attempt's main thread to the millisecond. This module
+limits the rest: child processes, other threads, and code that stops the pacer. It acts when an attempt has
+used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt only in a long call into
+native code. From then on, the attempt's processes run for `SLICE_S` seconds at a time. A file in the
+attempt's folder contains the total time for which they were stopped, so that the pacer does not make the
+attempt wait again for the same excess.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The forked process has a socket to the agent. The agent's order to run an attempt contains the CPU limit that
 the process applies to itself just before it runs the application's code. The process then sends `begin`,
 without waiting for an answer, so the CPU time of its setup is not charged to the attempt. It sends `done`
-when the application's code has ended, and `ended` when the report is written. An attempt could send these
-messages falsely, so the agent uses them only for this attempt.
+when the application's code has ended, and `ended` when the report is written. Since an attempt's code could
+send false messages, the agent applies them to this attempt only.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 def _go_first() -> None:
     """Make the kernel kill this process before others, such as the agent, when memory runs out.
 
-    Must be called while the process can still be traced.
+    Do nothing if the kernel refuses, as for a process that cannot be traced (`PR_SET_DUMPABLE`).
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
