@@ -44,7 +44,7 @@ class AttemptReport:
 
 @value
 class FetchFailure:
-    """The report that a reduce could not fetch a map's output from the node that ran the map."""
+    """The report that a reduce could not fetch the output of a map from the node that ran the map."""
 
     reduce_attempt: str
     map_attempt: str

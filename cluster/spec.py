@@ -52,7 +52,7 @@ class NodeSpec:
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
-        """Return the fraction of the node's CPU that the declared foreground load leaves to tasks.
+        """Return the fraction of the CPU that the declared foreground load (other programs) leaves to tasks.
 
         `now_s` is the time in seconds since the run's start.
         """

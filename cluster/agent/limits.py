@@ -203,7 +203,7 @@ class NodeLimits:
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return the counters of kills for lack of memory and of refused forks.
+        """Return how many processes were killed for lack of memory, and how many forks were refused, so far.
 
         `place` is the index of the group of processes.
         """

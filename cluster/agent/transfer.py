@@ -102,7 +102,7 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy the block file `path` from this node's disk to `nodes`, paced by disk and network rates.
+        """Copy the block file `path` from this node's disk to `nodes`, within the node's rate limits.
 
         Return the nodes that stored the block. Raises CorruptBlock, OSError or aiohttp's ClientError.
         """

@@ -1,1 +1,1 @@
-"""Socket connections between the processes of a live cluster: JSON messages, TLS and a check of the token."""
+"""Socket connections between the processes of a live cluster: JSON messages, TLS and a check of a token."""

@@ -1,4 +1,4 @@
-"""The client end of remote calls over a socket: one connection for all calls, reopened when it breaks."""
+"""The client end of remote calls over a socket: one connection for all calls, reopened if it breaks."""
 
 from __future__ import annotations
 

@@ -166,10 +166,9 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to the CPU seconds that it has used within its share.
+        """Return a dictionary from group name to CPU seconds used, without the seconds above its share.
 
-        CPU seconds above the share are left out. The dictionary contains the groups of running attempts and
-        the groups `more`.
+        The dictionary contains the groups of running attempts and the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():
