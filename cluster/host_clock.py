@@ -165,7 +165,7 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Measure the clock offset now and then every `every_s` real seconds, and add each reading to `track`.
+    """Measure the clock offset at once and again every `every_s` real seconds. Add each reading to `track`.
 
     `read` measures the offset once. If a measurement fails, the function continues with the next one. It runs
     until canceled.

@@ -127,8 +127,8 @@ class MapOutput:
 class MapOutputs:
     """Action: inform the node's reduces of new outputs of a job's maps.
 
-    `all_done` means that all maps of the job have finished. It becomes false again if a node with finished
-    maps is lost.
+    `all_done` means that all maps of the job have finished. A later message can set it to false again, if a
+    node with finished maps is lost.
     """
 
     job: str

@@ -110,8 +110,8 @@ def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
 class LinkRates:
     """Rates of the links between racks in bytes per second. None means that a link is not limited.
 
-    The nodes of a rack share `up_bps` to other racks and `down_bps` from other racks. All racks share
-    `core_bps`.
+    `up_bps` limits the traffic from all nodes of a rack to other racks, and `down_bps` the traffic in the
+    other direction. `core_bps` limits all traffic between racks.
     """
 
     up_bps: float | None = None

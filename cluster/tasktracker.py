@@ -226,7 +226,7 @@ class TaskTracker:
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """Exchange messages with the machine's agent, and restart the machine if it ends, until stopped."""
+        """Process messages of the machine's agent, and restart the machine if it ends, until stopped."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._heartbeats(), self._tend_blocks())

@@ -180,7 +180,7 @@ class Attempts:
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """Return the CPU seconds used so far to start and end attempts.
+        """Return the CPU seconds used so far to start and end attempts, outside the application's code.
 
         Return 0 if the kernel does not count the CPU time of control groups.
         """

@@ -81,7 +81,7 @@ class CpuShares:
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add the running attempt `name`.
+        """Add the attempt `name`, which begins to run, and divide the node's CPU again.
 
         Return the changed shares, a dictionary from attempt to host cores.
         """
@@ -97,7 +97,10 @@ class CpuShares:
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove the attempt `name`. Return the changed shares, a dictionary from attempt to host cores."""
+        """Remove the attempt `name`, which has ended, and divide the node's CPU again.
+
+        Return the changed shares, a dictionary from attempt to host cores.
+        """
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()

@@ -1,6 +1,6 @@
-"""The locations of map outputs that the JobTracker has announced, as a growing list per job.
+"""The locations of map outputs that the JobTracker has announced, as one list per job, which only grows.
 
-A reduce polls the list with a cursor, the number of entries that it has read.
+A reduce reads new entries repeatedly. Its cursor is the number of entries that it has read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""TLS handshakes of a server's connections. The server receives a connection only after its handshake."""
+"""TLS handshakes of a server's connections.
+
+The server does not see a connection before its handshake ends.
+"""
 
 from __future__ import annotations
 
