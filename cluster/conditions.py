@@ -120,7 +120,7 @@ class Conditions:
     def orders(self, node: NodeId) -> dict[str, Order]:
         """Return the messages ("orders") that put a live node into the state that the active faults require.
 
-        The result is a dictionary from the name of an order to its arguments.
+        The result is a dictionary from the name of an order to the arguments that the order sends.
         """
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
@@ -165,9 +165,9 @@ class NodeOrders:
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Record that the TaskTrackers of `nodes` have restarted in a state without faults.
+        """Record that the TaskTrackers of `nodes` have restarted, and no longer apply the orders sent before.
 
-        The next `settle` sends them all their orders again.
+        The next `settle` sends all orders to these nodes again.
         """
         for node in nodes:
             self._told[node] = UNTOUCHED

@@ -309,7 +309,7 @@ class PlannedFault:
     def lasts(self) -> bool:
         """Return whether the fault has a duration.
 
-        Otherwise it only causes one event, such as a killed attempt.
+        A fault without duration only causes one event, such as a killed attempt.
         """
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 

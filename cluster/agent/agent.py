@@ -89,7 +89,7 @@ class Agent:
         self._failed = False
 
     async def run(self) -> int:
-        """Run all parts until standard input closes, or until SIGTERM or a `shutdown` message arrives.
+        """Run the parts of the agent until standard input closes, SIGTERM or a `shutdown` message arrives.
 
         Return the exit code of the process.
         """

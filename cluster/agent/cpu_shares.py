@@ -91,7 +91,7 @@ class CpuShares:
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Exclude `cpu_s` CPU seconds from the measured use of attempt `name`, since they are not limited."""
+        """Exclude `cpu_s` CPU seconds, which are not limited, from the measured use of attempt `name`."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
