@@ -22,7 +22,7 @@ DONE = b"done"
 
 @contextmanager
 def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None]:
-    """Run `module` in a helper process, which cleans up if this process dies inside the context.
+    """Run `module` in a helper process, which cleans up if this process dies while the context is open.
 
     `arguments` are the helper's command line arguments. With `speaks`, the helper writes to this process's
     standard error. The helper has its own session and is not a child of this process, because Ray ends the
@@ -46,10 +46,10 @@ def watched(module: str, *arguments: str, speaks: bool = False) -> Iterator[None
 
 
 def await_owner() -> None:
-    """Wait until the owner process ends. Return if the owner died; exit this process if it ended normally.
+    """Wait until the owner process ends.
 
-    The function first forks and exits the original process. The forked process, which is no longer a child of
-    the owner, waits.
+    Return if the owner died; exit this process if the owner ended normally. To wait, the function forks this
+    process: the original exits, and the forked process, which is no longer a child of the owner, goes on.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.fork():

@@ -1,7 +1,8 @@
 """The clock of live runs: emulated seconds since the run's start, the same on every host.
 
-An emulated second lasts `stretch` real seconds. All times that are displayed, stored or sent are emulated.
-Code of live runs reads the time only from a `RunClock`, and uses it to convert durations to real seconds.
+An emulated second lasts `stretch` real seconds. All times that are displayed, stored or sent are emulated. In
+live runs, code reads the time from a `RunClock` only. A `RunClock` also converts emulated durations to real
+seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class RunClock:
 
     The clock is monotonic within a process. All processes of a run use the same start. `stretch` is the
     number of real seconds per emulated second. If the stretch may change during the run, `changes` is the
-    path of the run's `StretchFile`, and `stretch` is only the initial value.
+    path of the run's `StretchFile` (a file with each new stretch), and `stretch` is only the initial value.
     """
 
     def __init__(self, epoch_s: float, stretch: float = 1.0, changes: Path | None = None) -> None:
@@ -48,9 +49,10 @@ class RunClock:
 
     @property
     def kept(self) -> float:
-        """Return the initial stretch divided by the current stretch.
+        """Return the initial stretch (real seconds per emulated second) divided by the current stretch.
 
-        A node keeps this fraction of its initial rates, since the rates per emulated second are constant.
+        A node's rates per emulated second stay constant, so its rates per real second are this fraction of
+        the initial rates.
         """
         return self._first / self.stretch
 
@@ -67,8 +69,8 @@ class RunClock:
     def steady_s(self) -> float:
         """Return the seconds since an arbitrary start, for measuring durations and rates of a node.
 
-        The value is emulated time multiplied by the initial stretch, so in these seconds a node's rates do
-        not change with the stretch. Unlike `now_s`, the value does not jump when `begin` sets the run's
+        These seconds are emulated seconds multiplied by the initial stretch. A rate measured in them stays
+        the same when the stretch changes. Unlike `now_s`, the value does not jump when `begin` sets the run's
         start.
         """
         if self._file is None:

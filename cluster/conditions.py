@@ -1,4 +1,4 @@
-"""The active faults, their combined effect on each node, and the orders that cause it on live nodes."""
+"""The active faults, their combined effect on each node, and the messages that apply it to live nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def by_nature(nodes: Iterable[NodeSpec]) -> tuple[PlannedFault, ...]:
 
 
 def foreground_slowdowns(nodes: Iterable[NodeSpec]) -> list[PlannedFault]:
-    """Return the declared foreground loads of nodes as faults that slow the CPU.
+    """Return the foreground loads that nodes declare (CPU use by other programs) as faults that slow the CPU.
 
     Each fault lasts until the node's next declared load begins.
     """
@@ -120,7 +120,7 @@ class Conditions:
     def orders(self, node: NodeId) -> dict[str, Order]:
         """Return the messages ("orders") that put a live node into the state that the active faults require.
 
-        The result is a dictionary from the name of an order to its arguments.
+        The result is a dictionary from the name of an order to the arguments that the order sends.
         """
         return {
             **{kind: {"on": self.has(kind, node)} for kind in ENDS},
@@ -144,8 +144,9 @@ UNTOUCHED = Conditions(()).orders("")
 class NodeOrders:
     """A sender that keeps the live nodes in the state that the active faults require.
 
-    It remembers which orders each node has received. `tell(node, order, arguments)` sends one order. If
-    `tell` raises MasterGone because the node cannot be reached, a later `settle` sends the order again.
+    An order is a message that changes a node's state, such as its rates. The object stores which orders each
+    node has received. `tell(node, order, arguments)` sends one order. If `tell` raises MasterGone because the
+    node cannot be reached, a later `settle` sends the order again.
     """
 
     def __init__(
@@ -164,9 +165,9 @@ class NodeOrders:
         self._is_stale = True
 
     def renew(self, nodes: Iterable[NodeId]) -> None:
-        """Record that the TaskTrackers of `nodes` have restarted in a state without faults.
+        """Record that the TaskTrackers of `nodes` have restarted, and no longer apply the orders sent before.
 
-        The next `settle` sends them all their orders again.
+        The next `settle` sends all orders to these nodes again.
         """
         for node in nodes:
             self._told[node] = UNTOUCHED

@@ -27,9 +27,10 @@ class Effects(Protocol):
     """
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply a fault at time `now_s`. Return the name of the attempt or replica that was hit.
+        """Apply a fault at time `now_s`.
 
-        Return "" if the fault itself names all that it hits.
+        Return the name of the attempt or replica that was chosen as the target. Return "" if nothing had to
+        be chosen, because the fault names its target, or nothing matched.
         """
         ...
 
@@ -41,9 +42,9 @@ class Effects(Protocol):
 class FaultPlan:
     """A queue of the begins and ends of faults, ordered by time and then by the order of addition.
 
-    A fault that begins late ends late by the same time. The plan adds active faults to `conditions` and calls
-    `effects` to apply them. `declared` are the foreground loads of nodes (`conditions.foreground_slowdowns`),
-    which have no rows in faults.parquet.
+    If a fault begins late, its end is delayed by the same time. The plan adds active faults to `conditions`
+    and calls `effects` to apply them. `declared` are the foreground loads that nodes declare
+    (`conditions.foreground_slowdowns`), which have no rows in faults.parquet.
     """
 
     def __init__(

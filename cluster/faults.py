@@ -1,4 +1,4 @@
-"""The table KINDS of all kinds of faults, and `PlannedFault`, one fault scheduled in a run.
+"""The table KINDS of all kinds of faults, and the class `PlannedFault`: one fault scheduled in a run.
 
 Live runs (`deploy/live`), the simulator (`scheduler/simulate`), scenarios (`deploy/scenario`), the command
 line and the documentation page docs/faults.md all derive their lists of faults from this table.
@@ -27,10 +27,10 @@ RESTART_S = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultParameter:
-    """A numeric parameter of a kind of fault.
+    """A numeric parameter of a kind of fault, such as the fraction of messages that are lost.
 
-    `name` is the key in a scenario, and `field` the attribute of PlannedFault. A parameter with the unit
-    `share` is above 0 and at most 1.
+    `name` is the parameter's key in a scenario, and `field` its attribute of PlannedFault. A parameter with
+    the unit `share` is above 0 and at most 1.
     """
 
     name: str
@@ -41,7 +41,10 @@ class FaultParameter:
 
 
 def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
-    """Return an empty dictionary: random faults of this kind have no parameters."""
+    """Return an empty dictionary of parameters, for kinds of faults without random parameters.
+
+    `luck` (a random generator) and `scale` are ignored. They are arguments of every `FaultKind.draw`.
+    """
     return {}
 
 
@@ -49,12 +52,12 @@ def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
 class FaultKind:
     """A kind of fault: its syntax in scenarios, its effect, and the distribution of random faults.
 
-    `spelled` are the scenario entries that mean this kind, with "" in place of the target. Without it, the
-    entry maps the kind's name to the target. `held` describes a node under the fault, such as "killed".
-    `draw(luck, scale)` returns the parameters of a random fault, given a random generator and the scenario's
-    scale; None means that random faults never have this kind. `hides_replicas` means that replicas on the
-    node are unavailable during the fault. `harms_for_good` means that they stay unavailable after the fault,
-    since a corrupt replica may stay unnoticed until the run's end.
+    `spelled` lists the forms of a scenario entry for this kind, with "" as the value that names the target.
+    If it is empty, the only form is {name: target}. `held` describes a node under the fault, such as
+    "killed". `draw(luck, scale)` returns the parameters of a random fault, given a random generator and the
+    scenario's scale, a factor on durations. Without `draw`, random faults never have this kind.
+    `hides_replicas` means that the node's replicas are unavailable during the fault, and `harms_for_good`
+    that a replica may be unavailable from the fault to the run's end, such as an undetected corrupt replica.
     """
 
     name: str
@@ -72,9 +75,9 @@ class FaultKind:
 
     @property
     def spellings(self) -> tuple[Mapping[str, str], ...]:
-        """Return the forms of a scenario entry that mean this kind.
+        """Return the forms that a scenario entry for this kind can have, as dictionaries.
 
-        The first key of each holds the target.
+        In an entry, the value of a form's first key is the fault's target.
         """
         return self.spelled or ({self.name: ""},)
 
@@ -253,7 +256,7 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return a dictionary from each first key of a fault entry in scenarios to the kinds it can mean."""
+    """Return a dictionary from the first key of scenario entries to the kinds of fault with that key."""
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -306,7 +309,7 @@ class PlannedFault:
     def lasts(self) -> bool:
         """Return whether the fault has a duration.
 
-        Otherwise it only causes one event, such as a killed attempt.
+        A fault without duration only causes one event, such as a killed attempt.
         """
         return KINDS[self.kind].duration == STATE or self.back_s is not None
 

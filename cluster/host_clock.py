@@ -1,7 +1,7 @@
-"""Measurement of the offset between a host's clock and the driver's clock during a run, with an error bound.
+"""Measurement of the offset between a host's clock and the clock of the run's driver, with an error bound.
 
-The functions do no I/O themselves. Their arguments include a clock and a function that asks the other host
-for its time.
+The driver is the process that controls the run. The functions do no I/O: the caller passes them a clock, and
+a function that asks the other host for its time.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class ClockTrack:
         self.readings: list[ClockReading] = []
 
     def add(self, reading: ClockReading) -> None:
-        """Add a new reading, unless the previous reading is still more precise.
+        """Add a new reading, unless the previous reading agrees with it and is still more precise.
 
-        A reading on a busy host has a large error bound. It is discarded if it agrees with the previous
-        reading and the previous reading, with the possible drift since then added to its bound, is more
-        precise. If the readings disagree, a clock was set, and the new reading is kept.
+        A reading on a busy host has a large error bound. For the comparison, the previous reading's bound is
+        increased by the clock drift that is possible since then. If the readings disagree, a clock was set,
+        and the new reading is added.
         """
         if self.readings:
             last = self.readings[-1]
@@ -112,8 +112,8 @@ class ClockTrack:
 class HostScale:
     """The conversions that make times and CPU seconds of different hosts comparable.
 
-    `track` holds the offsets of the host's clock. `speed` is the speed of the host's cores relative to the
-    cores of the slowest host.
+    `track` contains the measured offsets between the host's clock and the clock of the run's driver. `speed`
+    is the speed of the host's cores relative to the cores of the slowest host.
     """
 
     def __init__(self, track: ClockTrack | None = None, speed: float = 1.0) -> None:
@@ -121,15 +121,15 @@ class HostScale:
         self.speed = speed
 
     def run_s(self, at_s: float, epoch_s: float, stretch: float) -> float:
-        """Convert a time by this host's clock to the driver's clock, in seconds since the run's start.
+        """Convert a time by this host's clock to the same time by the clock of the run's driver.
 
-        `at_s` and the result are emulated seconds. `epoch_s` is the run's start as Unix time, and `stretch`
-        the number of real seconds per emulated second.
+        `at_s` and the result are emulated seconds since the run's start. `epoch_s` is the run's start as Unix
+        time, and `stretch` the number of real seconds per emulated second.
         """
         return at_s - self._track.offset_s(epoch_s + at_s * stretch) / stretch
 
     def status(self, said: AttemptStatus, epoch_s: float, stretch: float) -> AttemptStatus:
-        """Return the status `said` of a running attempt with its start time converted to the driver's clock.
+        """Return a copy of `said`, the status of an attempt, with the start time by the driver's clock.
 
         `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
         second.
@@ -141,7 +141,7 @@ class HostScale:
         )
 
     def report(self, said: AttemptReport, epoch_s: float, stretch: float) -> AttemptReport:
-        """Return the report `said` of an ended attempt with times and CPU seconds comparable between hosts.
+        """Return a copy of `said`, the report of an ended attempt, with values comparable between hosts.
 
         Times are converted to the driver's clock, and CPU seconds to seconds of a core of the slowest host.
         `epoch_s` is the run's start as Unix time, and `stretch` the number of real seconds per emulated
@@ -165,9 +165,10 @@ class HostScale:
 async def follow_clock(
     track: ClockTrack, read: Callable[[], Awaitable[ClockReading]], every_s: float = EVERY_S
 ) -> None:
-    """Add a reading to `track` at once and then every `every_s` real seconds, until canceled.
+    """Measure the clock offset at once and again every `every_s` real seconds. Add each reading to `track`.
 
-    `read` measures the clock offset. A failed measurement is skipped and repeated later.
+    `read` measures the offset once. If a measurement fails, the function continues with the next one. It runs
+    until canceled.
     """
     while True:
         with contextlib.suppress(Exception):  # A fault may keep the asked process down.

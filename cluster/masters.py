@@ -61,9 +61,10 @@ class NameNodeDoor(Protocol):
     # -- nodes -----------------------------------------------------------------------------------------------
 
     async def register(self, node: NodeId, rack: str, url: str, blocks: Sequence[Json]) -> None:
-        """Register a node with its rack and its agent's URL. `blocks` lists all its replicas.
+        """Register a node with its rack and its agent's URL.
 
-        Each entry is {"block", "length"}.
+        `blocks` lists the replicas that the node stores. Each entry is a dictionary with the block's name and
+        its length in bytes: {"block", "length"}.
         """
         ...
 
@@ -96,11 +97,10 @@ class NameNodeDoor(Protocol):
     async def note_reads(
         self, reading: dict[str, int], serving: dict[NodeId, tuple[float, int]], scheme: DynamicReplicas
     ) -> None:
-        """Record the current reads of inputs, for a scheme that changes the number of replicas.
+        """Record which inputs are read now, so that `scheme` can adapt the number of replicas of each input.
 
-        At the end of an epoch, the NameNode sets new numbers of replicas by `scheme`. `reading` maps each
-        path to the number of jobs that read it. `serving` maps each node to its current requests and its
-        slots.
+        The NameNode applies the scheme at the end of each of its epochs. `reading` maps each path to the
+        number of jobs that read it. `serving` maps each node to its current number of requests and of slots.
         """
         ...
 
@@ -147,15 +147,16 @@ class NameNodeDoor(Protocol):
     ) -> Rows:
         """Create an input file and choose the nodes of its blocks: [{"block", "offset", "length", "nodes"}].
 
-        `lengths` are the blocks' lengths in bytes. `placement` is hdfs, even or skewed, and `skew` is the
-        fraction of nodes that hold all blocks if skewed. `preferred` lists nodes to choose first, per block.
+        `lengths` are the blocks' lengths in bytes. `placement` is `hdfs` (as in Hadoop), `even`, or `skewed`,
+        which uses only the fraction `skew` of the nodes. `preferred` lists for each block the nodes to choose
+        first.
         """
         ...
 
     async def input_uploaded(self, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark an input file as complete.
+        """Mark the input file `path` as complete.
 
-        Its blocks are those that `plan_input` returned, or `blocks` if given.
+        Its blocks are those that `plan_input` chose, or `blocks` if given.
         """
         ...
 
@@ -217,10 +218,11 @@ class NameNodeDoor(Protocol):
     async def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose a replica for a fault to harm. Return its block and node, or None if there is none.
+        """Choose the replica that a fault will harm.
 
-        `up` are the running nodes. `target` is a block or file, and `nodes` are the nodes to choose from.
-        `luck`, from 0 to 1, selects one of several.
+        Return its block and node, or None if no replica matches. `up` are the running nodes. `target` is the
+        name of a block or file, and `nodes` are the nodes to choose from. If several replicas match, `luck`,
+        a number from 0 to 1, selects one.
         """
         ...
 

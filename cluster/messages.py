@@ -1,7 +1,8 @@
 """The messages between TaskTrackers and the JobTracker as dataclasses, the same in live and simulated runs.
 
-A heartbeat contains a node, an incarnation and a sequence number. The reply to a repeated heartbeat is the
-same as before. A node with an unknown incarnation must register again (Hadoop MRv1, JobTracker.heartbeat).
+A heartbeat contains a node, an incarnation (the number of the node's current life) and a sequence number. The
+reply to a repeated heartbeat is the same as before. A node whose incarnation the JobTracker does not know
+must register again (Hadoop MRv1, JobTracker.heartbeat).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class AttemptReport:
 
 @value
 class FetchFailure:
-    """The report that a reduce could not fetch a map's output from the node that ran the map."""
+    """The report that a reduce could not fetch the output of a map from the node that ran the map."""
 
     reduce_attempt: str
     map_attempt: str
@@ -126,8 +127,8 @@ class MapOutput:
 class MapOutputs:
     """Action: inform the node's reduces of new outputs of a job's maps.
 
-    `all_done` means that all maps of the job have finished. It becomes false again if a node with finished
-    maps is lost.
+    `all_done` means that all maps of the job have finished. A later message can set it to false again, if a
+    node with finished maps is lost.
     """
 
     job: str
@@ -144,7 +145,10 @@ class ForgetJob:
 
 @value
 class Reregister:
-    """Action: stop all attempts and register again, because the JobTracker does not know the incarnation."""
+    """Action: stop all attempts and register again, since the JobTracker does not know the incarnation.
+
+    An incarnation is the number of the node's current life, from its start to its loss.
+    """
 
 
 Action = Launch | KillAttempt | MapOutputs | ForgetJob | Reregister

@@ -31,7 +31,7 @@ def counted_by(totals: KernelTotals) -> dict[str, str]:
 class NodeUsage:
     """A meter that computes a node's usage from the differences between readings of the kernel's counters.
 
-    One object serves one incarnation of the node.
+    Each incarnation (each life of the node, from its start to its loss) has its own object.
     """
 
     def __init__(self, node: NodeSpec) -> None:
@@ -82,8 +82,8 @@ class NodeUsage:
 def _running_totals(totals: KernelTotals, launch_cpu_s: float) -> dict[str, float]:
     """Return a dictionary with the kernel's counters of cpu, disk, sent and received, as far as they exist.
 
-    The CPU time is in seconds and excludes `launch_cpu_s`. The other counters are in bytes; disk reads and
-    writes are added.
+    The CPU time is in seconds, without the time `launch_cpu_s` for starting and ending attempts. The other
+    counters are in bytes, and `disk` is the sum of reads and writes.
     """
     found: dict[str, float] = {}
     if totals.cpu_s is not None:

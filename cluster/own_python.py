@@ -32,7 +32,7 @@ def module_environment() -> dict[str, str]:
 
 
 def search_path() -> list[str]:
-    """Return a list with the folder that contains schedbed, or an empty list if Python searches it anyway.
+    """Return a list with the folder that contains schedbed, or an empty list if Python already searches it.
 
     A folder of installed packages must not be added to PYTHONPATH, because modules in it would hide modules
     of the standard library.

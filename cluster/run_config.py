@@ -33,8 +33,9 @@ class RunConfig:
     """The configuration of a run of one policy on one cluster.
 
     `epoch_s` is the run's start as Unix time, and `work` the run's folder for temporary files. `policy` is
-    the policy's name in all outputs. `given` defines the policy as a name, a SPEC text or a mapping;
-    `speculation` and `sizes` define the speculation and the job size estimates in the same form.
+    the policy's name in all outputs. `given` is the policy as the user defined it: a SPEC, which is a text
+    such as `delay:node_wait=5s` or a mapping. `speculation` and `sizes` define the rule for second attempts
+    and the estimates of job sizes in the same form.
     """
 
     run_id: str
@@ -58,12 +59,15 @@ class RunConfig:
     listen: str = LOOPBACK  # the address on which agents serve: the host's address if there are several hosts
 
     def clock(self) -> RunClock:
-        """Return a new clock with the run's start and stretch."""
+        """Return a new clock of emulated seconds since the run's start."""
         return RunClock(self.epoch_s, self.cluster.stretch, self.changes)
 
     @property
     def changes(self) -> Path | None:
-        """Return the path of the run's `StretchFile`, or None if the stretch stays the same in the run."""
+        """Return the path of the file with the run's current stretch, or None if the stretch stays the same.
+
+        The stretch is the number of real seconds per emulated second, and the file a `StretchFile`.
+        """
         return self.work / "nodes" / ".stretch" if self.adaptive else None
 
     def node_root(self, node: str) -> Path:
@@ -72,7 +76,7 @@ class RunConfig:
 
     @property
     def links(self) -> Path | None:
-        """Return the folder with the rate budgets of rack links and shared disks.
+        """Return the folder with the files that limit the rates of rack links and shared disks.
 
         Return None if the cluster has neither limited links nor shared disks.
         """
@@ -80,10 +84,10 @@ class RunConfig:
         return self.work / "nodes" / ".links" if has else None
 
     def make_work(self) -> None:
-        """Create the folder for all nodes on this host, and the files that nodes need when they start.
+        """Create the folder of this host's nodes, and the files in it that nodes need when they start.
 
-        These files are the `StretchFile` if the stretch may change, and the budgets of links and shared
-        disks.
+        The files are the `StretchFile` if the stretch (real seconds per emulated second) may change, and
+        those that limit the rates of rack links and shared disks.
         """
         (self.work / "nodes").mkdir(parents=True, exist_ok=True)
         if self.changes is not None:

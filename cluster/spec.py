@@ -42,7 +42,7 @@ class NodeSpec:
     other work takes before tasks from then on."""
 
     def __post_init__(self) -> None:
-        """Convert `foreground` to tuples, since values read from JSON are lists."""
+        """Convert the declared foreground loads to tuples, since values read from JSON are lists."""
         load = tuple((at_s, share) for at_s, share in self.foreground)
         object.__setattr__(self, "foreground", load)
 
@@ -52,7 +52,7 @@ class NodeSpec:
         return self.cores * self.core_speed
 
     def free_cpu(self, now_s: float) -> float:
-        """Return the fraction of the node's CPU that the declared foreground load leaves to tasks.
+        """Return the fraction of the CPU that the declared foreground load (other programs) leaves to tasks.
 
         `now_s` is the time in seconds since the run's start.
         """
@@ -76,9 +76,9 @@ class NodeSpec:
         return 1.0 + self.paging * (declared_bytes / self.memory_bytes - 1.0)
 
     def on_host(self, speed: float) -> NodeSpec:
-        """Return a copy of the node for a host whose cores are `speed` times as fast as the reference.
+        """Return a copy of the node for a host whose cores are `speed` times as fast as the slowest host's.
 
-        `core_speed` is divided by `speed`, so the emulated cores stay as fast as before.
+        `core_speed` is divided by `speed`, so the emulated cores are equally fast on each host.
         """
         return self if speed == 1 else replace(self, core_speed=self.core_speed / speed)
 
@@ -110,8 +110,8 @@ def shared_disks(nodes: Iterable[NodeSpec]) -> dict[str, NodeSpec]:
 class LinkRates:
     """Rates of the links between racks in bytes per second. None means that a link is not limited.
 
-    The nodes of a rack share `up_bps` to other racks and `down_bps` from other racks. All racks share
-    `core_bps`.
+    `up_bps` limits the traffic from all nodes of a rack to other racks, and `down_bps` the traffic in the
+    other direction. `core_bps` limits all traffic between racks.
     """
 
     up_bps: float | None = None
@@ -134,8 +134,9 @@ NO_LINK_RATES = LinkRates()
 class DynamicReplicas:
     """The settings of a scheme that changes the number of replicas of inputs at the end of each epoch.
 
-    An epoch has `epoch_s` seconds. `scheme` is scarlett (parameters `delta`, `budget`) or cdrm (parameters
-    `availability`, `failure`).
+    An epoch has `epoch_s` seconds. `scheme` is `scarlett`, which adds `delta` replicas to the number of
+    readers within a storage `budget`, or `cdrm`, which ensures the `availability` of each file if `failure`
+    is the probability that a node is unavailable.
     """
 
     scheme: str
@@ -151,8 +152,9 @@ class BlockSettings:
     """The size and placement of blocks.
 
     `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. When a map fetches its
-    block from another node, its node keeps a replica with probability `keep_share` (DARE). These replicas use
-    at most the fraction `keep_budget` of the size of all inputs with their replicas.
+    block from another node, the node of the map keeps a replica with probability `keep_share` (DARE). All
+    replicas kept in this way use at most the fraction `keep_budget` of the size of all inputs with their
+    replicas.
     """
 
     size_bytes: int = 64 * 2**20
@@ -168,8 +170,8 @@ class BlockSettings:
 class ClusterSpec:
     """All nodes of a cluster, with the settings that they share.
 
-    Rates and `heartbeat_s` are in emulated seconds. In a live run, an emulated second lasts `stretch` real
-    seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
+    Rates are per emulated second, and `heartbeat_s` is in emulated seconds. In a live run, an emulated second
+    lasts `stretch` real seconds. `limits` selects how live nodes are limited: auto, cgroup, software or off.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -193,7 +195,10 @@ class ClusterSpec:
         )
 
     def with_seek(self, seek: float) -> ClusterSpec:
-        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0."""
+        """Return a copy of the cluster with `seek` set on all nodes whose own `seek` is 0.
+
+        `seek` sets how much parallel streams slow down a disk (`NodeSpec`).
+        """
         if not seek:
             return self
         return replace(

@@ -1,6 +1,6 @@
-"""The TaskTracker of live runs. It starts the node's machine, sends heartbeats and passes actions on.
+"""The TaskTracker of live runs: it starts the node's machine, sends heartbeats and carries out the replies.
 
-Each report of the agent triggers a heartbeat, so a hanging node stops sending heartbeats, like a real node.
+Each report of the agent triggers a heartbeat. A node whose agent hangs thus sends none, like a real node.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ RETRY_S = 0.1
 class TaskTracker:
     """The TaskTracker of one node in a live run. It starts a new machine for each incarnation of the node.
 
-    `make_machine(epoch_s)` returns a machine that uses the node's folder. With an `epoch_s` of 0, the run's
-    clock has not started: the machine starts and stores blocks, and joins the JobTracker when `introduce`
-    sets the start. `scale` converts the host's times and CPU seconds to those of the run. If the stretch may
-    change, `changes` is the path of the run's `StretchFile` and `stretch` the initial value. `open_session`
-    returns an HTTP client for agents. `seed` determines which messages a fault loses.
+    `make_machine(epoch_s)` returns a machine that uses the node's folder. An `epoch_s` of 0 means that the
+    run has not begun: the machine only stores blocks, and joins the JobTracker when `introduce` sets the
+    start. `scale` converts the host's times and CPU seconds to those of the run. `stretch` is the number of
+    real seconds per emulated second; if it may change, `changes` is the path of its `StretchFile`.
+    `open_session` returns an HTTP client for agents. `seed` determines which messages a fault loses.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class TaskTracker:
         await self._disconnect()
 
     async def introduce(self, peers: dict[str, str], racks: dict[str, str], epoch_s: float = 0.0) -> None:
-        """Send the agent all nodes' addresses and racks. Join the JobTracker if `epoch_s` is now known."""
+        """Send the agent all nodes' URLs and racks. Join the JobTracker at the first nonzero `epoch_s`."""
         joins = bool(epoch_s) and not self._clock.epoch_s
         if joins:
             self._clock.begin(epoch_s)
@@ -138,10 +138,10 @@ class TaskTracker:
         await self._send({"type": "peers", "epoch_s": self._clock.epoch_s, **self._peers})
 
     async def fault(self, kind: str, **arguments: Any) -> str:
-        """Apply a fault. Return the name of the attempt that was hit, or "".
+        """Apply a fault. Return the name of the attempt that was killed, or "".
 
         `kind` is kill, restart, freeze, thaw, kill_attempt (with target, luck), corrupt_block or delete_block
-        (with block), or an order in the result of `cluster.conditions.Conditions.orders`.
+        (with block), or the name of an order that `cluster.conditions.Conditions.orders` returned.
         """
         if kind == "kill" and self._machine is not None:
             self._down = True
@@ -163,7 +163,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send the order `kind` to the agent. Apply rates, adapted to the stretch, to the machine too."""
+        """Send the order `kind` to the agent. Apply rates per real second to the machine as well."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -171,7 +171,7 @@ class TaskTracker:
             await self._machine.set_rates(**arguments)
 
     async def follow_stretch(self) -> None:
-        """Send the agent the rates and message delays of the node, converted to the current stretch."""
+        """Send the agent the node's rates and message delays, converted to the current real seconds."""
         for kind in ("rates", "network"):
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
@@ -226,7 +226,7 @@ class TaskTracker:
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
-        """Serve the machine, and restart it whenever it ends, until the TaskTracker is stopped."""
+        """Process messages of the machine's agent, and restart the machine if it ends, until stopped."""
         while not self._stopping:
             workers = [
                 asyncio.create_task(work) for work in (self._read(), self._heartbeats(), self._tend_blocks())
@@ -370,7 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and begin a new incarnation, since the JobTracker rejected the old one."""
+        """Stop all attempts and begin a new incarnation, since the JobTracker does not know the old one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):

@@ -1,7 +1,7 @@
-"""The state machine of a TaskTracker, without I/O: reports for the next heartbeat, and actions from replies.
+"""The state machine of a TaskTracker, without I/O: it builds heartbeats and turns replies into actions.
 
 `cluster.tasktracker` calls it in live runs, `scheduler.simulate.heartbeats` in virtual time, and tests call
-it directly. The callers send its heartbeats to the JobTracker and carry out its actions on the node.
+it directly. These callers send the heartbeats to the JobTracker and carry out the actions on the node.
 """
 
 from __future__ import annotations
@@ -120,11 +120,11 @@ class Tracker:
         return actions
 
     def on_running(self, statuses: Collection[AttemptStatus]) -> None:
-        """Update the running attempts from the statuses that the node reports.
+        """Update `running` from `statuses`, the node's report of the attempts that run on it.
 
-        Attempts that were not launched here are ignored. An attempt that is missing in `UNSEEN_LIMIT`
-        consecutive reports does not exist on the node, because its launch or the report of its end was lost.
-        It is removed from `running`, so that the JobTracker gives it up.
+        Attempts that are not in `running` are ignored. An attempt that is missing in `UNSEEN_LIMIT`
+        consecutive reports is removed from `running`, because its launch or the report of its end was lost.
+        The JobTracker then no longer expects a report of the attempt.
         """
         running, seen = self.running, 0
         for status in statuses:
@@ -137,9 +137,9 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count the consecutive reports without each running attempt, and remove attempts missing too often.
+        """Count, for each running attempt, the consecutive reports without it.
 
-        `seen` are the names of the attempts in the node's current report.
+        Remove those missing too often. `seen` are the names of the attempts in the node's current report.
         """
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen

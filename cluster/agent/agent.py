@@ -89,7 +89,7 @@ class Agent:
         self._failed = False
 
     async def run(self) -> int:
-        """Run all parts until standard input closes, or until SIGTERM or a `shutdown` message arrives.
+        """Run the parts of the agent until standard input closes, SIGTERM or a `shutdown` message arrives.
 
         Return the exit code of the process.
         """
@@ -124,7 +124,10 @@ class Agent:
         return runner
 
     def _socket(self) -> socket.socket:
-        """Return the socket on which the HTTP server listens. Its connections inherit its buffer sizes."""
+        """Return the socket on which the HTTP server listens.
+
+        The buffers of the socket, and thus of its connections, are sized by the node's network rate.
+        """
         listening = listen_at(self._config.listen, self._config.port, self._config.ports)
         paced = self._limits.budget is not None and not self._config.shaped
         size = socket_bytes(self._config.node.network_bps) if paced else 0
@@ -149,9 +152,10 @@ class Agent:
         self._over.set()
 
     async def _send_heartbeats(self) -> None:
-        """Report the node's state to the TaskTracker every `heartbeat_s` seconds, without accumulated delay.
+        """Report the node's state to the TaskTracker every `heartbeat_s` seconds.
 
-        No report is sent while no TaskTracker is connected or while earlier messages are unsent.
+        A late report does not delay the later ones. No report is sent while no TaskTracker is connected or
+        while earlier messages are unsent.
         """
         clock, stretch = self._clock, self._config.stretch
         due_s = clock.steady_s()

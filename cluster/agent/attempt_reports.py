@@ -104,7 +104,7 @@ def status_of(running: Running, folder: Path) -> Message:
 def peak_bytes(message: Message) -> Message:
     """Return {"memory_peak_bytes": n} with the number in the message of an attempt's process.
 
-    The number is replaced with 0 if it is missing or impossible.
+    The number is 0 if the message contains none, or an impossible one (negative, too large or no integer).
     """
     told = message.get("memory_peak_bytes")
     return {"memory_peak_bytes": told if type(told) is int and 0 <= told < BYTES_MAX else 0}
@@ -143,7 +143,7 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(counters: Message) -> Message:
-    """Return the entries of `counters` whose values are finite numbers or None."""
+    """Return a copy of the dictionary `counters` without values that are neither None nor finite numbers."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 

@@ -1,4 +1,7 @@
-"""The attempts of a node: starting them in processes forked in advance, killing them, reporting them."""
+"""The attempts of a node.
+
+They are started in processes forked in advance, can be killed, and are reported at their end.
+"""
 
 from __future__ import annotations
 
@@ -177,7 +180,7 @@ class Attempts:
         return self._ended_cpu_s + sum(running.worked_s for running in self._running.values())
 
     def launch_cpu_s(self) -> float:
-        """Return the CPU seconds used so far to start and end attempts.
+        """Return the CPU seconds used so far to start and end attempts, outside the application's code.
 
         Return 0 if the kernel does not count the CPU time of control groups.
         """
@@ -190,7 +193,7 @@ class Attempts:
     # ---------------------------------------------------------------- usage
 
     def _used_s(self, spare: Spare) -> float:
-        """Return the CPU seconds used so far in the control group of a spare process.
+        """Return the CPU seconds used so far in the control group of the forked process `spare`.
 
         Without control groups, return the CPU seconds of the process and its ended children.
         """
@@ -200,10 +203,10 @@ class Attempts:
         return 0.0 if spare.pid is None else process_cpu_s(spare.pid)
 
     def _note_cpu(self, running: Running, at_least_s: float = 0.0) -> None:
-        """Update the CPU time of an attempt's application code, unless this code has ended.
+        """Update the CPU time that an attempt's application code has used.
 
-        `at_least_s` is a lower bound: the process's total CPU time at its exit, when it can no longer be
-        read.
+        Do nothing if this code is not running. `at_least_s` is the total CPU time of the process as known at
+        its exit, when the current value can no longer be read.
         """
         if running.spare is not None and running.begun and not running.done:
             used_s = max(at_least_s, self._used_s(running.spare))
@@ -231,7 +234,8 @@ class Attempts:
     def _look_later(self) -> None:
         """Schedule the next check of the running attempts (`_look`).
 
-        The interval grows with the stretch, because frequent checks on 200 nodes would use half a core.
+        The interval grows with the stretch (real seconds per emulated second), because frequent checks on 200
+        nodes would use half a core.
         """
         after_s = min(LOOK_S * self._clock.stretch, LOOK_MAX_S)
         self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
@@ -280,9 +284,10 @@ class Attempts:
                 self._spares.kill(spare)
 
     def _end(self, running: Running) -> None:
-        """Kill the attempt's process and its children. Its report is published when they have ended.
+        """Kill the attempt's process and its children.
 
-        An attempt that has no process yet is reported immediately.
+        The attempt's report is published when the process has ended. An attempt that has no process yet is
+        reported immediately.
         """
         if running.spare is not None:
             self._spares.kill(running.spare)

@@ -66,9 +66,10 @@ def memory_group(proc_self: Path = Path("/proc/self")) -> tuple[int, Path, Path]
 
 
 def _hierarchies(proc_self: Path) -> tuple[dict[str, tuple[str, Path]], dict[str, str]]:
-    """Return the mounted cgroup hierarchies, and the path of this process's control group in each.
+    """Return two dictionaries: the mounted cgroup hierarchies, and the path of this process's group in each.
 
-    Both results are dictionaries from the name of a controller, or "" for version 2. Raises CgroupError.
+    The keys are names of controllers, such as cpu, and "" for the hierarchy of version 2. The values of the
+    first are (root, mount point). `proc_self` is the process's folder in /proc. Raises CgroupError.
     """
     try:
         return _mounts((proc_self / "mountinfo").read_text()), _present((proc_self / "cgroup").read_text())
@@ -128,8 +129,8 @@ def _version_1(mounts: dict[str, tuple[str, Path]], present: dict[str, str]) -> 
 def _version_2(own: Path, top: Path) -> Hierarchies:
     """Return the version 2 hierarchy below this process's group `own` or, if that fails, below its parent.
 
-    The parent is tried because a group with processes can seldom delegate controllers. `top` is the mount
-    point. Raises CgroupError if both fail.
+    The parent is tried because the kernel seldom lets a group with processes enable controllers for child
+    groups. `top` is the mount point. Raises CgroupError if both fail.
     """
     refused = ""
     for base in (own, own.parent) if own != top else (own,):

@@ -1,6 +1,7 @@
 """The control groups of nodes on this host: `schedbed-<run_id>/<node>.<owner>/slot-<i>` in every hierarchy.
 
-Control groups are created only in the folders that `find_hierarchies` finds.
+The part <owner> identifies the process of the node's agent (`owner_mark`). Control groups are created only in
+the folders that `find_hierarchies` finds.
 """
 
 from __future__ import annotations

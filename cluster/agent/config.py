@@ -26,16 +26,20 @@ PATHS = ("root", "links", "quick", "groups", "changes")
 class AgentConfig:
     """The configuration of the agent for one incarnation of a node. `heartbeat_s` and rates use real seconds.
 
-    `root`: the agent's folder. `limits`: auto, cgroup, software or off. `stretch`: real seconds per emulated
-    second. `changes`: path of the run's `StretchFile` if the stretch may change; `stretch` is then the
-    initial value. `epoch_s`: the run's start as Unix time. `runner`: the function that runs an attempt, as
-    "module:name". `listen`: address on which the agent serves and other nodes reach it. `port`: port to serve
-    on; 0 for any free port, or any of `ports`. `url`: URL by which others reach the agent, if different.
-    `tls`: keys to serve with; None for clear text. `shaped`: the kernel already limits the NIC, so the agent
-    only counts bytes. `quick`: folder in memory for files that must not wait for the node's disk; by default
-    `root`. `groups`: socket over which the owner of the node sends the descriptors of the node's control
-    groups (`group_files.receive_files`); None if the agent creates the groups. `links`: folder with the
-    budgets of rack links and shared disks.
+    `root` is the agent's folder, and `quick` a folder in memory for files that must not wait for the node's
+    disk (by default `root`). `limits` is auto, cgroup, software or off. `epoch_s` is the run's start as Unix
+    time, and `stretch` the number of real seconds per emulated second. If the stretch may change, `stretch`
+    is the initial value and `changes` the path of the run's `StretchFile`. `runner` is the function that runs
+    an attempt, as "module:name".
+
+    The agent listens at the address `listen` and `port`; a port of 0 means any free port, or any in `ports`
+    if set. Other nodes reach the agent at `url`, if this differs from the address. `tls` contains the keys to
+    serve with, and is None for clear text. `shaped` means that the kernel limits the node's network rate, so
+    the agent only counts bytes.
+
+    If `groups` is set, another process creates the node's control groups, and sends the descriptors of their
+    files over this socket (`group_files.receive_files`). `links` is the folder with the files that limit the
+    rates of rack links and shared disks.
     """
 
     node: NodeSpec
@@ -69,8 +73,8 @@ class AgentConfig:
     def to_lines(self) -> str:
         """Return the configuration as a JSON line without TLS keys, followed by a line with the keys if any.
 
-        After the first line, the agent forks the process from which attempts are forked. Its memory must not
-        contain the keys, so the keys follow in the second line.
+        After the agent has read the first line, it forks the process from which attempts are forked. The
+        memory of that process must not contain the keys, so the keys are in the second line.
         """
         known = self if self.tls is None else replace(self, tls=self.tls.public())
         secret = "" if self.tls is None else json.dumps(asdict(self.tls)) + "\n"

@@ -1,10 +1,12 @@
 """The division of a node's CPU among attempts: a core each if there are enough cores, or else equal shares.
 
-The kernel distributes a group's CPU quota in slices of 5 ms, so the small quota of a whole node goes to a
-single CPU of the host in each period: three attempts on a node with 0.2 host cores used 0.063, 0.065 and
-0.028 cores. Therefore each attempt has a quota, and the node has none. An attempt that waits keeps a small
-quota to wake up with, and the other attempts receive the unused part of its share. If the attempts then use
-more than the node's rate, the excess is a debt, and their quotas are reduced until it is paid back.
+Each attempt has a CPU quota. The node as a whole has none, because the kernel distributes a group's quota in
+slices of 5 ms, and a small quota then goes to a single CPU of the host in each period. For example, three
+attempts that shared a quota of 0.2 host cores received 0.063, 0.065 and 0.028 cores.
+
+An attempt that waits keeps a small quota to wake up with, and the other attempts receive the unused part of
+its share. If the attempts use more than the node's rate, the excess is a debt, and their quotas are reduced
+until the debt is paid back.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class CpuShares:
         return len(self._held) > self._cores
 
     def begin(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Add the running attempt `name`.
+        """Add the attempt `name`, which begins to run, and divide the node's CPU again.
 
         Return the changed shares, a dictionary from attempt to host cores.
         """
@@ -89,13 +91,16 @@ class CpuShares:
         return self._share([name])
 
     def forgive(self, name: str, cpu_s: float) -> None:
-        """Exclude `cpu_s` CPU seconds from the measured use of attempt `name`, since they are not limited."""
+        """Exclude `cpu_s` CPU seconds, which are not limited, from the measured use of attempt `name`."""
         if (held := self._held.get(name)) and held.counted_s is not None and held.seen_s is not None:
             held.counted_s += cpu_s
             held.seen_s += cpu_s
 
     def end(self, name: str, now_s: float, used: Used) -> dict[str, float]:
-        """Remove the attempt `name`. Return the changed shares, a dictionary from attempt to host cores."""
+        """Remove the attempt `name`, which has ended, and divide the node's CPU again.
+
+        Return the changed shares, a dictionary from attempt to host cores.
+        """
         self._look(now_s, used)
         self._held.pop(name, None)
         return self._share()
@@ -127,9 +132,10 @@ class CpuShares:
         self._looked_s = now_s
 
     def _share(self, must: Collection[str] = ()) -> dict[str, float]:
-        """Compute the shares. Return a dictionary from attempt to share, for shares that have changed.
+        """Compute the shares of all attempts.
 
-        The shares of the attempts in `must` are always included.
+        Return a dictionary from attempt to share, for shares that have changed. The attempts in `must` are
+        included even if their shares have not changed.
         """
         wanted = self._even() if self.crowded else dict.fromkeys(self._held, self._core)
         changed: dict[str, float] = {}

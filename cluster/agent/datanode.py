@@ -106,10 +106,10 @@ class DataNode:
         return web.Response(body=path.read_bytes(), content_type="application/octet-stream")
 
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
-        """Return a stream that paces a transfer from this node's disk to the node `to`.
+        """Return a stream that limits the rate of a transfer from this node's disk to the node `to`.
 
-        It must be created before the first byte is read. It charges the budget of the disk and, unless `to`
-        is this node, those of the network. An `unpaced` stream charges no budget.
+        Create the stream before reading the first byte. The stream charges the budget of the disk and, unless
+        `to` is this node, those of the network. An `unpaced` stream charges no budget.
         """
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 
@@ -127,10 +127,11 @@ class DataNode:
     # ---------------------------------------------------------------- write
 
     async def put(self, request: web.Request) -> web.Response:
-        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store a block, and forward it to the nodes.
+        """Serve `PUT /blocks/{block}?pipeline=n2,n5[&unpaced=1]`: store a block, and forward it.
 
-        The nodes are those in `pipeline`. The response is {"block", "length", "nodes"}, where `nodes` have
-        stored the block. The status is 507 if the disk is full.
+        `pipeline` lists the nodes that the block is forwarded to, one after the other. With `unpaced`, no
+        rate limits apply. The response is {"block", "length", "nodes"}, where `nodes` have stored the block.
+        The status is 507 if the disk is full.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -179,7 +180,8 @@ class DataNode:
     def stored(self, block: str, length: int, event: str = "added") -> None:
         """Record that a replica of `length` bytes was stored, and report it to the TaskTracker.
 
-        The `event` is `added`, or `kept` if the replica was stored without an order of the NameNode.
+        `event` is `added`, or `kept` if an attempt read the block and this node kept it as an additional
+        replica.
         """
         self._lengths[block] = length
         self._corrupt.discard(block)

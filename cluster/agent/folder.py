@@ -56,8 +56,8 @@ def open_plain(path: Path) -> FileIO:
 class AgentDir:
     """The paths in an agent's folder `root`: `blocks/`, `mapout/`, `attempts/`, `programs/` and `budget`.
 
-    The file `budget` is in the folder `quick` if given. It is mapped into memory and written constantly,
-    which would use up the rate of a disk that the kernel limits.
+    The file `budget`, which limits the node's rates, is in the folder `quick` if given. It is mapped into
+    memory and written constantly, which would use up the rate of a disk that the kernel limits.
     """
 
     def __init__(self, root: Path, quick: Path | None = None) -> None:

@@ -63,8 +63,8 @@ class GroupFiles(Protocol):
     """The interface to read and write the files of a node's control groups.
 
     `group` is the name of a group, such as `slot-3`, or NODE_GROUP for the node's group, which contains the
-    others. `name` is the name of a file, such as `cpu.cfs_quota_us`. The file names of different controllers
-    differ, except `cgroup.procs`, which means the file of the controller cpu.
+    other groups. `name` is the name of a file, such as `cpu.cfs_quota_us`. Each controller has files of its
+    own. Only `cgroup.procs` exists for several controllers, and means the file of the controller cpu.
     """
 
     @property

@@ -147,9 +147,10 @@ class LocalEndpoints:
         self._calls: dict[int, asyncio.Future[Any]] = {}
 
     async def outputs(self, request: web.Request) -> web.Response:
-        """Serve `GET /jobs/{job}/outputs?cursor=K`: send the locations of map outputs after the cursor.
+        """Serve `GET /jobs/{job}/outputs?cursor=K`: send the locations of map outputs after the first K.
 
-        This is a long poll: without new locations, the response is delayed.
+        If there are no new locations, the response is delayed until there are, or until a timeout (a long
+        poll).
         """
         job = checked_id(request.match_info["job"], "job")
         cursor = request.query.get("cursor", "0")
@@ -204,7 +205,8 @@ class LocalEndpoints:
     async def peers(self, _request: web.Request) -> web.Response:
         """Serve `GET /peers`: return {"peers", "racks", "blocked"}.
 
-        These are the URLs and racks by node, and the nodes that a network partition makes unreachable.
+        `peers` maps each node to its URL and `racks` to its rack. `blocked` lists the nodes that a network
+        partition makes unreachable.
         """
         known = {"peers": self._peers.urls, "racks": self._peers.racks}
         return web.json_response({**known, "blocked": sorted(self._peers.blocked)})

@@ -1,4 +1,7 @@
-"""Enforcement of a node's declared rates, by control groups if the host permits them, or else by software."""
+"""Enforcement of the CPU, memory, disk and network limits that a node declares.
+
+Control groups enforce them if the host permits control groups, and software otherwise.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """Counters of an attempt's group of processes: kills for lack of memory, and refused forks."""
+    """How often a limit stopped an attempt's processes: kills for lack of memory, and refused forks."""
 
     oom_kills: int = 0
     refused_forks: int = 0
@@ -39,7 +42,10 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or network transfer of the agent that several rate budgets (`tasks.pacing.Stream`) slow down."""
+    """A file or network transfer of the agent whose rate is limited by several budgets at the same time.
+
+    Each item of `streams` charges one budget (`tasks.pacing.Stream`).
+    """
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
@@ -52,11 +58,11 @@ class NodeStream:
 
 
 class NodeLimits:
-    """The limits of one node and their enforcement, in the mode that `config` requests.
+    """The limits of one node and their enforcement, in the mode `config.limits`.
 
     Attempts run in groups of processes, two groups per slot and one attempt at a time in each. The argument
-    `place` of the methods is the index of a group. `report` maps each resource to the enforcement of its
-    limit. `pace_cpu` and `limit_memory` say whether attempts must limit their own CPU and memory use, and
+    `place` of the methods is the index of a group. `report` maps each resource to the mechanism that limits
+    it. `pace_cpu` and `limit_memory` say whether attempts must limit their own CPU and memory use, and
     `drops` says whether each attempt runs as a separate user. Raises BadInput if the mode is `cgroup` and the
     host does not permit control groups.
     """
@@ -100,7 +106,8 @@ class NodeLimits:
     def prepare(self, place: int, memory_bytes: int, scratch: Path) -> None:
         """Set the memory limit of the next attempt in the group of processes with index `place`.
 
-        `scratch` is the attempt's folder, which must not belong to the attempt's user yet.
+        `scratch` is the attempt's folder. Must be called before the attempt's user becomes the owner of the
+        folder.
         """
         name = self._names[place]
         try:
@@ -130,14 +137,15 @@ class NodeLimits:
     def ease(self, place: int) -> None:
         """Loosen the limits of an attempt's processes, because the application's code has ended.
 
-        The report can then be written quickly. `place` is the index of the group of processes.
+        The attempt's process can then write the attempt's report quickly. `place` is the index of its group
+        of processes.
         """
         self._tell("ease", lambda groups: groups.ease(self._names[place]))
 
     def free(self, place: int) -> None:
         """Remove the limits of the group of processes with index `place`, for the next attempt.
 
-        No process is left in the group.
+        Must be called when all processes of the group have ended.
         """
         self._tell("free", lambda groups: groups.free(self._names[place]))
 
@@ -155,8 +163,9 @@ class NodeLimits:
     def cpu_s(self, place: int | None = None) -> float | None:
         """Return the CPU seconds used so far in the group of processes with index `place`.
 
-        If `place` is None, return those of the whole node. Return None if this time is not counted. Without
-        control groups, the whole node is not counted, and a group's time is that of its current attempt.
+        If `place` is None, return the CPU seconds of the whole node, or None without control groups. Without
+        control groups, the result for a group includes only its current attempt, and is None if there is no
+        attempt or no limit.
         """
         if self._groups is not None:
             return self._groups.cpu_s(NODE_GROUP if place is None else self._names[place])
@@ -166,7 +175,7 @@ class NodeLimits:
     def kernel_counts(self) -> bool:
         """Return whether the kernel counts the CPU time of control groups.
 
-        It can differ from process times.
+        This time can differ from the sum of the CPU times of the processes.
         """
         return self.cpu_s() is not None
 
@@ -194,7 +203,7 @@ class NodeLimits:
         return None if self._groups is None else self._groups.memory.end(self._names[place])
 
     def losses(self, place: int) -> Losses:
-        """Return the counters of kills for lack of memory and of refused forks.
+        """Return how many processes were killed for lack of memory, and how many forks were refused, so far.
 
         `place` is the index of the group of processes.
         """
@@ -231,7 +240,7 @@ class NodeLimits:
 
     @property
     def shared_disk(self) -> Path | None:
-        """Return the path of the budget file of the disk that this node shares with other nodes of its host.
+        """Return the path of the file that limits the rate of the disk that this node shares with others.
 
         Return None if the node does not share its disk.
         """
@@ -253,9 +262,10 @@ class NodeLimits:
             log.error("%s: %s", what, error)
 
     def stream(self, *names: str) -> NodeStream:
-        """Return a transfer that is slowed by the budgets `names`: `disk`, `tx`, `rx` or links between racks.
+        """Return a stream whose rate is limited by the node's budgets in `names`.
 
-        With `disk`, the budget of the disk that the node shares with others is included, if any.
+        A name is `disk`, `tx` (sent bytes), `rx` (received bytes) or a link between racks. If the node shares
+        its disk with other nodes, `disk` also includes the budget of the shared disk.
         """
         if self.budget is None:
             return NodeStream(())
@@ -280,9 +290,9 @@ class NodeLimits:
             self._links = None
 
     def _report(self) -> dict[str, str]:
-        """Return a dictionary from cpu, memory, disk and network to the enforcement of the limit.
+        """Return a dictionary from cpu, memory, disk and network to the mechanism that limits the resource.
 
-        The values are those of `StartedMachine.limits`, such as `cgroup v2`.
+        A mechanism is a text such as `cgroup v2`, `software` or `off`.
         """
         soft = "off" if self.budget is None else f"software {COOPERATING}"
         report: dict[str, str] = dict.fromkeys(("cpu", "memory", "disk", "network"), soft)
@@ -326,8 +336,8 @@ class NodeLimits:
     def _open_files(self, config: AgentConfig) -> GroupFiles:
         """Return access to the files of the node's control groups. Raises CgroupError.
 
-        This process creates the groups, unless `config.groups` is set: then the node's owner has created
-        them.
+        If `config.groups` is set, another process on the host has created the groups and sends their files.
+        Otherwise this process creates the groups.
         """
         if config.groups is not None:
             try:
@@ -340,7 +350,7 @@ class NodeLimits:
 
 
 def with_modeled(by: str, node: NodeSpec) -> str:
-    """Return the text `by`, which says how the disk is limited, plus the effects that software models.
+    """Return `by`, the description of how the disk is limited, plus the disk effects that software models.
 
     The effects are seeks, paging and sharing, if the node declares them. The kernel models neither seeks nor
     shared disks, and paging depends on declared memory, not on used memory.
@@ -351,7 +361,10 @@ def with_modeled(by: str, node: NodeSpec) -> str:
 
 
 def _rates(config: AgentConfig) -> dict[str, float]:
-    """Return a dictionary from budget (cpu, disk, tx and rx) to its rate per second; 0 means no limit."""
+    """Return a dictionary from budget to its rate per second. A rate of 0 means no limit.
+
+    The budgets are cpu (in core-seconds), and disk, tx (sent) and rx (received) in bytes.
+    """
     node = config.node
     network = 0.0 if config.shaped else node.network_bps
     return {"cpu": node.cpu_rate, "disk": node.disk_bps, "tx": network, "rx": network}

@@ -1,4 +1,7 @@
-"""Rate budgets that the nodes of a host share: one file for each link of a rack and each shared disk."""
+"""Rate limits that the nodes of a host share: one budget file for each link of a rack and each shared disk.
+
+All processes that use a link or disk charge their bytes to its file, and wait when its rate is exceeded.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ CORE_SWITCH = "core-switch"
 
 
 def uplink_of(rack: str) -> str:
-    """Return the file name of the rate budget for bytes that leave a rack."""
+    """Return the name of the budget file that limits the rate of bytes that leave a rack."""
     return f"uplink-{quote(rack, safe='')}"
 
 
 def downlink_of(rack: str) -> str:
-    """Return the file name of the rate budget for bytes that enter a rack."""
+    """Return the name of the budget file that limits the rate of bytes that enter a rack."""
     return f"downlink-{quote(rack, safe='')}"
 
 
 def disk_of(name: str) -> str:
-    """Return the file name of the rate budget of the shared disk `name`."""
+    """Return the name of the budget file that limits the rate of the shared disk `name`."""
     return f"disk-{name}"
 
 
@@ -58,9 +61,9 @@ def make_links(folder: Path, nodes: Sequence[NodeSpec], links: LinkRates, stretc
 
 
 class LinkBudgets:
-    """The rate budgets in a folder that `make_links` created. Each file is opened at its first use.
+    """The budget files, which limit rates, in a folder that `make_links` created.
 
-    A link without a file is not limited.
+    Each is opened at its first use. A link without a file is not limited.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -68,7 +71,7 @@ class LinkBudgets:
         self._open: dict[str, Budget | None] = {}
 
     def streams(self, names: Iterable[str]) -> list[Stream]:
-        """Return a stream that paces transfers for each of the links or disks `names` that is limited."""
+        """Return a stream, which limits the rate of a transfer, for each limited link or disk in `names`."""
         budgets = [self._budget(name) for name in names]
         return [budget.stream(LINK_BUCKET) for budget in budgets if budget is not None]
 

@@ -1,6 +1,6 @@
-"""The locations of map outputs that the JobTracker has announced, as a growing list per job.
+"""The locations of map outputs that the JobTracker has announced, as one list per job, which only grows.
 
-A reduce polls the list with a cursor, the number of entries that it has read.
+A reduce reads new entries repeatedly. Its cursor is the number of entries that it has read.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class OutputBoard:
     async def read(self, job: str, cursor: int, patience_s: float) -> Message:
         """Return {"cursor", "outputs", "all_done"}: the entries of the job's list after position `cursor`.
 
-        If there are none, wait up to `patience_s` seconds for new entries. The returned cursor is for the
-        next call.
+        If there are no such entries, wait up to `patience_s` seconds for new ones. The next call must pass
+        the returned cursor.
         """
         known = self._jobs.setdefault(job, _Job())
         if cursor >= len(known.outputs) and not known.all_done:

@@ -1,9 +1,9 @@
 """Limits on the CPU, memory and processes of a node's attempts by control groups of version 1 or 2.
 
 Only the agent writes to these groups, through `GroupFiles`, and it reads back each limit that it writes. Disk
-and NIC are not limited here, because the kernel's block throttle does not work for buffered writes to a
-shared disk: they are charged to the flusher in version 1 and delayed in version 2. So software budgets
-(`tasks.pacing`) limit the disk and NIC of nodes that are processes of the host.
+and NIC are not limited here. The kernel's block throttle does not work for buffered writes to a shared disk:
+version 1 charges these writes to the kernel's flusher thread, and version 2 delays the charge. Nodes that are
+processes of the host therefore have their disk and NIC limited by software budgets (`tasks.pacing`).
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class NodeGroups:
     def hold(self, name: str) -> Quota:
         """Return the CPU limit of the attempt that is about to begin in the control group `name`.
 
-        The attempt's process applies the limit itself just before it runs the application's code, so it need
-        not wait for a message from the agent. Raises CgroupError, OSError.
+        The attempt's process applies the limit itself just before it runs the application's code, without
+        waiting for a message from the agent. Raises CgroupError, OSError.
         """
         shares = self._shares.begin(name, self._clock(), self._used(name))
         self._given[name] = (shares[name], shares[name])
@@ -184,7 +184,7 @@ class NodeGroups:
     def free(self, name: str) -> None:
         """Remove the CPU limit of the control group `name`, for the next attempt.
 
-        No process is left in the group. Raises CgroupError, OSError.
+        Must be called when all processes of the group have ended. Raises CgroupError, OSError.
         """
         self._given.pop(name, None)
         if name in self._shares.held:
@@ -226,9 +226,9 @@ class NodeGroups:
         self._written[name, file] = str(wanted)
 
     def _limit_swap(self, name: str, both: str) -> None:
-        """Set the limit of memory and swap together to `both` bytes. In cgroups version 2, disable swap.
+        """Set the limit of the group's memory and swap together to `both`, a number of bytes as text.
 
-        Do nothing if the kernel does not count swap.
+        In cgroups version 2, disable swap instead. Do nothing if the kernel does not count swap.
         """
         file, text = ("memory.memsw.limit_in_bytes", both) if self.version == 1 else ("memory.swap.max", "0")
         with contextlib.suppress(OSError):

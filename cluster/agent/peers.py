@@ -63,7 +63,8 @@ class Peers:
     def way_out(self, node: str) -> tuple[str, ...]:
         """Return the names of the rate budgets to charge for bytes that this node sends to `node`.
 
-        There are none if `node` is this node. The rack's uplink is included if `node` is in another rack.
+        The tuple is empty if `node` is this node. The uplink of this node's rack is included if `node` is in
+        another rack.
         """
         if node == self.own:
             return ()
@@ -72,8 +73,8 @@ class Peers:
     def way_in(self, node: str) -> tuple[str, ...]:
         """Return the names of the rate budgets to charge for bytes that this node receives from `node`.
 
-        There are none if `node` is this node. The core switch and the rack's downlink are included if `node`
-        is in another rack.
+        The tuple is empty if `node` is this node. If `node` is in another rack, the switch between racks and
+        the downlink of this node's rack are included.
         """
         if node == self.own:
             return ()
@@ -83,13 +84,16 @@ class Peers:
     def way_to(self, node: str) -> tuple[str, ...]:
         """Return the names of the rate budgets to charge for bytes that `node` has requested from this node.
 
-        They include the links at both ends: the agent of `node` charges nothing for these bytes, and attempts
-        on `node` charge only `rx`.
+        If `node` is in another rack, the links of both racks are included, because `node` does not charge its
+        own: its agent charges nothing for these bytes, and its attempts charge only `rx` (received bytes).
         """
         if not self._is_elsewhere(node):
             return self.way_out(node)
         return (*self.way_out(node), CORE_SWITCH, downlink_of(self.racks[node]))
 
     def _is_elsewhere(self, node: str) -> bool:
-        """Return whether `node` is in another rack than the agent's node. False if its rack is unknown."""
+        """Return whether `node` is in another rack than the agent's node.
+
+        Return False for an unknown rack.
+        """
         return node in self.racks and self.racks[node] != self.racks.get(self.own)

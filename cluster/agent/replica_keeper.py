@@ -1,7 +1,7 @@
-"""Completion of replicas from blocks that an attempt on this node has partly read from other nodes.
+"""Storage of blocks that attempts read from other nodes as additional replicas on this node.
 
-The attempt saves the part that it has read, and the rest of the block is fetched. The new replica is stored
-only if its checksums equal those of the replica that the attempt read.
+An attempt saves the part of a block that it has read, and the agent fetches the rest of the block. The new
+replica is stored only if its checksums equal those of the replica that the attempt read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class Keeper:
     """The HTTP endpoint through which attempts ask the agent to keep a replica of a block that they read.
 
-    Replicas are completed in the background. The transfers are paced like other traffic of the node.
+    The missing part of the block is fetched in the background, at the rate that the node's limits permit.
     """
 
     def __init__(self, where: AgentDir, limits: NodeLimits, sender: Sender, data: DataNode) -> None:
@@ -42,11 +42,11 @@ class Keeper:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def keep(self, request: web.Request) -> web.Response:
-        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: complete a replica.
+        """Serve `POST /blocks/{block}/keep` {"attempt", "offset", "length", "nodes"}: store a new replica.
 
-        The attempt has saved a part of the block, which begins at `offset`. `length` is the length of the
-        whole block in bytes, and `nodes` are the nodes that hold replicas. The status is 404 if no part was
-        saved.
+        The attempt has saved a part of the block, which begins at `offset`; the rest is fetched. `length` is
+        the length of the whole block in bytes, and `nodes` are the nodes that hold replicas. The status is
+        404 if no part was saved.
         """
         block = request.match_info["block"]
         path = self._where.block(block)
@@ -89,10 +89,11 @@ class Keeper:
                 aside.unlink(missing_ok=True)
 
     async def _assemble(self, path: Path, aside: Path, offset: int, length: int, nodes: list[str]) -> None:
-        """Write the whole block to `path` if its checksums are correct. An error leaves no file there.
+        """Write the whole block to the file `path`.
 
-        `aside` is the file with the part that the attempt saved, which begins at `offset` of the block. The
-        rest of the `length` bytes is fetched from `nodes`.
+        Create no file if an error occurs or the checksums differ. `aside` is the file with the part that the
+        attempt saved, which begins at `offset` of the block. The rest of the `length` bytes is fetched from
+        `nodes`. Raises CorruptBlock for wrong checksums, or OSError.
         """
         with BlockWriter(path) as writer:
             await self._fetch(writer, nodes, offset)

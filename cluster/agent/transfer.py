@@ -1,4 +1,4 @@
-"""Transfers of blocks to other agents: a block that arrives is forwarded, or a block on disk is copied."""
+"""Transfers of blocks to other agents: copies of blocks on disk, and blocks forwarded as they arrive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pieces_of(data: Chunk, size: int) -> list[memoryview]:
 
 
 class Sender:
-    """The client that transfers blocks to and from other agents, paced by the node's network rate.
+    """The client that transfers blocks to and from other agents, at the rate that the node's limits permit.
 
     Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and NIC. A
     node of a write pipeline forwards a piece when the whole piece has arrived, so the nodes would wait for
@@ -57,10 +57,10 @@ class Sender:
         await self._session.close()
 
     def relay(self, block: str, nodes: list[str], unpaced: bool) -> Relay | None:
-        """Start forwarding a block to the first of `nodes` that is reachable. Return None if none is.
+        """Start forwarding a block to the first node in `nodes` that is reachable.
 
-        That node then forwards the block to the other reachable nodes. An `unpaced` transfer is not slowed by
-        rate budgets.
+        That node then forwards the block to the other reachable nodes. Return None if no node is reachable.
+        An `unpaced` transfer is not slowed by rate limits.
         """
         reachable = [node for node in nodes if self._peers.url(node)]
         if not reachable:
@@ -73,7 +73,8 @@ class Sender:
     ) -> list[str]:
         """PUT a block with the content `chunks` to the first of `nodes`, which forwards it to the others.
 
-        Return the nodes that stored the block. Raises OSError or aiohttp's ClientError.
+        Return the nodes that stored the block. An `unpaced` transfer is not slowed by rate limits on the
+        receiving nodes. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(nodes[0])
         if url is None:
@@ -86,10 +87,10 @@ class Sender:
     async def fetch(
         self, node: str, what: str, low: int = 0, high: int | None = None
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a block, from `low` up to `high`, as fetched from a node. The caller paces them.
+        """Yield the bytes of a block from position `low` up to `high`, fetched from `node`.
 
-        `what` is the name of the block, or the path of its checksums. Raises OSError or aiohttp's
-        ClientError.
+        `what` is the name of the block, or the path of its checksums. This method applies no rate limit, so
+        the caller must. Raises OSError or aiohttp's ClientError.
         """
         url = self._peers.url(node)
         if url is None:
@@ -101,7 +102,7 @@ class Sender:
                 yield piece
 
     async def replicate(self, block: str, path: Path, nodes: list[str]) -> list[str]:
-        """Copy the block file `path` from this node's disk to `nodes`, paced by disk and network rates.
+        """Copy the block file `path` from this node's disk to `nodes`, within the node's rate limits.
 
         Return the nodes that stored the block. Raises CorruptBlock, OSError or aiohttp's ClientError.
         """

@@ -38,7 +38,10 @@ def process_rss_bytes(pid: int) -> int:
 
 
 class UsageMeter:
-    """A meter that computes a node's resource usage from the differences between readings of its counters."""
+    """A meter that computes a node's resource usage from the differences between readings of counters.
+
+    The counters are the CPU time of the attempts, and the bytes charged to `budget` for disk and network.
+    """
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
         self._node = node

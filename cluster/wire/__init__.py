@@ -1,1 +1,1 @@
-"""Socket connections between the processes of a live cluster, with a token and JSON messages in frames."""
+"""Socket connections between the processes of a live cluster: JSON messages, TLS and a check of a token."""

@@ -21,8 +21,9 @@ def agent_session(
 ) -> aiohttp.ClientSession:
     """Return an HTTP client session that sends the run's token with each request.
 
-    `tls` has the run's certificate authority; None means clear text. With TLS, a request in clear text raises
-    ClientConnectionError. `headers` are sent with each request, too.
+    `tls` contains the run's certificate authority; None means clear text. With TLS, a request in clear text
+    raises ClientConnectionError. `headers` are also sent with each request, and `timeout` limits its
+    duration.
     """
     return aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {token}", **(headers or {})},

@@ -1,4 +1,4 @@
-"""The client end of remote calls over a socket: one connection for all calls, reopened when it breaks."""
+"""The client end of remote calls over a socket: one connection for all calls, reopened if it breaks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ Find = Callable[[], Awaitable[Endpoint]]
 class _Call:
     """A remote call that has no answer yet.
 
-    `framed` is the message, `result` the codec of the result, and `answer` receives the result. `heard_by` is
-    the id of the server process that the call was sent to, or "" if the call was not sent yet.
+    `framed` is the message, `result` the codec (JSON conversion) of the result, and `answer` the future that
+    receives the result. `heard_by` is the id of the server process that the call was sent to, or "" if the
+    call was not sent yet.
     """
 
     framed: bytes

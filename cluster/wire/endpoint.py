@@ -24,8 +24,8 @@ SILENT_S = 15
 class Endpoint:
     """The address and token of a server: a unix socket at `path`, or TCP at `host` if `path` is empty.
 
-    A `port` of 0 means any free port, or any of `ports` if set. `listen` replaces it with the port in use.
-    TCP connections use TLS if `tls` is set.
+    A `port` of 0 means any free port, or a free port in the range `ports` if set. The function `listen`
+    returns a copy with the port in use. TCP connections use TLS if `tls` is set.
     """
 
     path: str = ""
@@ -48,9 +48,9 @@ async def listen(
 ) -> tuple[asyncio.Server, Endpoint]:
     """Listen at the address `place`. `make` returns a protocol for each connection.
 
-    Return the server, and the address for clients, with the port in use and without the private key. Peers in
-    the TLS handshake are added to `unauthenticated`, the peers that have not sent the token. Raises OSError, or
-    BadInput if no port is free.
+    Return the server, and the address for clients, with the port in use and without the private key. A
+    connection in the TLS handshake is added to `unauthenticated`, so that too many or too slow handshakes are
+    disconnected. Raises OSError, or BadInput if no port is free.
     """
     loop = asyncio.get_running_loop()
     if place.path:

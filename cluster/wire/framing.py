@@ -26,7 +26,7 @@ class TooLong(Exception):
 def frame(value: Any) -> bytes:
     """Return a JSON value as a frame: the bytes to send.
 
-    Raises TooLong, or TypeError or ValueError for a value that cannot be converted to JSON.
+    Raises TooLong for a value that is too long, and TypeError or ValueError for one that JSON cannot express.
     """
     body = _encode(value).encode()
     if len(body) > FRAME_BYTES:

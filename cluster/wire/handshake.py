@@ -1,4 +1,7 @@
-"""TLS handshakes of a server's connections. The server receives a connection only after its handshake."""
+"""TLS handshakes of a server's connections.
+
+The server does not see a connection before its handshake ends.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from schedbed.cluster.wire.unauthenticated_peers import UnauthenticatedPeers
 class Handshake(asyncio.Protocol):
     """The protocol of a connection until its TLS handshake is complete.
 
-    Then `make` creates the next protocol. Peers in the handshake are added to `unauthenticated`, the peers that
-    have not sent the token. This limits the number of peers that never complete the handshake, which
-    asyncio's own handshake does not limit.
+    After the handshake, `make` creates the protocol that handles the connection. During the handshake, the
+    peer is in `unauthenticated`, the peers that have not sent the token, and is disconnected if they are too
+    many or it is too slow. The handshake of asyncio itself has no such limit.
     """
 
     def __init__(
@@ -45,9 +48,9 @@ class Handshake(asyncio.Protocol):
         self._unauthenticated.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        """Implement `asyncio.Protocol`: store data for the next protocol.
+        """Implement `asyncio.Protocol`: store data for the protocol that handles the connection later.
 
-        Data can arrive between the end of the handshake and the creation of the next protocol.
+        Data can arrive between the end of the handshake and the creation of that protocol.
         """
         self._held += data
 
@@ -72,8 +75,8 @@ def handshakes(
 ) -> Callable[[], asyncio.Protocol]:
     """Return a function that creates the protocol of a connection.
 
-    It is `make` without TLS. With TLS, it creates a `Handshake`, which calls `make` after the TLS handshake.
-    `unauthenticated` are the peers that have not sent the token.
+    Without TLS, the function is `make`. With TLS, it creates a `Handshake`, which calls `make` after the TLS
+    handshake. `unauthenticated` are the peers that have not sent the token.
     """
     if tls is None:
         return make

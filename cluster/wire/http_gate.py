@@ -1,7 +1,7 @@
 """Token checks for HTTP servers.
 
-A server receives a connection only after a first request with the token. Later requests must contain the
-token, too.
+A server does not see a connection until a first request with the token has arrived. Later requests on the
+connection must contain the token as well.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ class Refusal:
 
 
 class HttpGate:
-    """The token check of one HTTP server. A request without the token receives only a 401 response.
+    """The token check of one HTTP server.
 
-    The token is in the header `Authorization: Bearer`, or in the query parameter `parameter` if set. `unwrap`
-    extracts the token from a parameter value that contains more than the token. `others` returns whether a
-    text is another valid token. `unauthenticated` are the connected peers that have not sent the token.
+    A request without the token receives only a 401 response (`refusal`). The token is in the header
+    `Authorization: Bearer` or, if `parameter` is set, in the query parameter of that name. If the parameter's
+    value contains more than the token, `unwrap` returns the token in the value. `others` returns whether a
+    text is a token that is valid in addition. `unauthenticated` are the connected peers that have not sent
+    the token.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class HttpGate:
     def middleware(self) -> Middleware:
         """Return an aiohttp middleware that checks the token of every request.
 
-        It must be the first middleware of the application.
+        An application must list this middleware first.
         """
 
         @web.middleware
@@ -112,10 +114,10 @@ class HttpGate:
     async def serve(
         self, app: web.Application, listening: socket.socket, *, tls: Tls | None = None, **options: Any
     ) -> web.AppRunner:
-        """Serve `app` on a listening socket, behind the token check. Return the runner of the server.
+        """Serve `app` on the socket `listening`, behind the token check.
 
-        `options` are passed to the runner. Its attribute `addresses` holds the addresses served, and its
-        method `cleanup` ends the server.
+        Return the server's `aiohttp.web.AppRunner`. `options` are passed to the AppRunner. Its attribute
+        `addresses` contains the addresses served, and its method `cleanup` ends the server.
         """
         runner = web.AppRunner(app, access_log=None, **options)
         await runner.setup()
@@ -157,7 +159,10 @@ class _GatedSite(web.BaseSite):
 
 
 class _Caller(asyncio.Protocol):
-    """The protocol of a connection until its first request with the token. Then `server` takes over."""
+    """The protocol of a connection until its first request with the token.
+
+    After that, `server` handles the connection.
+    """
 
     def __init__(self, gate: HttpGate, server: web.Server) -> None:
         self._gate = gate

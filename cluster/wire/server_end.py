@@ -29,7 +29,7 @@ FORGET_S = 60.0
 
 
 class _Client:
-    """The state of one client, over all its connections: running calls, and answers that may be repeated."""
+    """The state of one client over all its connections: the running calls, and the stored answers."""
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
@@ -45,9 +45,9 @@ class _Client:
             del self._answers[oldest]
 
     def is_new(self, number: int) -> bool:
-        """Return whether the call with this number was not received before.
+        """Return whether the call with this number is received for the first time.
 
-        If it was received and answered before, send the answer again.
+        If it was received and answered before, send the stored answer again.
         """
         if number not in self._answers:
             self._answers[number] = None

@@ -13,8 +13,9 @@ from schedbed.tasks.node_client.server_trust import trusting
 class Tls:
     """The TLS settings of a run as PEM texts. In place of a `Tls`, None means connections in clear text.
 
-    `authority` is the certificate that clients trust. `certificate` and `key` are those of servers. They are
-    empty in processes that only connect to servers, such as attempts, and in the files of a run.
+    `authority` is the certificate that clients trust. `certificate` and `key` are the certificate and private
+    key of servers. Both are empty in the files of a run, and in processes that only connect to servers, such
+    as attempts.
     """
 
     authority: str

@@ -41,7 +41,8 @@ class UnauthenticatedPeers:
     def add(self, peer: Hashable, drop: Callable[[], object]) -> None:
         """Add a peer that has connected.
 
-        `drop` is called to disconnect it if it does not send the token in time.
+        `drop` is called to disconnect the peer if it does not send the token in time, or if too many peers
+        wait.
         """
         self._wait(peer, drop, TICKS)
         if len(self._waiting) > self._places:

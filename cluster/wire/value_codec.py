@@ -27,8 +27,8 @@ class WrongValue(Exception):
 class Codec:
     """The conversion of values of one type to JSON values and back.
 
-    `pack` converts a value to a JSON value, and is None if the two are the same. `take` converts a JSON value
-    back, and raises WrongValue if it does not have the expected type.
+    `pack` converts a value to a JSON value; None means that the value is used unchanged. `take` converts a
+    JSON value back, and raises WrongValue if the JSON value does not have the expected type.
     """
 
     pack: Convert | None
@@ -146,9 +146,10 @@ def _record(kind: type[Any]) -> Codec:
 
 
 def _one_of(kinds: Sequence[Any]) -> Codec:
-    """Return the codec of a union of `kinds`: a type or None, or one of several dataclasses.
+    """Return the codec (JSON conversion) of a union of the types `kinds`.
 
-    A dataclass of such a union is sent with its class name. Raises TypeError for other unions.
+    The union must consist of one type and None, or of dataclasses, which are sent with the class name. Raises
+    TypeError for other unions.
     """
     others = [kind for kind in kinds if kind is not type(None)]
     if len(others) == 1:

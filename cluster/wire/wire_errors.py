@@ -13,7 +13,10 @@ from schedbed.tasks.errors import BadInput
 
 
 class CallFailed(Exception):
-    """The remote process raised an exception that callers do not expect. The log there has the traceback."""
+    """The remote process raised an exception that callers do not expect.
+
+    The log of that process has the traceback.
+    """
 
 
 _KNOWN: Mapping[str, type[Exception]] = {

@@ -1,1 +1,1 @@
-"""Limits on attempts without control groups: CPU and memory use is sampled, and processes are stopped."""
+"""Limits on attempts without control groups: CPU and memory use is sampled and limited by signals."""

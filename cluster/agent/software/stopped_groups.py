@@ -1,10 +1,11 @@
 """Limits on attempts without control groups: processes are measured, and stopped if they use too much CPU.
 
-Attempts pace themselves (`tasks.pacing`) to the millisecond. This module limits code that does not: child
-processes, other threads, and code that stops its pacer. It acts when an attempt has used `MARGIN_S` CPU
-seconds more than its share, which a paced attempt exceeds only in a long call into native code. From then on,
-the processes run for `SLICE_S` seconds at a time. A file in the attempt's folder contains the total time for
-which they were stopped, so that the pacer does not make the attempt wait again for the same excess.
+The pacer of an attempt (`tasks.pacing`) limits the attempt's main thread to the millisecond. This module
+limits the rest: child processes, other threads, and code that stops the pacer. It acts when an attempt has
+used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt only in a long call into
+native code. From then on, the attempt's processes run for `SLICE_S` seconds at a time. A file in the
+attempt's folder contains the total time for which they were stopped, so that the pacer does not make the
+attempt wait again for the same excess.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SLACK_BYTES = 16 * 2**20  # added to the limit, for copies of pages that a fork 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """The state of one group of processes, which runs one attempt at a time, and of the group's limits."""
+    """The state of one group of processes, which runs one attempt at a time: its limits and its use."""
 
     tree: ProcessTree
     memory_bytes: int = 0
@@ -81,10 +82,10 @@ class StoppedGroups:
         self._places[name] = _Place(ProcessTree(pid))
 
     def prepare(self, name: str, memory_bytes: int, withheld: Path) -> None:
-        """Set the memory limit of the next attempt, and create the file `withheld`. Raises OSError.
+        """Set the memory limit of the next attempt in the group of processes `name`, in bytes.
 
-        `name` is the attempt's group of processes. The file contains the total time for which these processes
-        were stopped. The attempt's pacer reads it.
+        Also create the file `withheld` for the total time for which the attempt's processes are stopped,
+        which the attempt's pacer reads. Raises OSError.
         """
         place = self._places[name]
         place.memory_bytes = memory_bytes
@@ -104,9 +105,9 @@ class StoppedGroups:
         self._wake(name, place, place.interval_s)
 
     def begun(self, name: str, setup_cpu_s: float) -> None:
-        """Exclude `setup_cpu_s` CPU seconds, used for setup, from the measured use of an attempt.
+        """Exclude the CPU seconds `setup_cpu_s`, used for setup, from the measured use of an attempt.
 
-        Its process has just begun to run the application's code. `name` is its group of processes.
+        The attempt's process has just begun to run the application's code. `name` is its group of processes.
         """
         self._shares.forgive(name, setup_cpu_s)
         self._places[name].debt_s -= setup_cpu_s
@@ -114,7 +115,7 @@ class StoppedGroups:
     def ease(self, name: str) -> None:
         """Loosen the CPU limit of an attempt, because the application's code has reported its end.
 
-        The report can then be written quickly. `name` is the attempt's group of processes.
+        The attempt's process can then write the attempt's report quickly. `name` is its group of processes.
         """
         place = self._places[name]
         self._put(self._shares.end(name, self._clock(), self._used(name)))
@@ -124,7 +125,7 @@ class StoppedGroups:
     def free(self, name: str) -> None:
         """Remove the limits of the group of processes `name`, for the next attempt.
 
-        No process is left in the group.
+        Must be called when all processes of the group have ended.
         """
         if name in self._shares.held:
             self._put(self._shares.end(name, self._clock(), self._used()))
@@ -165,10 +166,9 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from the name of a group to the CPU seconds that it has used within its share.
+        """Return a dictionary from group name to CPU seconds used, without the seconds above its share.
 
-        CPU seconds above the share are left out. The dictionary contains the groups of running attempts and
-        the groups `more`.
+        The dictionary contains the groups of running attempts and the groups `more`.
         """
         places = {name: self._places[name] for name in (*self._shares.held, *more)}
         for place in places.values():

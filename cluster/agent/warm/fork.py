@@ -3,8 +3,8 @@
 The forked process has a socket to the agent. The agent's order to run an attempt contains the CPU limit that
 the process applies to itself just before it runs the application's code. The process then sends `begin`,
 without waiting for an answer, so the CPU time of its setup is not charged to the attempt. It sends `done`
-when the application's code has ended, and `ended` when the report is written. An attempt could send these
-messages falsely, so the agent uses them only for this attempt.
+when the application's code has ended, and `ended` when the report is written. Since an attempt's code could
+send false messages, the agent applies them to this attempt only.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ EXIT_SETUP = 70  # exit code of an attempt that did not reach its own code
 class ForkSetup:
     """The settings that all processes forked from a zygote share.
 
-    `run` runs an attempt. `node` describes the node; each order to run an attempt adds data about the run.
-    `limit_memory` says whether memory is limited. `processes` is the maximum number of processes of an
-    attempt that runs as a separate user.
+    `run` is the function that runs an attempt. `node` describes the node for attempts; each order to run an
+    attempt adds the other nodes and the run's start. `limit_memory` says whether memory is limited.
+    `processes` is the maximum number of processes of an attempt that runs as a separate user.
     """
 
     run: Run
@@ -82,7 +82,7 @@ def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> N
 def _go_first() -> None:
     """Make the kernel kill this process before others, such as the agent, when memory runs out.
 
-    Must be called while the process can still be traced.
+    Do nothing if the kernel refuses, as for a process that cannot be traced (`PR_SET_DUMPABLE`).
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -149,10 +149,10 @@ def _run(
 
 @contextlib.contextmanager
 def _held(line: socket.socket, quota: Quota | None, woke_cpu_s: float) -> Iterator[None]:
-    """Run the body of the context, the application's code, under the CPU limit `quota`.
+    """Limit the CPU of this process by `quota` while the application's code runs in this context.
 
-    Send `begin` before the code and `done` after it. `woke_cpu_s` is the CPU time at the start of the setup.
-    Raises OSError if the limit cannot be applied.
+    Send the message `begin` to the agent before the code and `done` after it. `woke_cpu_s` is the CPU time at
+    the start of the setup. Raises OSError if the limit cannot be applied.
     """
     reset_priority()
     if quota is not None:

@@ -1,10 +1,12 @@
 """The privileges of attempts on their host: if the agent is root, each attempt runs as a separate user.
 
-The process changes its user before it runs the application's code. The new user cannot write files of control
-groups, and cannot signal or trace processes of the agent. It keeps one capability, to read all files, because
-Python, its packages and the run's folder may be in a home folder that other users cannot read. It can write
-only files that it owns: its own folder, and map outputs. If the agent is not root, attempts keep all
-privileges. Limits that an attempt could then remove itself are reported as valid for cooperating code only.
+The process of an attempt changes its user before it runs the application's code. The new user cannot write
+files of control groups, and cannot signal or trace processes of the agent. This user keeps one capability, to
+read all files, because Python, its packages and the run's folder may be in a home folder that other users
+cannot read. The user can write only files that it owns: its own folder, and map outputs.
+
+If the agent is not root, attempts keep all privileges. An attempt could then remove some of its limits, so
+the node reports these limits as valid for cooperating code only.
 """
 
 from __future__ import annotations

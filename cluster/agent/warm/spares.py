@@ -58,7 +58,7 @@ class Spares:
     """The pool of spare processes of a node. If enough groups are free, one process waits for each slot.
 
     `on_ready` is called when another spare process waits for an attempt. `on_said(spare, message)` is called
-    with each message of an attempt's process, once for each type. `on_reaped(spare, message)` is called when
+    with the first message of each type from an attempt's process. `on_reaped(spare, message)` is called when
     a spare process has ended or could not be forked.
     """
 
@@ -192,7 +192,7 @@ class Spares:
     def _gone(self, spare: Spare) -> None:
         """Clean up after a spare process has ended, and kill the processes that remain in its group.
 
-        The group is free for the next attempt when they have ended.
+        When all of these processes have ended, the next attempt can use the group.
         """
         _hang_up(spare)
         if spare in self._idle:

@@ -3,9 +3,9 @@
 `python -m schedbed.cluster.agent.warm.template FD` reads the messages below from the socket FD and answers
 each of them. The process has a single thread. An agent that is forked shares the imported modules (copy on
 write) and starts in some milliseconds; a new interpreter that imports the modules needs half a second of CPU
-time. An ended agent stays a zombie until its exit status is requested, so that its pid is not used again
-before. The template ends when the socket closes. Agents do not end with it, since they have their own
-standard input.
+time. An ended agent stays a zombie until its exit status is requested, so that until then no other process
+has the same pid. The template ends when the socket closes. Agents do not end with the template, since they
+have their own standard input.
 """
 
 from __future__ import annotations

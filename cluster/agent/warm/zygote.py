@@ -144,7 +144,7 @@ class Zygote:
     def _park(self, line: int, uid: int | None) -> None:
         """Fork a process that waits for an attempt on the socket `line`, and report its pid to the agent.
 
-        It runs as the user `uid` if given.
+        The forked process runs as the user `uid` if given. `line` is the descriptor of a socket to the agent.
         """
         assert self._setup is not None
         with socket.socket(fileno=line) as theirs:
@@ -159,8 +159,8 @@ class Zygote:
     def _fork(self, setup: ForkSetup, line: socket.socket, uid: int | None) -> int:
         """Fork a process and return its pid. The forked process does not return from this method.
 
-        It waits for an attempt on the socket `line`, runs it as the user `uid` if given, and exits with its
-        exit code. An exception is printed to standard error.
+        The forked process waits for an attempt on the socket `line`, runs it as the user `uid` if given, and
+        exits with the attempt's exit code. An exception is printed to standard error.
         """
         parent = os.getpid()
         pid = os.fork()
@@ -179,7 +179,10 @@ class Zygote:
             os._exit(code)
 
     def _reap(self) -> None:
-        """Report each child process that has ended, after killing its session. Then kill its orphans."""
+        """Report each forked process that has ended, after killing the rest of its session.
+
+        Then kill orphans. Orphans are processes that ended attempts left behind.
+        """
         some = False
         while True:
             try:

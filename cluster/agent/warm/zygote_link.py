@@ -1,4 +1,7 @@
-"""The agent's connection to its zygote. It starts the zygote, exchanges messages, and notices its end."""
+"""The agent's connection to its zygote, the process from which attempts are forked.
+
+It starts the zygote, exchanges messages with it, and notices when the zygote ends.
+"""
 
 from __future__ import annotations
 
