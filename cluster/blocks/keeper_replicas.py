@@ -2,8 +2,8 @@
 
 A block that a map fetched from another node stays on the map's node, within a budget. When the budget is used
 up, the copies of the blocks with the fewest fetches are deleted. The budget is a share of the size of all
-inputs including their replicas, for the whole cluster. See xu2015, section 3.2.2; section 6.2 proposes the
-same scheme for DTSS.
+inputs including their replicas, for the whole cluster. See the thesis xu2015, section 3.2.2. Its section 6.2
+proposes the same scheme for the scheduler DTSS.
 """
 
 from __future__ import annotations
