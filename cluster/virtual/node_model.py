@@ -122,7 +122,7 @@ class Store(Protocol):
 
 
 class Emulation(Protocol):
-    """A simulation of the attempts on all nodes. The current time `now_s` must never decrease."""
+    """A simulation of the attempts on all nodes. The time `now_s` must not decrease from call to call."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
         """Start an incarnation of a node. The node has no attempts and no map outputs at first."""

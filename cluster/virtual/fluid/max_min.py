@@ -250,7 +250,7 @@ class Sharing:
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
         """Return the flows that a change at the resource `start` affects, and the resources that limit them.
 
-        `instant` identifies the changes that are processed together.
+        `instant` is the number of the current call of `settle`, which processes several changes.
         """
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
@@ -293,16 +293,16 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the second and later occurrences of each resource in a sequence."""
+    """Return the resources that occur more than once in a sequence, without their first occurrences."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether each flow of a resource that is not congested has its maximum rate.
+    """Return whether all flows of a resource have their maximum rates, so that nothing must be computed.
 
-    Flows whose rate was computed after the changes of `instant` are not checked.
+    Flows whose rate was already computed by the current call of `settle`, number `instant`, are not checked.
     """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
@@ -310,8 +310,8 @@ def _is_settled(resource: Resource, instant: int) -> bool:
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
     """Compute the rates of flows that share one resource.
 
-    All get equal shares of the capacity, except for flows whose cap is lower. The capacity that these flows
-    leave is divided among the others.
+    Each flow receives an equal share of the capacity, or only its cap if the cap is lower. The capacity that
+    the flows with lower caps leave is divided among the others.
     """
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
@@ -324,7 +324,7 @@ def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
     """Compute the rates of flows that share several resources `links`, by progressive filling.
 
     All rates rise together. The rate of a flow stops rising at its cap, or when one of its resources is
-    exhausted. `stamp` marks the flows to be computed.
+    exhausted. `flows` are marked with the number `stamp`; other flows on the same resources keep their rates.
     """
     order = sorted(flows, key=_by_cap)
     for flow in order:
