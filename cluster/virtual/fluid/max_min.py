@@ -125,7 +125,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """The number of times that rates were computed, and of those, the number limited by `REACH`."""
+    """How many times flow rates were computed, and how many of these computations `REACH` limited."""
 
     times: int = 0
     cut_short: int = 0

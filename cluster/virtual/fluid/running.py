@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt from launch to report. If it is planned to fail, it does only `share` of its work."""
+    """A simulated attempt, from launch to report. It does the part `share` of its work, 1 unless it fails."""
 
     __slots__ = (
         "began_s",
