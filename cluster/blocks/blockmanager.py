@@ -1,7 +1,7 @@
 """The part of the NameNode that tracks live nodes and replicas, and sends commands in heartbeat replies.
 
-Replicas are known only from block reports and block events. The journal records the creation and removal of
-each replica for the table blocks.parquet. This module reads the namespace but never changes it.
+Replicas are known only from the reports of nodes and clients. The journal records the creation and removal of
+each replica for the table blocks.parquet. This module reads the tree of files but never changes it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Json = dict[str, Any]
 class BlockManager:
     """The live nodes and the replicas that each of them stores.
 
-    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If `names`
-    contains blocks at the start, the NameNode has restarted, and most replicas are not reported yet.
-    Therefore no copies are made for `settle_s` seconds after the first node has registered.
+    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If the tree
+    of files `names` contains blocks at the start, the NameNode has restarted, and most replicas are not
+    reported yet. Therefore no copies are made for `settle_s` seconds after the first node has registered.
     """
 
     def __init__(

@@ -45,12 +45,12 @@ class MemoryJournal:
         yield
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace to the journal. Do nothing if `keeps_changes` is False."""
+        """Append changes of the tree of files to the journal. Do nothing if `keeps_changes` is False."""
         if self._keeps:
             self._changes.extend(changes)
 
     def changes(self) -> Iterator[Change]:
-        """Return all changes of the namespace, in the order in which they were appended."""
+        """Return all changes of the tree of files, in the order in which they were appended."""
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:

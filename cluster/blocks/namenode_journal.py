@@ -1,4 +1,4 @@
-"""The NameNode's persistent state in an SQLite file: changes of the namespace, and histories of replicas.
+"""The NameNode's state in an SQLite file: changes of the tree of files, and histories of replicas.
 
 When a method has returned, its effect survives a crash of the process, but not of the host.
 """
@@ -62,7 +62,7 @@ class NamespaceJournal:
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace to the journal, in one transaction."""
+        """Append changes of the tree of files to the journal, in one transaction."""
         rows = [(json.dumps(change),) for change in changes]
         if len(rows) == 1:
             self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
@@ -71,7 +71,7 @@ class NamespaceJournal:
             self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
 
     def changes(self) -> Iterator[Change]:
-        """Yield all changes of the namespace, in the order in which they were appended."""
+        """Yield all changes of the tree of files, in the order in which they were appended."""
         for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
             yield json.loads(text)
 

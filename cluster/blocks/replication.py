@@ -82,7 +82,7 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Drop commands for the earlier incarnation of a node, because the node has registered.
+        """Drop commands for the earlier incarnation (life) of a node, because the node has registered.
 
         Blocks that no node could store until now are planned again.
         """

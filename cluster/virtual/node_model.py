@@ -137,7 +137,7 @@ class Emulation(Protocol):
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can connect. `()` removes the fault.
+        """Inject a fault: only nodes of the same group can connect. Empty `groups` remove the fault.
 
         Nodes in no group form another group.
         """

@@ -31,7 +31,7 @@ class NicShaper:
     def shape(self, rate_bps: float, run_network: str) -> None:
         """Limit both directions of the NIC to `rate_bps` (bytes/s). Raises MachineFailed if tc fails.
 
-        Traffic with the bridge of the network `run_network` is not limited.
+        Traffic between the container and the bridge of the network `run_network` is not limited.
         """
         found = self._api.inspect_network(run_network)
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]

@@ -79,8 +79,9 @@ class NodeDisk:
     def settle(self, pid: int) -> None:
         """Apply the rate limit to a container that has mounted the disk. `pid` is a process of the container.
 
-        This process also closes its descriptor of the loop device. The kernel then releases the device when
-        the container ends, even if this process has died. Raises OSError if the limit cannot be applied.
+        The calling process closes its own descriptor of the loop device. The kernel then releases the device
+        when the container ends, even if the calling process has died. Raises OSError if the limit cannot be
+        applied.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()

@@ -91,7 +91,7 @@ class ExactEmulation:
                 self._schedule(run)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can connect. `()` removes the fault."""
+        """Inject a fault: only nodes of the same group can connect. Empty `groups` remove the fault."""
         self._catch_up(now_s)
         self._partition = self._costs.partition = Partition(groups)
         self._accidents = True

@@ -2,7 +2,7 @@
 
 The rate of a transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the
 core switch and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min`
-for the computation of rates. The compiled twin is `scheduler.simulate.compiled.contended`.
+for the computation of rates. `scheduler.simulate.compiled.contended` is a twin in compiled code.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can open connections. `()` removes the fault.
+        """Inject a fault: only nodes of the same group can open connections. Empty `groups` remove the fault.
 
         Transfers in progress continue, as in a live run.
         """

@@ -5,7 +5,7 @@ high as possible without lowering the rate of a flow with a smaller rate. Rates 
 or end. A change affects another flow only if both use a resource that could be exceeded by the caps of its
 flows. Connected changes at the same time are computed together. To limit the computation, only about the
 `REACH` flows nearest to a change are updated; other flows keep their rates until a change near them.
-Capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
+Capacities are never exceeded. `scheduler.simulate.compiled.contended.sharing` is a twin in compiled code.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Resource:
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return the flows that use the resource. A flow that uses it several times is repeated."""
+        """Return the flows that use the resource. A flow that uses it n times occurs n times."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]

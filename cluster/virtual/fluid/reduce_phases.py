@@ -43,8 +43,8 @@ class ReduceRun(RunningAttempt):
     """A running reduce, which fetches map outputs while maps still run.
 
     At most `PARALLEL_COPIES` batches of outputs are fetched at the same time. If the framework limits the
-    rate at which a reduce fetches, all batches share the resource `intake`. The compiled twin has no such
-    limit.
+    rate at which a reduce fetches, all batches share the resource `intake`. The twin in compiled code has no
+    such limit.
     """
 
     __slots__ = (
