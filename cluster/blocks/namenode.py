@@ -239,7 +239,10 @@ class NameNode:
         return dict(zip(file.blocks, places, strict=True))
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark an uploaded input as complete, with the planned blocks or with `blocks` (see `complete`)."""
+        """Mark an uploaded input as complete.
+
+        `blocks` lists the blocks as for `complete`, or is None if the blocks are as planned by `plan_input`.
+        """
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()

@@ -93,7 +93,7 @@ class Replication:
             self.reconsider(block)
 
     def node_went(self, node: NodeId) -> None:
-        """Cancel copies from and to a lost node. The caller must then call `reconsider` for its blocks."""
+        """Cancel copies from and to a lost node. Afterwards, call `reconsider` for the blocks of the node."""
         self._unwanted.pop(node, None)
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):

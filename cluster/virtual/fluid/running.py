@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow through the resources `way`, at up to `cap`, or less if a fault delays."""
+        """Start and return a flow through the resources `way` at up to `cap`. Injected delays slow it."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
