@@ -17,9 +17,10 @@ CAUSE = "dare"
 
 
 class DareCopies:
-    """The copies of blocks that DARE keeps in addition to ordinary replicas, and each block's fetches.
+    """The copies of blocks that the replication scheme DARE keeps in addition to ordinary replicas.
 
-    A copy that replaces a lost replica is adopted: from then on it counts as an ordinary replica.
+    The number of fetches of each block is also recorded. If an ordinary replica is lost, a copy replaces it
+    and counts as an ordinary replica from then on.
     """
 
     def __init__(self) -> None:

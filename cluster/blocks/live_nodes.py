@@ -1,4 +1,4 @@
-"""An index of the live nodes by name and rack, for fast random choices of nodes that store replicas."""
+"""An index of the live nodes by name and rack, for fast random choices of nodes for new replicas."""
 
 from __future__ import annotations
 

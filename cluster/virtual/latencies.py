@@ -1,4 +1,4 @@
-"""Times in which a live attempt uses neither CPU, disk nor network: launch, end, fetches, output blocks."""
+"""Latencies of live attempts: the time for launch, end, fetches and output blocks besides their work."""
 
 from __future__ import annotations
 

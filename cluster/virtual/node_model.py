@@ -125,7 +125,7 @@ class Emulation(Protocol):
     """A simulation of the attempts on all nodes. The time `now_s` must not decrease from call to call."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
+        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:

@@ -55,7 +55,7 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
+        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)

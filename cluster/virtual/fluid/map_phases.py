@@ -70,9 +70,9 @@ class MapRun(RunningAttempt):
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the phase that follows reading and computing, or end the map if no phase is left.
+        """Start the phase that follows reading and computing, or end the map if there is none.
 
-        This phase is the sort. For a map whose duration is known, this phase only lasts for the duration.
+        This phase is the sort or, for a map whose duration is known, a pause of this duration.
         """
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:

@@ -206,7 +206,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that a batch has been fetched. Start to write what does not fit in memory to disk."""
+        """Record that a batch has been fetched. Start to write to disk what does not fit in memory."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)

@@ -318,12 +318,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """End the attempt as failed for the given reason. The report follows later."""
+        """End the attempt as failed for the given reason. The node reports this after a short latency."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """End the attempt as succeeded, or as failed if that is planned. The report follows later."""
+        """End the attempt as succeeded, or as failed if that is planned. The node reports this later."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)
