@@ -20,7 +20,7 @@ class PathExists(BlockStoreError):
 
 
 class WrongKind(BlockStoreError):
-    """The operation is not possible on the existing file or directory."""
+    """The path is a directory where a file is required, or the reverse, or a directory with entries."""
 
 
 class IsDirectory(WrongKind):
@@ -40,4 +40,4 @@ class NoNodes(BlockStoreError):
 
 
 class BlockUnavailable(BlockStoreError):
-    """No node returned the whole block with correct checksums, or a node did not store the block."""
+    """A block could not be read undamaged from any node, or a node failed to store a block sent to it."""

@@ -1,7 +1,7 @@
 """The part of the NameNode that tracks live nodes and replicas, and sends commands in heartbeat replies.
 
-Replicas are known only from block reports and block events. The journal records the creation and removal of
-each replica for the table blocks.parquet. This module reads the namespace but never changes it.
+Replicas are known only from the reports of nodes and clients. The journal records the creation and removal of
+each replica for the table blocks.parquet. This module reads the tree of files but never changes it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Json = dict[str, Any]
 class BlockManager:
     """The live nodes and the replicas that each of them stores.
 
-    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If `names`
-    contains blocks at the start, the NameNode has restarted, and most replicas are not reported yet.
-    Therefore no copies are made for `settle_s` seconds after the first node has registered.
+    `order` lists the nodes declared in the scenario. Other nodes are appended when they register. If the tree
+    of files `names` contains blocks at the start, the NameNode has restarted, and most replicas are not
+    reported yet. Therefore no copies are made for `settle_s` seconds after the first node has registered.
     """
 
     def __init__(
@@ -143,10 +143,10 @@ class BlockManager:
             self._mark(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
-        """Return whether a node should store a block that it has fetched as an additional replica.
+        """Return whether `node`, which has fetched a block, should keep the block as an additional replica.
 
-        This is the replication scheme DARE (see `DareCopies`). `budget` is the size of all additional replicas, as
-        a share of the size of all inputs.
+        The replication scheme DARE decides (see `DareCopies`) and records the fetch. All additional replicas
+        together may have the share `budget` of the total size of all inputs.
         """
         state = self.map.blocks.get(block)
         if (
@@ -170,8 +170,8 @@ class BlockManager:
         """Record which inputs are being read. At the end of an epoch, set each input's number of replicas.
 
         `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
-        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters,
-        such as the length of an epoch.
+        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters;
+        an epoch lasts `scheme.epoch_s` seconds.
         """
         self._epoch.note(reading, serving)
         if now_s - self._epoch.begin_s < scheme.epoch_s:
@@ -212,8 +212,8 @@ class BlockManager:
     ) -> None:
         """Record a replica that a node has stored.
 
-        `cause` is written to blocks.parquet if neither a write nor a planned copy was expected to create the
-        replica.
+        If the replica was expected from no write or planned copy, `cause` is recorded as the reason why it
+        exists.
         """
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
@@ -272,8 +272,8 @@ class BlockManager:
     def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
         """Record all replicas of a new input file at the start of a simulation. Faster than `stored`.
 
-        `places` contains the nodes of each block. The caller must have added the replicas to the node loads
-        in `map.field`.
+        `places` contains the nodes of each block. The caller must have added the sizes of the replicas to the
+        loads of their nodes in `map.field`.
         """
         begin_life, count = self._journal.begin_life, file.replication
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):
@@ -296,7 +296,7 @@ class BlockManager:
             self._replication.reconsider(block)
 
     def _store(self, now_s: float, file: File, block: str, nodes: Iterable[NodeId]) -> None:
-        """Record the first replicas of a block, for which no replica is known yet. Faster than `stored`."""
+        """Record the replicas, on `nodes`, of a block without known replicas. Like `stored`, but faster."""
         length = file.blocks[block]
         self._prefer(file, block)
         self._count_input(file, block)
@@ -321,9 +321,9 @@ class BlockManager:
             self._replication.preferred[block] = tuple(hot_nodes(self.order, file.skew))
 
     def retarget(self, file: File) -> None:
-        """Set the wanted number of replicas of a file's blocks to the replication of the file.
+        """Set the wanted number of replicas of each block of a file to `file.replication`.
 
-        Increases made by a replication scheme are undone.
+        Additional replicas ordered by a replication scheme (Scarlett or CDRM) are no longer wanted.
         """
         for block in file.blocks:
             self._inputs_bytes -= self._input_bytes.pop(block, 0)
@@ -333,7 +333,7 @@ class BlockManager:
             self._replicas_changed(block)
 
     def forget(self, now_s: float, released: Mapping[str, str]) -> None:
-        """Remove blocks whose file was deleted or replaced, and have their replicas deleted by the nodes.
+        """Remove blocks whose file was deleted or replaced, and order the nodes to delete their replicas.
 
         `released` maps each block to the path of the file to which the block belonged.
         """
@@ -349,9 +349,9 @@ class BlockManager:
     # -- questions -------------------------------------------------------------------------------------------
 
     def take_replica_changes(self) -> list[tuple[str, list[NodeId]]]:
-        """Return the blocks of input files whose replicas have changed since the last call of this method.
+        """Return the input blocks whose replicas have changed since the last call of this method.
 
-        Each block comes with the nodes that store a good replica.
+        Each element of the list is a block and the list of nodes that store a good replica of the block.
         """
         changed, self._changed_inputs = self._changed_inputs, {}
         return [(block, self.map.blocks[block].good()) for block in changed]

@@ -41,10 +41,10 @@ class NodeState:
 
 
 class BlockMap:
-    """The replicas of all blocks, by block and by node.
+    """The replicas of all blocks on live nodes.
 
-    Only live nodes are included. `field` contains the same nodes with their loads, for the placement of
-    replicas.
+    `blocks` maps each block to its replicas, and `nodes` maps each live node to its replicas. `field` is an
+    index of the live nodes with the bytes that each stores, from which nodes for new replicas are chosen.
     """
 
     def __init__(self) -> None:
@@ -130,8 +130,7 @@ class BlockMap:
         """Add a new block whose replicas, of `length` bytes, are being written to `nodes`.
 
         `cause` is the reason why the replicas exist, as recorded in blocks.parquet. Unlike `expect`, this
-        method leaves the node loads in `field` unchanged, because the caller has already added the replicas
-        there.
+        method does not add the replicas to the node loads in `field`, because the caller has already done so.
         """
         self.blocks[block] = state = BlockState()
         promised = (cause, length)
@@ -140,9 +139,9 @@ class BlockMap:
             self.nodes[node].reserved_bytes += length
 
     def load(self, block: str, nodes: Sequence[NodeId], length: int, target: int) -> None:
-        """Add a new block of `length` bytes with replicas on `nodes`. `target` is the wanted number.
+        """Add a new block of `length` bytes with replicas on `nodes`. The wanted number is `target`.
 
-        The caller must have added the replicas to the node loads in `field`.
+        The caller must have added the sizes of the replicas to the loads of the nodes in `field`.
         """
         self.blocks[block] = BlockState(length, target, dict.fromkeys(nodes, length))
         for node in nodes:
@@ -153,11 +152,11 @@ class BlockMap:
     def store(
         self, block: str, nodes: Iterable[NodeId], length: int, target: int
     ) -> list[tuple[NodeId, str | None]]:
-        """Record the first replicas of a block that has been written. `target` is the wanted number.
+        """Record the first replicas of a block that has been written to `nodes`, with `length` bytes each.
 
-        The effect is the same as with `arrived`, `add_replica` and `settle`, in less time. Return the live
-        nodes among `nodes`, each with the cause of the replica that was expected on the node, or None if none
-        was expected.
+        The block should have `target` replicas. Return the nodes that are live, each with the cause given to
+        `expect`, or None if no replica was expected on the node. Calls of `arrived`, `add_replica` and
+        `settle` would have the same effect but take longer.
         """
         state, charge = self.blocks[block], self.field.charge
         came: list[tuple[NodeId, str | None]] = []
@@ -193,7 +192,7 @@ class BlockMap:
         return expected[0]
 
     def add_replica(self, block: str, node: NodeId, length: int) -> bool:
-        """Record a replica on a live node. Return False if the replica was known already.
+        """Record a replica on a live node. Return True if the replica is new, False if it was known already.
 
         The replica is marked as corrupt if `length` is not the length of the block.
         """

@@ -127,9 +127,10 @@ class DataPlane:
 
 
 class _Source:
-    """The data of an upload. An exception raised while the data are read is stored in `error`.
+    """The data of an upload, read from a stream.
 
-    The HTTP client would report the exception only as a broken connection.
+    If reading raises an exception, the exception is stored in `error`, because the HTTP client reports only a
+    broken connection.
     """
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:

@@ -15,11 +15,11 @@ from schedbed.tasks.specs import NodeId
 def lay_out(
     file: File, manager: BlockManager, seed: int, preferred: Sequence[Sequence[NodeId]] | None
 ) -> Rows:
-    """Choose nodes for all blocks of an input file, and register the replicas as expected there.
+    """Choose nodes for all blocks of an input file, and record them as future holders of the replicas.
 
-    The file's `placement` and `skew` decide the nodes, together with `seed`. If `preferred` is given, its
-    entry for a block lists nodes that are chosen first. Return a row {"block", "offset", "length", "nodes"}
-    for each block.
+    The nodes depend on the file's `placement` and `skew`, and on `seed`. `preferred` may contain a list of
+    nodes for each block; live nodes in this list are chosen first. Return a row {"block", "offset", "length",
+    "nodes"} for each block.
     """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)

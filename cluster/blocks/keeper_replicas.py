@@ -2,8 +2,8 @@
 
 A block that a map fetched from another node stays on the map's node, within a budget. When the budget is used
 up, the copies of the blocks with the fewest fetches are deleted. The budget is a share of the size of all
-inputs including their replicas, for the whole cluster. See xu2015, section 3.2.2; section 6.2 proposes the
-same scheme for DTSS.
+inputs including their replicas, for the whole cluster. See the thesis xu2015, section 3.2.2. Its section 6.2
+proposes the same scheme for the scheduler DTSS.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ CAUSE = "dare"
 
 
 class DareCopies:
-    """The copies of blocks that DARE keeps in addition to ordinary replicas, and each block's fetches.
+    """The copies of blocks that the replication scheme DARE keeps in addition to ordinary replicas.
 
-    A copy that replaces a lost replica is adopted: from then on it counts as an ordinary replica.
+    The number of fetches of each block is also recorded. If an ordinary replica is lost, a copy replaces it
+    and counts as an ordinary replica from then on.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""An index of the live nodes, with which nodes for replicas are chosen in a few random draws."""
+"""An index of the live nodes by name and rack, for fast random choices of nodes for new replicas."""
 
 from __future__ import annotations
 

@@ -46,8 +46,7 @@ async def upload_all(
     """Upload input files to the nodes that the NameNode chooses, several blocks at a time.
 
     `peers` maps nodes to the URLs of their agents. Raises BadInput if a file of the host cannot be read or
-    has become shorter. Raises BlockUnavailable if, after three tries, some chosen node has not stored its
-    block.
+    has become shorter. Raises BlockUnavailable if a chosen node has not stored a block after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
     streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
@@ -126,9 +125,9 @@ async def _put(
 
 
 def _bodies(file: InputFile) -> Iterator[tuple[int, Body]]:
-    """Yield the length (bytes) of each block of an input file, with a function that streams its content.
+    """Yield, for each block of an input file, the length in bytes and a function that streams the block.
 
-    Generated data may be slightly shorter than planned.
+    Blocks of generated data may be slightly shorter than planned in `file.blocks`.
     """
     if file.source == "file":
         return _real_bodies(file)

@@ -1,4 +1,7 @@
-"""A journal that stores the NameNode's changes and replicas in memory, for simulations."""
+"""A twin of the NameNode's journal in memory: changes of the file tree and histories of replicas.
+
+Simulations use it instead of the SQLite file of `namenode_journal`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ class MemoryJournal:
     """The twin of `namenode_journal.NamespaceJournal` in memory, with the same methods.
 
     It differs in three ways. Rows of removed replicas are dropped once later rows are requested. Changes of
-    the namespace are not stored if `keeps_changes` is False. An exception inside `together` undoes nothing.
+    the namespace (the tree of files) are not stored if `keeps_changes` is False. An exception inside
+    `together` undoes nothing.
     """
 
     def __init__(self, *, keeps_changes: bool = True) -> None:
@@ -41,18 +45,19 @@ class MemoryJournal:
         yield
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace to the journal. Do nothing if `keeps_changes` is False."""
+        """Append changes of the tree of files to the journal. Do nothing if `keeps_changes` is False."""
         if self._keeps:
             self._changes.extend(changes)
 
     def changes(self) -> Iterator[Change]:
-        """Return all changes of the namespace, in the order in which they were appended."""
+        """Return all changes of the tree of files, in the order in which they were appended."""
         return iter(self._changes)
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica of `length` bytes that a node stored at `now_s`, with the cause.
+        """Record a replica of `length` bytes that a node stored at `now_s`.
 
-        If the replica is known already, only its length is updated.
+        `cause` is the reason why the replica exists, such as `write` or `repair`. If the replica is known
+        already, only its length is updated.
         """
         lives = self._lives.get(node)
         if lives is None:
@@ -64,10 +69,10 @@ class MemoryJournal:
         lives[block] = self._last
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Remove a replica, and add its row to blocks.parquet with the path of the block's file.
+        """Remove a replica from the existing replicas, and add a row to the rows for blocks.parquet.
 
-        `now_s` is the time of the removal, or None if the replica still exists at the end of the run. Unknown
-        replicas are ignored.
+        `file` is the path of the block's file. `now_s` is the time of the removal, or None if the replica
+        still exists at the end of the run. Unknown replicas are ignored.
         """
         gone = self._lives.get(node, {}).pop(block, None)
         if gone is not None:
@@ -80,7 +85,7 @@ class MemoryJournal:
         return [(block, each) for each in nodes for block in self._lives.get(each, ())]
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks that have a replica on a node with the given cause."""
+        """Return the blocks whose replica on a node was recorded by `begin_life` with the given cause."""
         return [block for block, life in self._lives.get(node, {}).items() if life[2] == cause]
 
     def ended(self, cursor: int, limit: int) -> tuple[int, list[dict[str, Any]]]:

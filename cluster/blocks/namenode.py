@@ -31,9 +31,9 @@ POLL_LIMIT = 10_000
 class NameNode:
     """The master of the block store, which manages files, blocks and replicas.
 
-    `order` lists the declared nodes. Under the placement `skewed`, the first of them store the inputs. If the
-    journal contains files, the NameNode has restarted, and most replicas are not reported yet. Therefore no
-    copies are made for `settle_s` seconds after the first node has registered.
+    `order` lists the declared nodes; inputs with the placement `skewed` are stored on the first of these
+    nodes only. If the journal contains files, the NameNode has restarted, and most replicas are not reported
+    yet. Therefore no copies are made for `settle_s` seconds after the first node has registered.
     """
 
     def __init__(
@@ -149,8 +149,8 @@ class NameNode:
     ) -> None:
         """Create a complete output file in one step, for simulations. Raises NoNodes if there are no nodes.
 
-        `lengths` are the block sizes in bytes. Blocks are placed as `allocate` would place them for the path
-        `placed_as`, from which the file would be renamed to `path`. The journal is not written.
+        `lengths` are the block sizes in bytes. In a live run, the file would be written to the temporary path
+        `placed_as` and then renamed; its blocks are placed as for that path. The journal is not written.
         """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field
@@ -195,8 +195,8 @@ class NameNode:
 
         Return a row {"block", "offset", "length", "nodes"} for each block. `lengths` are the block sizes in
         bytes. `placement` is hdfs, even or skewed; skewed stores all blocks on a share `skew` of the nodes.
-        The entry of `preferred` for a block lists nodes that are chosen first. An incomplete file at the path
-        is replaced.
+        `preferred` may list, for each block, nodes to choose first. An incomplete file at the path is
+        replaced.
         """
         if placement not in PLACEMENTS:
             raise BadPath(f"placement {placement!r}: expected {', '.join(PLACEMENTS)}")
@@ -239,7 +239,10 @@ class NameNode:
         return dict(zip(file.blocks, places, strict=True))
 
     def input_uploaded(self, now_s: float, path: str, blocks: Sequence[Json] | None = None) -> None:
-        """Mark an uploaded input as complete, with the planned blocks or with `blocks` (see `complete`)."""
+        """Mark an uploaded input as complete.
+
+        `blocks` lists the blocks as for `complete`, or is None if the blocks are as planned by `plan_input`.
+        """
         if blocks is None:
             state = self._blocks.map.blocks
             planned = self._names.file(path).blocks.items()

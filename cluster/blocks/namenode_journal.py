@@ -1,4 +1,4 @@
-"""The NameNode's persistent state in an SQLite file: changes of the namespace, and histories of replicas.
+"""The NameNode's state in an SQLite file: changes of the tree of files, and histories of replicas.
 
 When a method has returned, its effect survives a crash of the process, but not of the host.
 """
@@ -33,9 +33,10 @@ CREATE TABLE IF NOT EXISTS ended (
 
 
 class NamespaceJournal:
-    """The journal of a NameNode in an SQLite file, or in memory if `path` is None.
+    """The journal of a NameNode, which records changes of the namespace (the tree of files) and replicas.
 
-    `memory_journal.MemoryJournal` is a faster twin, used by simulations.
+    It is an SQLite file, or in memory if `path` is None. `memory_journal.MemoryJournal` is a faster twin,
+    used by simulations.
     """
 
     def __init__(self, path: Path | str | None) -> None:
@@ -61,7 +62,7 @@ class NamespaceJournal:
     # -- the namespace ---------------------------------------------------------------------------------------
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Append changes of the namespace to the journal, in one transaction."""
+        """Append changes of the tree of files to the journal, in one transaction."""
         rows = [(json.dumps(change),) for change in changes]
         if len(rows) == 1:
             self._db.execute("INSERT INTO changes (change) VALUES (?)", rows[0])
@@ -70,16 +71,17 @@ class NamespaceJournal:
             self._db.executemany("INSERT INTO changes (change) VALUES (?)", rows)
 
     def changes(self) -> Iterator[Change]:
-        """Yield all changes of the namespace, in the order in which they were appended."""
+        """Yield all changes of the tree of files, in the order in which they were appended."""
         for (text,) in self._db.execute("SELECT change FROM changes ORDER BY id"):
             yield json.loads(text)
 
     # -- replicas --------------------------------------------------------------------------------------------
 
     def begin_life(self, block: str, node: NodeId, length: int, now_s: float, cause: str) -> None:
-        """Record a replica of `length` bytes that a node stored at `now_s`, with the cause.
+        """Record a replica of `length` bytes that a node stored at `now_s`.
 
-        If the replica is known already, only its length is updated.
+        `cause` is the reason why the replica exists, such as `write` or `repair`. If the replica is known
+        already, only its length is updated.
         """
         self._db.execute(
             "INSERT INTO lives VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
@@ -87,10 +89,10 @@ class NamespaceJournal:
         )
 
     def end_life(self, block: str, node: NodeId, file: str, now_s: float | None) -> None:
-        """Remove a replica, and add its row to blocks.parquet with the path of the block's file.
+        """Remove a replica from the existing replicas, and add a row to the rows for blocks.parquet.
 
-        `now_s` is the time of the removal, or None if the replica still exists at the end of the run. Unknown
-        replicas are ignored.
+        `file` is the path of the block's file. `now_s` is the time of the removal, or None if the replica
+        still exists at the end of the run. Unknown replicas are ignored.
         """
         gone = self._db.execute(
             "DELETE FROM lives WHERE block = ? AND node = ? RETURNING bytes, added, cause", (block, node)
@@ -108,7 +110,7 @@ class NamespaceJournal:
         return list(self._db.execute(f"SELECT block, node FROM lives{where} ORDER BY rowid", arguments))
 
     def living_of(self, node: NodeId, cause: str) -> list[str]:
-        """Return the blocks that have a replica on a node with the given cause."""
+        """Return the blocks whose replica on a node was recorded by `begin_life` with the given cause."""
         found = self._db.execute("SELECT block FROM lives WHERE node = ? AND cause = ?", (node, cause))
         return [block for (block,) in found]
 

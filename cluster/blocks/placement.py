@@ -1,4 +1,4 @@
-"""Choice of nodes for replicas: HDFS's rack rule, the placements even and skewed, and nodes given by a trace.
+"""Choice of nodes for replicas: by HDFS's rack rule, evenly, on few nodes (`skewed`), or by a trace.
 
 Random choices depend only on the seed and the block.
 """
@@ -83,9 +83,10 @@ def place_file(
 
 
 def _first_draws(field: NodeIndex, count: int, most_bytes: float, luck: Random) -> list[NodeId]:
-    """Draw up to three nodes for a block by HDFS's rack rule. Stop before the first unsuitable node.
+    """Draw a node at random for each of the first three replicas of a new block, by HDFS's rack rule.
 
-    A node is unsuitable if its rack is wrong, if it was drawn before, or if its load exceeds `most_bytes`.
+    Return the nodes drawn before the first unsuitable node. A node is unsuitable if its rack is wrong, if it
+    was drawn before, or if its load exceeds `most_bytes`.
     """
     random, names, racks, load_bytes = luck.random, field.names, field.racks, field.load_bytes
     first = names[int(random() * len(names))] if names else ""
@@ -134,7 +135,7 @@ class _Choice:
         self._most_bytes = 2 * field.mean_bytes(taken)
 
     def next_hdfs(self, racks: Sequence[str], writer: NodeId | None) -> NodeId | None:
-        """Choose the node of the next replica by HDFS's rack rule. `racks` are the racks of all replicas.
+        """Choose a node for the next replica by HDFS's rack rule. `racks` are the racks of earlier replicas.
 
         If no node satisfies the rule, choose any node that is not taken. Return None if all nodes are taken.
         """
@@ -150,7 +151,10 @@ class _Choice:
         return found or self._any(field.names, None)
 
     def _any(self, pool: Sequence[NodeId], but_rack: str | None) -> NodeId | None:
-        """Return a random node in `pool` that is not taken and not on the rack `but_rack`, or None."""
+        """Return a random node in `pool` that is not taken and not on the rack `but_rack`.
+
+        Return None if `pool` contains no such node.
+        """
         field, taken, most_bytes = self._field, self._taken, self._most_bytes
         count = len(pool)
         for _ in range(DRAWS if count else 0):
@@ -218,8 +222,8 @@ def place_preferred(
 def surplus(holders: Sequence[CandidateNode], target: int) -> list[NodeId]:
     """Choose replicas to delete until `target` replicas remain. Return the nodes of the chosen replicas.
 
-    `holders` are the nodes of all replicas. Each choice is a replica on the rack with the most replicas, on
-    the node with the highest load there.
+    `holders` are the nodes of all replicas. Replicas are chosen one by one: always from the rack that has the
+    most remaining replicas, and on this rack from the node with the highest load.
     """
     staying = list(holders)
     dropped: list[NodeId] = []

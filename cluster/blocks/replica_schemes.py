@@ -116,8 +116,9 @@ class Epoch:
     ) -> dict[str, int]:
         """Return the number of replicas that a scheme gives each file, as a dictionary from path to number.
 
-        `most` is the upper limit for each file. `inputs_bytes` is the size of all inputs with their replicas,
-        of which Scarlett's budget is a share.
+        `files` are the input files by path, and `most` is the upper limit for each file. `inputs_bytes` is
+        the size of all inputs with their replicas; Scarlett's budget for additional replicas is a share of
+        this size.
         """
         if scheme.scheme == "scarlett":
             return scarlett_replicas(

@@ -1,8 +1,8 @@
 """Decisions about copying and deleting replicas so that each block has its wanted number of replicas.
 
-The decisions use neither the namespace nor a clock. A replica is counted until the command to delete it is
-sent. Each deletion is checked again when the command is sent: the last good replica of a block that belongs
-to a file is never deleted.
+The decisions use neither the tree of files nor a clock. A replica counts as existing until the command to
+delete it is sent. Each deletion is checked again when the command is sent: the last good replica of a block
+that belongs to a file is never deleted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Copy:
 class Replication:
     """A planner that decides which replicas are copied and which are deleted.
 
-    `reconsider` must be called for each block whose replicas changed. `copies_per_node` limits the concurrent
-    copies that a node sends, and also those that it receives. A copy is canceled after `timeout_s` seconds.
+    `reconsider` must be called for each block whose replicas changed. At any time, each node sends at most
+    `copies_per_node` copies and receives at most the same number. A copy is canceled after `timeout_s`
+    seconds.
     """
 
     def __init__(self, blocks: BlockMap, *, seed: int, copies_per_node: int, timeout_s: float) -> None:
@@ -62,7 +63,7 @@ class Replication:
     # -- news ------------------------------------------------------------------------------------------------
 
     def reconsider(self, block: str) -> None:
-        """Check again whether a block has too few or too many replicas, because its replicas changed."""
+        """Check whether a block now has too few or too many replicas, because its replicas changed."""
         state = self.map.blocks.get(block)
         if state is not None:
             self.kept.settle(block, state.good(), state.target)
@@ -81,7 +82,7 @@ class Replication:
             self._under.setdefault(good, {})[block] = None
 
     def node_came(self, node: NodeId) -> None:
-        """Drop commands for the earlier incarnation of a node, because the node has registered.
+        """Drop commands for the earlier incarnation (life) of a node, because the node has registered.
 
         Blocks that no node could store until now are planned again.
         """
@@ -92,7 +93,7 @@ class Replication:
             self.reconsider(block)
 
     def node_went(self, node: NodeId) -> None:
-        """Cancel copies from and to a lost node. The caller must then call `reconsider` for its blocks."""
+        """Cancel copies from and to a lost node. Afterwards, call `reconsider` for the blocks of the node."""
         self._unwanted.pop(node, None)
         for block, copies in list(self._pending.items()):
             for target, copy in list(copies.items()):
@@ -109,10 +110,10 @@ class Replication:
         return ours
 
     def raise_target(self, block: str, replicas: int, cause: str, base: int, load: float) -> None:
-        """Set the wanted number of replicas of a block, as decided by a replication scheme.
+        """Set the wanted number of replicas of a block to `replicas`, as decided by a replication scheme.
 
-        Replicas in addition to `base` are recorded with `cause` in blocks.parquet. `load` is the load that
-        each of them is expected to serve, for the ranking of nodes.
+        `base` is the number without the scheme; replicas beyond it are recorded with `cause` in
+        blocks.parquet. `load` is the load that each replica is expected to serve, for the ranking of nodes.
         """
         state = self.map.blocks[block]
         if replicas > base:
@@ -124,7 +125,7 @@ class Replication:
             self.reconsider(block)
 
     def copy_cause(self, block: str, coming: int = 0) -> str:
-        """Return the cause of the next copy of a block for blocks.parquet: `repair` or the name of a scheme.
+        """Return the cause of a block's next copy for blocks.parquet: `repair` or a scheme, like `scarlett`.
 
         `coming` is the number of copies of the block that are in progress.
         """
@@ -170,7 +171,7 @@ class Replication:
     def busy(self) -> bool:
         """Return whether any copy or deletion is planned or in progress.
 
-        Blocks that no node can store at present do not matter.
+        Blocks with too few replicas are ignored if no node can store another replica at present.
         """
         return bool(self._pending or self._level or self._over or self._unwanted)
 
@@ -190,9 +191,9 @@ class Replication:
         return orders
 
     def _surplus(self, block: str, state: BlockState) -> list[NodeId]:
-        """Return the nodes whose good replica of a block may be deleted now, because there are too many.
+        """Return the nodes whose good replica of a block may be deleted now, since the block has too many.
 
-        Copies evicted by DARE come first. Copies that DARE keeps are not returned.
+        Copies evicted by the replication scheme DARE come first. Copies that DARE keeps are not returned.
         """
         good, kept = state.good(), self.kept
         many = len(good) - state.target - kept.count(block)
@@ -292,7 +293,8 @@ class Replication:
     def _places(self, now_s: float, block: str) -> list[NodeId]:
         """Return the live nodes that may receive a block.
 
-        They have no replica of the block, and no copy or deletion of the block is in progress there.
+        These nodes have no replica of the block, are not receiving one, and have no unfinished order to
+        delete one.
         """
         leaving = self._leaving.get(block, {})
         for node in [node for node, until_s in leaving.items() if until_s <= now_s]:
@@ -303,8 +305,8 @@ class Replication:
     def _choose(self, block: str, targets: list[NodeId]) -> NodeId:
         """Choose the node in `targets` that receives a copy of a block.
 
-        The ranking of the replication scheme decides, or otherwise HDFS's rack rule. A repeated attempt may
-        choose another node.
+        If a replication scheme ordered the copy, the scheme's ranking of nodes decides, otherwise HDFS's rack
+        rule. When a copy is planned again after a failure, another node may be chosen.
         """
         tries = self._tries[block] = self._tries.get(block, 0) + 1
         state = self.map.blocks[block]

@@ -20,9 +20,9 @@ SETTLE_LIMIT_S = 20.0
 
 
 class ServedNameNode(NameNodeDoor):
-    """An asynchronous interface of a `NameNode`, with the clock of the run.
+    """An asynchronous interface to a `NameNode`, which passes the current time of the run.
 
-    Each method calls the method of the same name with the current time, which is 0 until the run has begun.
+    Each method calls the method of the same name. Before the clock of the run has begun, the time is 0.
     """
 
     def __init__(self, names: NameNode, clock: RunClock) -> None:
@@ -37,7 +37,7 @@ class ServedNameNode(NameNodeDoor):
         return self._clock.now_s() if self._clock.epoch_s else 0.0
 
     async def _settle(self) -> None:
-        """Wait until all nodes have reported to a restarted NameNode, for at most `SETTLE_LIMIT_S`."""
+        """Wait while a restarted NameNode lacks reports from nodes, for at most `SETTLE_LIMIT_S` seconds."""
         waited_s = 0.0
         while waited_s < SETTLE_LIMIT_S and self._names.settling(self._now_s()):
             await asyncio.sleep(SETTLE_STEP_S)

@@ -77,8 +77,8 @@ class Machine(Protocol):
     async def set_rates(self, cpu: float, disk: float, network: float) -> None:
         """Inject a fault: set the rates of CPU, disk and network to the declared rates times these factors.
 
-        The machine sets only the rates that the agent cannot set. The agent receives the same request for the
-        others.
+        The machine sets only the rates that the agent cannot set. The agent receives the same factors and
+        sets the other rates.
         """
         ...
 
@@ -122,8 +122,9 @@ class MachineKind:
 
     `make(agent, owner)` returns a new machine for one incarnation of a node, where `agent` is the agent's
     configuration and `owner` identifies the process to which the machine belongs. `check` raises BadInput,
-    with advice, if such machines do not work on this host. `ready` is a context manager for all runs of a
-    command, which removes all machines at the end. `image` describes an image that hosts need, if any.
+    with advice, if such machines do not work on this host. `ready` returns a context manager for all runs of
+    a command, which removes all machines at the end. `image` contains functions that copy the image needed by
+    such machines to other hosts, or is None if no image is needed.
     """
 
     about: str

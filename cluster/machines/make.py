@@ -40,7 +40,7 @@ KINDS: Mapping[str, Callable[[], MachineKind]] = {
 def make_machine(config: RunConfig, node: NodeSpec, epoch_s: float, runner: str = RUNNER) -> Machine:
     """Return a new machine for one incarnation of a node, of the kind that `config` selects.
 
-    The node's files are in the run's folder. `epoch_s` is the start of the run's clock. `runner` is the name
+    The node's files are in the run's folder. `epoch_s` is the run's start as Unix time. `runner` is the name
     of the function that runs attempts.
     """
     stretch = config.cluster.stretch

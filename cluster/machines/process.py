@@ -124,7 +124,10 @@ class ProcessMachine:
         """Do nothing, because all files of the node are in the run's folder."""
 
     def totals(self) -> KernelTotals:
-        """Return the CPU time and memory of the node's control groups. All values are None without groups."""
+        """Return the CPU time and memory used by the node, from the counters of its control groups.
+
+        All values are None if the node has no control groups.
+        """
         counters = self._counters
         if counters is None:
             return KernelTotals()
@@ -139,7 +142,7 @@ class ProcessMachine:
         return self._config.root / "agent.log"
 
     def _find_counters(self, limits: Mapping[str, str]) -> GroupCounters | None:
-        """Return the counters of the control groups that the agent has created, or None without groups.
+        """Return the counters of the control groups that the agent has created, or None if there are none.
 
         `limits` maps resources to the mechanism by which the agent limits them.
         """
@@ -166,7 +169,7 @@ class ProcessMachine:
     def _reap(self, process: ForkedAgent) -> None:
         """Wait until the agent and the zygote have ended, then remove the node's control groups.
 
-        Both processes have ended when the pipe of the standard output is closed.
+        Both processes share one standard output, and have ended when this pipe is closed.
         """
         with process.stdout, contextlib.suppress(OSError):
             while process.stdout.read(65536):
@@ -178,9 +181,9 @@ class ProcessMachine:
             remove_node(self._config.run_id, self._config.node.node, self._group)
 
     def _signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to all processes of the machine, first to the agent.
+        """Send a signal to all processes of the machine.
 
-        Otherwise the agent could notice that its children are stopped.
+        The agent is the first, because otherwise it could notice that its children are stopped.
         """
         if not self.is_alive() or self._process is None:
             return

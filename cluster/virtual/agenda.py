@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Owner(Protocol):
-    """The interface of objects that own items, and handle them when they are due."""
+    """The interface of objects that own items of an agenda, and handle each item at its due time."""
 
     def fire(self, item: Item) -> None:
         """Handle an item of this owner that is due."""
@@ -29,8 +29,8 @@ NOBODY = Nobody()
 class Item:
     """An event that is due at `due_s` (infinite if not scheduled) and is handled by `owner`.
 
-    `role` tells the owner what kind of event this is. `queued_s` is the time at which the item comes up next
-    in the agenda's heap.
+    `role` tells the owner what kind of event this is. `queued_s` is the time of the item's entry in the
+    agenda's heap, which is earlier than `due_s` after the item was postponed.
     """
 
     __slots__ = ("due_s", "owner", "queued_s", "role")
@@ -42,10 +42,10 @@ class Item:
 
 
 class Agenda:
-    """A priority queue of items, sorted by due time. Items with the same due time keep their order.
+    """A priority queue of items, sorted by due time. Items with equal due times are in the order of queuing.
 
-    An item that is postponed stays at its old position in the queue. When that time is reached, the item is
-    queued again at its new due time.
+    An item that is postponed keeps its old entry in the queue. When the time of this entry is reached, the
+    item is queued again at its new due time.
     """
 
     def __init__(self) -> None:

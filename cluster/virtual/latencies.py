@@ -1,4 +1,4 @@
-"""Times in which a live attempt uses neither CPU, disk nor network: launch, end, fetches, output blocks."""
+"""Latencies of live attempts: the time for launch, end, fetches and output blocks besides their work."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ class Latencies:
     """The latencies of a live attempt, for simulations.
 
     Fields `*_cpu_s` are in core-seconds of the host, which take longer on slow emulated cores. The default
-    launch latency was measured in live runs of the shipped scenarios (30 ms at 0.08 of a core, including the
-    reply). The other defaults are round trips of HTTP between processes of one host.
+    launch latency was measured in live runs of the shipped scenarios: 30 ms, including the reply, on emulated
+    cores with 0.08 of a host's core. The other defaults are round trips of HTTP between processes of one
+    host.
     """
 
     launch_s: float = 0.010  # from the heartbeat's answer to the fork

@@ -122,10 +122,10 @@ class Store(Protocol):
 
 
 class Emulation(Protocol):
-    """A simulation of the attempts on all nodes. The current time `now_s` must never decrease."""
+    """A simulation of the attempts on all nodes. The time `now_s` must not decrease from call to call."""
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
+        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
         ...
 
     def node_down(self, now_s: float, node: NodeId) -> None:
@@ -137,7 +137,7 @@ class Emulation(Protocol):
         ...
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can connect. `()` removes the fault.
+        """Inject a fault: only nodes of the same group can connect. Empty `groups` remove the fault.
 
         Nodes in no group form another group.
         """

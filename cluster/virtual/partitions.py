@@ -19,6 +19,6 @@ class Partition:
         self._group = {node: number for number, group in enumerate(groups, 1) for node in group}
 
     def joins(self, one: NodeId, other: NodeId) -> bool:
-        """Return whether a new connection between two nodes is possible, because their group is the same."""
+        """Return whether two nodes can open new connections to each other: they must be in the same group."""
         group = self._group
         return not group or group.get(one, 0) == group.get(other, 0)

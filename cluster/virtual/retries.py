@@ -9,5 +9,5 @@ _RETRY_MAX_S = 8.0
 
 
 def retry_after_s(failures: int) -> float:
-    """Return the pause in seconds before a map output is fetched again, after a number of failures."""
+    """Return the pause in seconds before a map output is fetched again, after `failures` failed fetches."""
     return min(_RETRY_MAX_S, _RETRY_S * 2 ** (failures - 1))

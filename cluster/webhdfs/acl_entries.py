@@ -1,6 +1,7 @@
 """Access control lists in HDFS's notation. They are stored and returned but not enforced.
 
-The entries of owner, group and others are the digits of the permission. The list contains all other entries.
+The rights of owner, group and others are stored as the digits of the permission. All other entries, such as
+those of named users, are stored in the list.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Acl = tuple[str, ...]
 
 
 def with_entries(permission: str, acl: Iterable[str], spec: str) -> tuple[str, Acl]:
-    """Return a permission and an access control list with the entries in `spec` added or replaced.
+    """Return a permission and an access control list, after adding or replacing the entries in `spec`.
 
-    Raises BadPath if `spec` is invalid.
+    `spec` contains entries such as `user:ana:rw-`, separated by commas. Raises BadPath if `spec` is invalid.
     """
     entries = dict(_split(each) for each in acl)
     digits = list(permission)
@@ -53,14 +54,15 @@ def without_entries(acl: Iterable[str], spec: str) -> Acl:
 
 
 def without_defaults(acl: Iterable[str]) -> Acl:
-    """Return an access control list without its default entries (a directory's, for new files in it)."""
+    """Return an access control list without its default entries, which a directory passes to new files."""
     return tuple(each for each in acl if not each.startswith("default:"))
 
 
 def shown_entries(permission: str, acl: Acl) -> list[str]:
     """Return the access control list for the answer to GETACLSTATUS.
 
-    The group's entry, from `permission`, is added if `acl` has any entry that is not a default.
+    If `acl` has any entry that is not a default entry, the group's entry is added, computed from
+    `permission`.
     """
     if not without_defaults(acl):
         return list(acl)

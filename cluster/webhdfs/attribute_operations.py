@@ -53,9 +53,9 @@ async def set_owner(call: RestCall) -> web.StreamResponse:
 
 
 async def set_times(call: RestCall) -> web.StreamResponse:
-    """Answer SETTIMES: set the modification and access times of a path, in milliseconds since 1970.
+    """Answer SETTIMES: set the modification and access times of a file or directory.
 
-    A time of -1 leaves the stored time unchanged.
+    The times are in milliseconds since 1970. A time of -1 leaves the stored time unchanged.
     """
     given: dict[str, float] = {}
     for name, field in (("modificationtime", "modified_s"), ("accesstime", "accessed_s")):
@@ -86,7 +86,7 @@ async def set_replication(call: RestCall) -> web.StreamResponse:
 
 
 async def check_access(call: RestCall) -> web.StreamResponse:
-    """Answer CHECKACCESS. Access is granted to every path that exists; otherwise the answer is an error."""
+    """Answer CHECKACCESS. The answer is success for every path that exists, and otherwise an error."""
     await call.names.stat(call.path)
     return web.Response()
 

@@ -82,7 +82,7 @@ async def append(call: RestCall) -> web.StreamResponse:
 
 
 async def truncate(call: RestCall) -> web.StreamResponse:
-    """Answer TRUNCATE: shorten a file to `newlength` bytes. The file is shortened when the answer is sent."""
+    """Answer TRUNCATE: shorten a file to `newlength` bytes. The answer is sent once this is done."""
     call.needed("newlength", "a number of bytes")
     length, size = call.number("newlength", 0), (await call.names.stat(call.path))["length"]
     if length > size:

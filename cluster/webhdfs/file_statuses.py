@@ -16,8 +16,8 @@ SLACK_MS = 1e-3
 def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> Json:
     """Return the FileStatus of WebHDFS for a file or directory, from its status `entry` (`NameNode.stat`).
 
-    `clock` converts run times to times of day. `suffix` is the name of the file in a listed directory, or
-    empty.
+    `clock` converts run times to times of day. `suffix` is the name of the file in its directory if the
+    directory is listed, and otherwise empty.
     """
     is_file = entry["type"] == "file"
     modified_ms = _milliseconds(clock, entry["modified_s"])
@@ -41,7 +41,10 @@ def file_status(entry: Mapping[str, Any], clock: RunClock, suffix: str = "") -> 
 
 
 def permission_of(entry: Mapping[str, Any]) -> str:
-    """Return the permission in the status `entry` as octal digits: by default 644, for directories 755."""
+    """Return the permission in the status `entry` as octal digits.
+
+    If no permission was set, the result is 644 for files and 755 for directories.
+    """
     return entry["permission"] or ("644" if entry["type"] == "file" else "755")
 
 

@@ -26,7 +26,10 @@ PROCESSES = 512  # The limit for all attempts of a node.
 
 
 class AttemptGroups:
-    """The control groups of a node's attempts during one incarnation, from `make` to `remove`."""
+    """The control groups of a node's attempts during one incarnation (life) of the node.
+
+    The groups exist from `make` to `remove`.
+    """
 
     def __init__(self, agent: AgentConfig) -> None:
         self._run_id = agent.run_id

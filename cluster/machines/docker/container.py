@@ -244,7 +244,7 @@ class DockerMachine:
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host address, and the port range if restricted, at which the agent is published."""
+        """Return the host address at which the agent is published, and the port range if it is restricted."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:
@@ -268,9 +268,9 @@ class DockerMachine:
         return " | ".join([line.strip() for line in lines if line.strip()][-LOG_TAIL:]) or "it said nothing"
 
     def _agent_limits(self) -> str:
-        """Return how the agent limits attempts: `off`, `cgroup` or `software`.
+        """Return how the agent limits attempts: `off` (no limits), `cgroup` or `software` (pacing).
 
-        With `cgroup`, the host passes control groups to the agent.
+        With `cgroup`, the agent uses control groups that the host has created.
         """
         if self._config.limits == "off":
             return "off"
@@ -320,9 +320,10 @@ class DockerMachine:
     # ----------------------------------------------------------------- limits
 
     def _held(self, api: Any) -> dict[str, str]:
-        """Apply the host's limits to the container. Return a dictionary from resource to kernel mechanism.
+        """Apply the limits of `HostLimits` to the container. Return a dictionary from resource to mechanism.
 
-        Raises BadInput if a required limit is impossible.
+        A mechanism is a text such as `loop device` or `tc`. Raises BadInput if a required limit is
+        impossible.
         """
         held = self._limits.hold(api, self._image)
         (self._root / HOST_PID).write_text(str(self._limits.pid))
@@ -352,7 +353,7 @@ def prepare_network(
 ) -> None:
     """Create the bridge network of a run, unless it exists. Raises BadInput if that is impossible.
 
-    From an `internal` network, no address outside the network can be reached.
+    Containers in an `internal` network cannot reach addresses outside the network.
     """
     try:
         client.api.inspect_network(run_name(run_id))

@@ -74,8 +74,8 @@ def run_name(run_id: str) -> str:
 def sweep_containers(all: bool = False) -> list[str]:
     """Remove this user's Docker objects on this host that belong to a dead process. Return their names.
 
-    With `all`, objects of live processes and other hosts are removed as well. If no Docker engine answers,
-    nothing is removed.
+    With `all`, this user's objects of live processes and of other hosts are removed as well. If no Docker
+    engine answers, nothing is removed.
     """
     host, user = socket.gethostname(), str(os.getuid())
     return remove_labelled(

@@ -49,7 +49,7 @@ class HostLimits:
 
     @property
     def groups(self) -> Path | None:
-        """Return the path of the socket that serves the files of the attempts' control groups.
+        """Return the path of the Unix socket from which the agent receives its attempts' control group files.
 
         Return None if there are no such groups.
         """
@@ -79,10 +79,10 @@ class HostLimits:
         api.create_volume(self._name, driver="local", driver_opts=self._disk.volume, labels=labels)
 
     def hold(self, api: Any, image: str) -> dict[str, str]:
-        """Apply the limits to the started container. Return a dictionary from resource to kernel mechanism.
+        """Apply the limits to the started container. Return a dictionary from resource to mechanism.
 
-        `image` is used for a helper container, if one is needed to run tc. Raises BadInput if a required
-        limit is impossible.
+        A mechanism is a text such as `loop device` or `tc`. If tc must run in a helper container, the helper
+        is created from `image`. Raises BadInput if a required limit is impossible.
         """
         held: dict[str, str] = {}
         self._pid = api.inspect_container(self._name)["State"]["Pid"]

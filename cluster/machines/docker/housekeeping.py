@@ -63,7 +63,7 @@ def engine_ready() -> Iterator[None]:
 
 
 def main() -> None:
-    """Wait until the owner process has ended, then remove its Docker objects until no more appear."""
+    """Wait until the owner process has ended, then remove its Docker objects until none are left."""
     await_owner()
     from schedbed.cluster.machines.docker.engine import sweep_containers
 

@@ -65,7 +65,7 @@ def node_image(client: docker.DockerClient) -> str:
 def _sources() -> dict[str, bytes]:
     """Return the source files of the packages `cluster` and `tasks`, as a dictionary from path to content.
 
-    The paths are those of the files in the image.
+    Each path is the place of the file in the image.
     """
     package = Path(schedbed.__file__).parent
     found = {"schedbed/__init__.py": (package / "__init__.py").read_bytes()}

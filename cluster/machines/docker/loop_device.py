@@ -31,8 +31,8 @@ def attach(image: Path) -> tuple[str, int]:
     """Bind a new loop device to an image file. Return its name, such as `loop8`, and an open descriptor.
 
     The kernel releases the device when this descriptor is closed and the device is not mounted. Writes to the
-    device go through the page cache of the image file, so they proceed evenly even if the host's disk does
-    not. Raises OSError if no device can be created.
+    device go through the page cache of the image file, which smooths stalls of the host's disk. Raises
+    OSError if no device can be created.
     """
     for attempt in range(1, TRIES + 1):
         name = f"loop{_control(ADD, ANY)}"
@@ -46,10 +46,7 @@ def attach(image: Path) -> tuple[str, int]:
 
 
 def discard(name: str, patience_s: float = 0.0) -> None:
-    """Remove a loop device. If the device is in use, wait up to `patience_s` seconds.
-
-    A device that is still in use then is not removed.
-    """
+    """Remove a loop device. If the device is in use, retry for up to `patience_s` seconds, then give up."""
     give_up = time.monotonic() + patience_s
     while True:
         try:

@@ -27,8 +27,8 @@ RECEIVE = "ifb0"
 def shape(rate_bps: float, gateway: str) -> str:
     """Return a shell script that limits both directions of a node's NIC to `rate_bps` (bytes/s).
 
-    The script must run once, in the node's network namespace and with the capability NET_ADMIN. Traffic with
-    the address `gateway` is not limited.
+    The script must run once, in the node's network namespace and with the capability NET_ADMIN. Traffic from
+    and to the address `gateway` is not limited.
     """
     return "\n".join(
         [

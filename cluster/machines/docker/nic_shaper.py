@@ -31,7 +31,7 @@ class NicShaper:
     def shape(self, rate_bps: float, run_network: str) -> None:
         """Limit both directions of the NIC to `rate_bps` (bytes/s). Raises MachineFailed if tc fails.
 
-        Traffic with the bridge of the network `run_network` is not limited.
+        Traffic between the container and the bridge of the network `run_network` is not limited.
         """
         found = self._api.inspect_network(run_network)
         gateway = found["IPAM"]["Config"][0]["Gateway"].partition("/")[0]
@@ -44,8 +44,8 @@ class NicShaper:
     def _tell(self, script: str) -> None:
         """Run a script in the container's network namespace. Raises MachineFailed if the script fails.
 
-        If this process is root and tc is installed, no helper container is needed, which saves 90% of the
-        time.
+        A root process runs the script directly if the host has `nsenter` and `tc`. Otherwise a helper
+        container runs the script, which takes much longer.
         """
         inside = Path(self._api.inspect_container(self._name)["NetworkSettings"]["SandboxKey"])
         if os.geteuid() == 0 and inside.exists() and all(map(shutil.which, ("nsenter", "tc"))):

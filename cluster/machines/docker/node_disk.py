@@ -1,11 +1,11 @@
 """The disk of a node in a container: a file system on a loop device with a limited rate.
 
-The rate is enforced by the throttle of the block controller of cgroup version 1, which all writes pass,
-whether from child processes, shells, O_DIRECT, or the kernel thread that flushes the page cache. A throttle
-applies to one control group, and the flushing thread is in the root group. Therefore the node's processes are
-moved to the root group of this controller as well, so that all share one rate. Reads and writes each have the
-full rate. Only root can set up such a disk. The image of the disk is a sparse file in the node's folder on
-this host, which survives the container as a disk survives a power failure.
+The rate is enforced by the throttle of the block controller of cgroup version 1. All writes pass this
+throttle, whether from child processes, shells, O_DIRECT, or the kernel thread that flushes the page cache. A
+throttle applies to one control group, and the flushing thread is in the root group. Therefore the node's
+processes are also moved to the root group of this controller, so that all share one rate. Reads and writes
+each have the full rate. Only root can set up such a disk. The image of the disk is a sparse file in the
+node's folder on this host, and survives the container as a real disk survives a power failure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class DiskError(Exception):
 class NodeDisk:
     """The disk of a node for one incarnation. The data are in the file `image`, which is created if missing.
 
-    `rate_bps` is the limit of reads and of writes in bytes/s. `owner` (UID:GID) owns the top folder.
+    `rate_bps` is the limit in bytes/s, for reads and for writes separately. `owner` (UID:GID) is the owner of
+    the top folder of a new file system.
     """
 
     def __init__(self, image: Path, rate_bps: float, *, owner: str) -> None:
@@ -78,8 +79,9 @@ class NodeDisk:
     def settle(self, pid: int) -> None:
         """Apply the rate limit to a container that has mounted the disk. `pid` is a process of the container.
 
-        This process also closes its descriptor of the loop device. The kernel then releases the device when
-        the container ends, even if this process has died. Raises OSError if the limit cannot be applied.
+        The calling process closes its own descriptor of the loop device. The kernel then releases the device
+        when the container ends, even if the calling process has died. Raises OSError if the limit cannot be
+        applied.
         """
         self._let_go()
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -124,7 +126,7 @@ class NodeDisk:
 
 
 def disk_why_not() -> str:
-    """Return the reason why this host cannot limit the rate of a node's disk; empty if it can."""
+    """Return the reason why this host cannot limit a node's disk, or an empty string if this host can."""
     if os.geteuid() != 0:
         return "loop devices and the block controller need root"
     if not CONTROL.exists():

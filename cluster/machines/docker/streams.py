@@ -32,7 +32,7 @@ class Streams:
     def send(self, text: str) -> None:
         """Write text to the standard input of the container.
 
-        Errors are ignored, since the missing output of a dead container is noticed later.
+        Errors are ignored, because a dead container is detected later by its missing output.
         """
         with contextlib.suppress(OSError):
             self._socket.sendall(text.encode())

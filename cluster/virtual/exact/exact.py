@@ -34,8 +34,8 @@ from schedbed.tasks.specs import Counters, NodeId, TaskKind
 class ExactEmulation:
     """An implementation of `Emulation` (see `node_model`) without contention for resources.
 
-    If `keeps_consumed` is True, it records from which map attempts each reduce has read, until `pop_consumed`
-    is called.
+    If `keeps_consumed` is True, the emulation records which map attempts' outputs each reduce has read, until
+    `pop_consumed` returns the record.
     """
 
     def __init__(self, store: Store, keeps_consumed: bool = False) -> None:
@@ -55,7 +55,7 @@ class ExactEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
+        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
         self._catch_up(now_s)
         self._end_life(node.node)
         self._nodes[node.node] = ExactNode(node, now_s)
@@ -91,7 +91,7 @@ class ExactEmulation:
                 self._schedule(run)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can connect. `()` removes the fault."""
+        """Inject a fault: only nodes of the same group can connect. Empty `groups` remove the fault."""
         self._catch_up(now_s)
         self._partition = self._costs.partition = Partition(groups)
         self._accidents = True
@@ -165,7 +165,7 @@ class ExactEmulation:
                     self._try_reduce(now_s, run)
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete all map outputs of a job on a node, and all announcements of the job's map outputs there."""
+        """Delete a job's map outputs stored on a node, and the announcements received by the node."""
         where = self._nodes.get(node)
         if where is not None:
             where.boards.pop(job, None)
@@ -219,7 +219,7 @@ class ExactEmulation:
     # ----------------------------------------------------------------- time
 
     def _go(self, run: ExactRun) -> None:
-        """Schedule the end of an attempt whose work is known, which is earlier if the attempt must fail."""
+        """Schedule the end of an attempt after its work, or earlier if the attempt is planned to fail."""
         plan, counters, work_s = run.plan, run.counters, run.work_s
         if counters is not None and work_s:
             run.cpu = counters.cpu_s / work_s
@@ -306,7 +306,7 @@ class ExactEmulation:
         return [_status(run, now_s) for run in where.runs.values()] if where else ()
 
     def usage(self, now_s: float, node: NodeId) -> Usage:
-        """Return a node's use of CPU, disk and memory since the last call.
+        """Return a node's use of CPU, disk and memory since the last call of this method.
 
         The CPU and disk rates of an attempt are assumed to be constant during its work.
         """
@@ -330,9 +330,9 @@ class ExactEmulation:
         )
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the records of a reduce: a dictionary from map index to map attempt it has read.
+        """Remove and return the record of the map outputs that the reduce `attempt` has read.
 
-        The dictionary is empty if `keeps_consumed` is False.
+        The record is a dictionary from map index to map attempt, and is empty if `keeps_consumed` is False.
         """
         return self._consumed.pop(attempt, {})
 

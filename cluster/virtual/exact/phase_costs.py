@@ -63,7 +63,7 @@ class ExactCosts:
     ) -> tuple[float, Counters]:
         """Return the duration in seconds and the counters of a reduce that starts to fetch at `begin_s`.
 
-        `board` contains the outputs of all maps, which must exist at that time.
+        `board` must contain the announced outputs of all maps.
         """
         cost, shuffle_s, sort_s = plan.cost, 0.0, 0.0
         if cost.duration_s is None:

@@ -13,8 +13,9 @@ from schedbed.tasks.specs import Counters
 class ExactRun:
     """An attempt in the simulation without contention. The attempt ends at the time `due_s`.
 
-    At the time `since_s`, work for `left_s` seconds at the node's declared speed remained. If the attempt is
-    planned to fail early, work for `beyond_s` seconds is never done and not included in `left_s`.
+    At the time `since_s`, the attempt still had to work for `left_s` seconds at the node's declared speed. If
+    the attempt is planned to fail, the last `beyond_s` seconds of its work are never done, and `left_s` does
+    not include them.
     """
 
     __slots__ = (
@@ -57,7 +58,7 @@ class ExactRun:
 
 
 class ExactNode:
-    """A node in one incarnation. `speed` is its current speed, as a share of its declared speed."""
+    """A node in one incarnation (life). `speed` is its current speed, as a share of its declared speed."""
 
     __slots__ = ("asked_s", "boards", "cpu_s", "disk_bytes", "full", "outputs", "runs", "spec", "speed")
 

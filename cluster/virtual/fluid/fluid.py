@@ -2,7 +2,7 @@
 
 The rate of a transfer is limited by both nodes and, between racks, by the uplink of the sender's rack, the
 core switch and the downlink of the receiver's rack. See `running` for the phases of an attempt and `max_min`
-for the computation of rates. The compiled twin is `scheduler.simulate.compiled.contended`.
+for the computation of rates. `scheduler.simulate.compiled.contended` is a twin in compiled code.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class FluidEmulation:
     """An implementation of `Emulation` (see `node_model`) with contention for resources.
 
     `links` contains the rates between racks. `fetch_bps` limits the rate at which a reduce fetches (0: no
-    limit). If `keeps_consumed` is True, the emulation records from which map attempts each reduce has read,
-    until `pop_consumed` is called.
+    limit). If `keeps_consumed` is True, the emulation records which map attempts' outputs each reduce has
+    read, until `pop_consumed` returns the record.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FluidEmulation:
     # ---------------------------------------------------------------- nodes
 
     def node_up(self, now_s: float, node: NodeSpec) -> None:
-        """Start an incarnation of a node. The node has no attempts and no map outputs at first."""
+        """Start an incarnation (life) of a node. The node has no attempts and no map outputs at first."""
         self.node_down(now_s, node.node)
         self._world.add(node, self)
 
@@ -77,7 +77,7 @@ class FluidEmulation:
             self._world.watch(host)
 
     def partition(self, now_s: float, groups: Sequence[Sequence[NodeId]]) -> None:
-        """Inject a fault: only nodes of the same group can open connections. `()` removes the fault.
+        """Inject a fault: only nodes of the same group can open connections. Empty `groups` remove the fault.
 
         Transfers in progress continue, as in a live run.
         """
@@ -106,9 +106,9 @@ class FluidEmulation:
                 run.disk_filled(flow, host)
 
     def _lose(self, host: SharedNode, roles: tuple[int, ...]) -> None:
-        """Fail the transfers of attempts on other nodes from or to a lost or frozen node.
+        """Fail the transfers between the lost or frozen node `host` and attempts on other nodes.
 
-        Only flows with one of the given roles fail, such as `READ`.
+        Only flows with one of the given roles fail, such as `READ` (reading an input block).
         """
         for flow in dict.fromkeys((*host.disk.flows, *host.tx.flows, *host.rx.flows)):
             run = flow.owner
@@ -163,7 +163,7 @@ class FluidEmulation:
                 run.hear(list(news.outputs))
 
     def forget_job(self, now_s: float, node: NodeId, job: str) -> None:
-        """Delete all map outputs of a job on a node, and all announcements of the job's map outputs there."""
+        """Delete a job's map outputs stored on a node, and the announcements received by the node."""
         self._world.sharing.advance(now_s)
         host = self._world.hosts.get(node)
         if host is not None:
@@ -190,7 +190,7 @@ class FluidEmulation:
 
     @property
     def solved(self) -> Solved:
-        """Return how many times rates were computed, and how many of the computations `REACH` has limited."""
+        """Return how often flow rates were computed, and how often `REACH` limited the computation."""
         return self._world.sharing.solved
 
     # -------------------------------------------------------------- reports
@@ -213,8 +213,8 @@ class FluidEmulation:
             self._world.sharing.settle()
 
     def pop_consumed(self, attempt: str) -> dict[int, str]:
-        """Remove and return the records of a reduce: a dictionary from map index to map attempt it has read.
+        """Remove and return the record of the map outputs that the reduce `attempt` has read.
 
-        The dictionary is empty if `keeps_consumed` is False.
+        The record is a dictionary from map index to map attempt, and is empty if `keeps_consumed` is False.
         """
         return self._world.consumed.pop(attempt, {})

@@ -64,15 +64,15 @@ class MapRun(RunningAttempt):
             self.stream_over()
 
     def _spill(self) -> tuple[float, float]:
-        """Return the bytes written to the local disk, and the bytes of these read again for merging."""
+        """Return the bytes that the map writes to the local disk, and the bytes read back for merging."""
         spill = spilled_bytes(self.plan)
         back = max(0, spill - self.plan.cost.output_bytes) if spill else 0
         return spill * self.share, back * self.share
 
     def phase_over(self) -> None:
-        """Start the next phase after reading and computing, or end the map.
+        """Start the phase that follows reading and computing, or end the map if there is none.
 
-        The next phase is the sort or, for a map whose duration is known, the passing of this duration.
+        This phase is the sort or, for a map whose duration is known, a pause of this duration.
         """
         cost = self.plan.cost
         if self.phase == "sort" or self.read_all:
@@ -164,7 +164,7 @@ class MapRun(RunningAttempt):
         self._read()
 
     def _read_known(self) -> None:
-        """Start to read the input of a map whose duration is known. Blocks on its own node take no time."""
+        """Start to read the input of a map whose duration is known. Blocks on the map's node take no time."""
         self.streams = 1
         blocks = self.plan.blocks
         if not blocks:

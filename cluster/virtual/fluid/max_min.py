@@ -5,7 +5,7 @@ high as possible without lowering the rate of a flow with a smaller rate. Rates 
 or end. A change affects another flow only if both use a resource that could be exceeded by the caps of its
 flows. Connected changes at the same time are computed together. To limit the computation, only about the
 `REACH` flows nearest to a change are updated; other flows keep their rates until a change near them.
-Capacities are never exceeded. The compiled twin is `scheduler.simulate.compiled.contended.sharing`.
+Capacities are never exceeded. `scheduler.simulate.compiled.contended.sharing` is a twin in compiled code.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Resource:
         return self.capacity / (1 + self.seek * (len(self.flows) + self.extra - 1))
 
     def passes(self) -> Iterable[Flow]:
-        """Return the flows that use the resource. A flow that uses it several times is repeated."""
+        """Return the flows that use the resource. A flow that uses it n times occurs n times."""
         if not self.extra:
             return self.flows
         return [flow for flow in self.flows for _ in range(1 + flow.repeated.count(self))]
@@ -125,7 +125,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """The number of times that rates were computed, and of those, the number limited by `REACH`."""
+    """How many times flow rates were computed, and how many of these computations `REACH` limited."""
 
     times: int = 0
     cut_short: int = 0
@@ -250,7 +250,7 @@ class Sharing:
     def _collect(self, start: Resource, instant: int) -> tuple[list[Flow], list[Resource]]:
         """Return the flows that a change at the resource `start` affects, and the resources that limit them.
 
-        `instant` identifies the changes that are processed together.
+        `instant` is the number of the current call of `settle`, which processes several changes.
         """
         self._stamp = stamp = self._stamp + 1
         self._solves += 1
@@ -293,16 +293,16 @@ class Sharing:
 
 
 def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
-    """Return the second and later occurrences of each resource in a sequence."""
+    """Return the resources that occur more than once in a sequence, without their first occurrences."""
     if len(set(resources)) == len(resources):
         return ()
     return [resource for place, resource in enumerate(resources) if resource in resources[:place]]
 
 
 def _is_settled(resource: Resource, instant: int) -> bool:
-    """Return whether each flow of a resource that is not congested has its maximum rate.
+    """Return whether all flows of a resource have their maximum rates, so that nothing must be computed.
 
-    Flows whose rate was computed after the changes of `instant` are not checked.
+    Flows whose rate was already computed by the current call of `settle`, number `instant`, are not checked.
     """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 
@@ -310,8 +310,8 @@ def _is_settled(resource: Resource, instant: int) -> bool:
 def _fill_one(resource: Resource, flows: list[Flow]) -> None:
     """Compute the rates of flows that share one resource.
 
-    All get equal shares of the capacity, except for flows whose cap is lower. The capacity that these flows
-    leave is divided among the others.
+    Each flow receives an equal share of the capacity, or only its cap if the cap is lower. The capacity that
+    the flows with lower caps leave is divided among the others.
     """
     free, waiting = resource._free, len(flows)
     for flow in sorted(flows, key=_by_cap):
@@ -324,7 +324,7 @@ def fill(flows: Iterable[Flow], links: Sequence[Resource], stamp: int) -> None:
     """Compute the rates of flows that share several resources `links`, by progressive filling.
 
     All rates rise together. The rate of a flow stops rising at its cap, or when one of its resources is
-    exhausted. `stamp` marks the flows to be computed.
+    exhausted. `flows` are marked with the number `stamp`; other flows on the same resources keep their rates.
     """
     order = sorted(flows, key=_by_cap)
     for flow in order:

@@ -40,10 +40,11 @@ class Batch:
 
 
 class ReduceRun(RunningAttempt):
-    """A running reduce. It fetches map outputs while maps still run, in up to `PARALLEL_COPIES` batches.
+    """A running reduce, which fetches map outputs while maps still run.
 
-    All batches share the resource `intake` if the framework limits the rate at which a reduce fetches. The
-    compiled twin has no such limit.
+    At most `PARALLEL_COPIES` batches of outputs are fetched at the same time. If the framework limits the
+    rate at which a reduce fetches, all batches share the resource `intake`. The twin in compiled code has no
+    such limit.
     """
 
     __slots__ = (
@@ -133,7 +134,7 @@ class ReduceRun(RunningAttempt):
             self.world.agenda.cancel(item)
 
     def _fetch(self) -> None:
-        """Start fetches until `PARALLEL_COPIES` are in progress. End the shuffle if nothing is left."""
+        """Start fetches until `PARALLEL_COPIES` run. End the shuffle if all map outputs have been fetched."""
         pending = self.pending
         while pending and len(self.fetching) < PARALLEL_COPIES:
             sources = list(pending)
@@ -174,7 +175,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """Add CPU time for processing fetched data. It is used while other data are fetched."""
+        """Add `cpu_s` of CPU time for processing fetched data, in parallel with further fetches."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -185,7 +186,7 @@ class ReduceRun(RunningAttempt):
         self.handling = self.compute_at(owed_s, self.world.latencies.core_share)
 
     def over(self, flow: Flow) -> None:
-        """Process the end of a flow. If fetched data are still to be processed, start a flow for that."""
+        """Process the end of a flow. If fetched data remain to be processed, start a flow of CPU time."""
         if flow is self.handling and self.owed_s > 0.0:
             self._handle_owed()
             return
@@ -205,7 +206,7 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that a batch has been fetched. Start to write data to disk that do not fit in memory."""
+        """Record that a batch has been fetched. Start to write to disk what does not fit in memory."""
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -235,7 +236,10 @@ class ReduceRun(RunningAttempt):
     # ------------------------------------------------------------- failures
 
     def source_lost(self, flow: Flow) -> None:
-        """Handle the loss of the node that sends the batch of `flow`: all map outputs in the batch failed."""
+        """Handle the loss of the node that sends the batch of `flow`.
+
+        The fetches of all map outputs in the batch have failed and are tried again later.
+        """
         batch = self.fetching[flow]
         self._end_batch(flow)
         for output in batch.outputs:

@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
 A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps, so that no stream runs ahead of the slowest. Therefore the rate of a stream is at most the rate
-that it needs without contention. See `tasks.pacing`.
+small steps, so that all end together with the slowest. Therefore a stream is never faster here than it must
+be to end with the phase if there is no contention. See `tasks.pacing`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """An attempt from launch to report. If it is planned to fail, it does only `share` of its work."""
+    """A simulated attempt, from launch to report. It does the part `share` of its work, 1 unless it fails."""
 
     __slots__ = (
         "began_s",
@@ -113,7 +113,7 @@ class RunningAttempt:
         raise NotImplementedError
 
     def waited(self) -> None:
-        """Continue after a pause (the end of the attempt's timer with the role `WAIT`)."""
+        """Continue after a pause, at whose end the attempt's timer is due."""
 
     def over(self, flow: Flow) -> None:
         """Process the end of a flow, which by default is one of the streams of the current phase."""
@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow through the resources `way`, at up to `cap` minus the effect of delays."""
+        """Start and return a flow through the resources `way` at up to `cap`. Injected delays slow it."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -163,7 +163,7 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` CPU time at up to `rate` cores, without contention if `role` is `KNOWN`."""
+        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. The role `KNOWN` excludes contention."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream of local reads and writes. The attempt's counters do not include `back_bytes`."""
+        """Start a stream of local disk I/O. `back_bytes` are also read, but not added to the counters."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -237,7 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Write the rest of a block only to the nodes before `gone`, which was lost or has a full disk."""
+        """Write the rest of a block only to the nodes before `gone`, or fail if `gone` is the first node."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -257,7 +257,7 @@ class RunningAttempt:
         return flow.role == COPY
 
     def disk_filled(self, flow: Flow, host: SharedNode) -> None:
-        """Handle a full disk on the node `host`, to which a flow writes."""
+        """Handle the full disk of `host`, to which `flow` writes: drop the node as a target, or fail."""
         if flow.role == WRITE and flow.detail[0] is not host:  # pyright: ignore[reportOptionalSubscript, reportIndexIssue]
             self.pipeline_broke(flow, host)
         else:
@@ -318,12 +318,12 @@ class RunningAttempt:
     # ------------------------------------------------------------------ end
 
     def fail(self, reason: str) -> None:
-        """End the attempt as failed for the given reason. The report follows later."""
+        """End the attempt as failed for the given reason. The node reports this after a short latency."""
         self._end("failed", reason)
         self._tell_later(self.world.agenda.now_s)
 
     def succeed(self) -> None:
-        """End the attempt as succeeded, or as failed if that is planned. The report follows later."""
+        """End the attempt as succeeded, or as failed if that is planned. The node reports this later."""
         world, plan, now_s = self.world, self.plan, self.world.agenda.now_s
         if self.failure or (self.host.full and (plan.output is not None or spilled_bytes(plan))):
             self.fail(self.failure or DISK_FULL)

@@ -183,7 +183,7 @@ class SharedCluster:
     """All simulated nodes, and what their attempts share: links between racks, faults, time, block store.
 
     `fetch_bps` limits the rate at which a reduce fetches (0: no limit). If `remembers` is True, `consumed`
-    records from which map attempts each reduce has read.
+    records which map attempts' outputs each reduce has read.
     """
 
     def __init__(
@@ -245,7 +245,10 @@ class SharedCluster:
             self.sharing.resize(host.disk, bps)
 
     def reached_from(self, host: SharedNode, other: NodeId) -> SharedNode | None:
-        """Return the node named `other` if the node `host` can connect to it, or None."""
+        """Return the node named `other`, or None if the node `host` cannot connect to it.
+
+        If `other` is frozen, also schedule the timeout after which attempts stop waiting for its data.
+        """
         there = self.hosts.get(other)
         if there is None or not self.partition.joins(host.name, other):
             return None
@@ -261,9 +264,10 @@ class SharedCluster:
         return chance(0, "loss", one, other, self._connections).random() < share
 
     def lag_s(self, host: SharedNode, detail: object) -> float:
-        """Return the delay in seconds, caused by faults, of a transfer between a node and other nodes.
+        """Return the delay in seconds, caused by faults, of a transfer between `host` and other nodes.
 
-        `detail` is the `detail` of the flow: another node or a list of nodes. Otherwise there is no delay.
+        `detail` is the other node, or the list of other nodes, as stored in `Flow.detail`. For any other
+        value the delay is 0.
         """
         if not self.delays:
             return 0.0
@@ -292,9 +296,10 @@ class SharedCluster:
         return None
 
     def pipeline(self, names: Sequence[NodeId], writer: SharedNode) -> list[SharedNode]:
-        """Return those nodes in `names` that can receive a block, each of which forwards it to the next.
+        """Return the nodes, chosen from `names`, through which a block is written: each forwards to the next.
 
-        The list is empty if the writer cannot connect to the first node.
+        A node to which its predecessor cannot connect is left out. The list is empty if the writer cannot
+        connect to the first node.
         """
         first = self.reached_from(writer, names[0])
         if first is None:
