@@ -340,9 +340,7 @@ class Driver:
                     self.core.forget_block(block.block)
 
     def _move_block(self, now_s: float, block: str, nodes: tuple[NodeId, ...]) -> None:
-        """Record that the block now has replicas on `nodes`, so that unstarted maps and later attempts use
-        them.
-        """
+        """Record that the block now has replicas on `nodes`, for unstarted maps and later attempts."""
         name = self._file_of.get(block)
         if name is not None:
             self.files[name] = tuple(

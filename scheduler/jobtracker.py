@@ -183,8 +183,7 @@ class JobTracker:
     def _guarded(self, act: Callable[[float], T]) -> T | None:
         """Call `act` with the current time and return the result, or None if the run has failed.
 
-        If `act` raises an exception, the run fails. In either case, the actions that the core has ordered
-        meanwhile (effects) are started.
+        If `act` raises an exception, the run fails. New effects (actions ordered by the core) are started.
         """
         if self._failure is not None:
             return None
@@ -265,10 +264,7 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Return whether the action would launch an attempt of a job that has ended.
-
-        This happens if a reply is sent to a node again after the end of the job.
-        """
+        """Return whether the action, in a reply that is sent again, launches an attempt of an ended job."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
@@ -361,10 +357,7 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete the uncommitted output at `path` and mark `effect` as carried out.
-
-        The NameNode refuses later writes to this path, because attempts may still run.
-        """
+        """Delete the uncommitted output at `path`, block later writes to it, and mark `effect` as done."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
@@ -389,11 +382,7 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Exchange data about blocks with the NameNode, about once per second, until canceled.
-
-        Report to the core which blocks have other replicas now, and to the NameNode how many jobs read each
-        file.
-        """
+        """Receive moved replicas from the NameNode, and send it counts of reads, once per second."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

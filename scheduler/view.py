@@ -209,8 +209,8 @@ class JobView(Protocol):
     def any_reduce(self) -> TaskView | None:
         """Return any unstarted reduce, or None.
 
-        None is returned if all reduces have started, or if too few maps are done to start reduces (fewer than
-        the scenario's share `slowstart`, by default 5%).
+        None is returned if all reduces have started, or if too few maps are done to start reduces (by default
+        fewer than 5%).
         """
         ...
 

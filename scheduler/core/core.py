@@ -102,7 +102,7 @@ class Core:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark nodes without recent heartbeats as lost, and carry out the policy's preemptions.
+        """Mark nodes without recent heartbeats as lost, and stop attempts that the policy preempts.
 
         The driver calls this method about once per heartbeat interval.
         """
@@ -122,7 +122,8 @@ class Core:
     def _expire(self, latest_s: float) -> None:
         """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        Nodes are searched only if a lower bound of all heartbeat times is before `latest_s`.
+        The nodes are searched only if the earliest last heartbeat found by the previous search was before
+        `latest_s`.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -256,7 +257,10 @@ class Core:
             self._miss_attempts(node, heartbeat)
 
     def _miss_attempts(self, node: Node, heartbeat: Heartbeat) -> None:
-        """End the attempts of the node that the heartbeat should list but does not list."""
+        """End the attempts that the node should run, but that the heartbeat does not list as running.
+
+        Attempts that were launched in the reply to the node's previous heartbeat need not be listed yet.
+        """
         listed = {status.attempt for status in heartbeat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and heartbeat.sequence > attempt.sequence + 1:
@@ -267,10 +271,10 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Discard the output of a reported attempt that the core does not know as running.
+        """Order the driver to delete the output of a reported attempt that the core does not know as running.
 
-        The report may be a repetition, or the core has given up the attempt. The output of an attempt that
-        won its task is kept.
+        This happens if a report arrives twice, or if the core has given up the attempt. If the attempt's
+        output is the committed or chosen output of its task, the output is kept.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -353,16 +357,16 @@ class Core:
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Drop the recorded replica locations of a moved block.
+        """Forget where the replicas of a moved block are.
 
-        The caller ensures that no known job reads it.
+        The caller ensures that no job that has not ended reads the block.
         """
         self._ledger.moved.pop(block, None)
 
     def check_tables(self) -> None:
         """Raise AssertionError if the core's state is inconsistent.
 
-        The duration grows in proportion to the number of nodes and tasks.
+        The check takes time in proportion to the number of nodes and tasks.
         """
         check_tables(self._ledger)
 

@@ -63,7 +63,7 @@ class GuardedPolicy:
     # ------------------------------------------------------ hooks and attributes
 
     def _take_over(self) -> None:
-        """Give this wrapper the same hooks and attributes as the user's policy."""
+        """Give this wrapper the limits, hooks, speculation and other attributes of the user's policy."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -80,7 +80,7 @@ class GuardedPolicy:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
     def _take_proxies(self, own: Any) -> None:
-        """Wrap the methods of the policy `own` so that they receive read-only proxies."""
+        """Add hooks to this wrapper that call the policy `own` with read-only proxies."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
@@ -92,7 +92,11 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Wrap the policy `own`, whose shipped axes may receive the core's own objects."""
+        """Add hooks to this wrapper that call the composed policy `own`, but with the core's own objects.
+
+        Only a user's order receives proxies; the shipped locality and admission can be trusted not to change
+        the core's objects.
+        """
         core: Any = composed(own, self._guard, self._hook, self._proxies_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -104,7 +108,11 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Set a hook of this wrapper. `ended` and `finished` are stored under other names."""
+        """Store `hook` as this wrapper's hook `name`.
+
+        Hooks `ended` and `finished` of the policy are stored as `_own_ended` and `_own_finished`, because the
+        wrapper's methods with these names call them.
+        """
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -163,13 +171,16 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._proxies[argument]
 
     def _met(self, ledger: Ledger) -> Proxies:
-        """Create and return the collection of proxies for a new ledger (state of a core)."""
+        """Store a new ledger (the state of a core), and return a new collection of proxies of its objects."""
         self._ledger = ledger
         self._proxies = self._make_proxies(ledger.size_view, ledger.seed)
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return a watch on reads of values from heartbeats. Call this before the core's first event."""
+        """Return an object that records whether the policy reads values that each heartbeat can change.
+
+        Call this method before the core's first event.
+        """
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -201,7 +212,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state that `keep_state` returned, and call the policy's `restore` with its own part."""
+        """Restore the state `kept`, which `keep_state` returned. The policy's `restore` receives its part."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -224,7 +235,7 @@ class GuardedPolicy:
         self._proxies.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks.preempt`: return those kills from the policy that the core can carry out."""
+        """Implement `Hooks.preempt`: return those kills of the policy that the core can carry out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -265,7 +276,10 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first possible proposal of a user's speculation, or None. `ask` is its method `copy`."""
+        """Ask a user's speculation for a copy of a running task to start on the node.
+
+        Return the first proposal that can be carried out, or None. `ask` is the speculation's method `copy`.
+        """
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -331,9 +345,11 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the proposed task, an error message, and the proposal with core objects instead of proxies.
+        """Return the task that the policy's `answer` proposes, an error message, and the proposal for the
+        core.
 
-        If the proposal cannot be carried out, the third value is None; otherwise the error message is empty.
+        The last value contains core objects instead of proxies, or is None if the proposal cannot be carried
+        out. The error message is empty if it can.
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None
