@@ -58,9 +58,7 @@ class Discard:
 
 @value
 class NodeLost:
-    """An effect: the driver must react to the loss of a node (its heartbeats stopped, or its end was
-    reported).
-    """
+    """An effect: the driver must react to the loss of a node (no heartbeats, or reported as lost)."""
 
     node: NodeId
 

@@ -92,11 +92,7 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Add hooks to this wrapper that call the composed policy `own`, but with the core's own objects.
-
-        Only a user's order receives proxies; the shipped locality and admission can be trusted not to change
-        the core's objects.
-        """
+        """Add hooks that call the policy `own` with core objects. Only a user's order receives proxies."""
         core: Any = composed(own, self._guard, self._hook, self._proxies_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -108,11 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` as this wrapper's hook `name`.
-
-        Hooks `ended` and `finished` of the policy are stored as `_own_ended` and `_own_finished`, because the
-        wrapper's methods with these names call them.
-        """
+        """Store `hook` under `name`, or for `ended` and `finished` under `_own_ended`, `_own_finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -177,10 +169,7 @@ class GuardedPolicy:
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return an object that records whether the policy reads values that each heartbeat can change.
-
-        Call this method before the core's first event.
-        """
+        """Return a record of reads of values from heartbeats. Call this before the first event."""
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -276,10 +265,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Ask a user's speculation for a copy of a running task to start on the node.
-
-        Return the first proposal that can be carried out, or None. `ask` is the speculation's method `copy`.
-        """
+        """Return a user's first possible proposal of a copy, or None. `ask` is the user's method `copy`."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -345,11 +331,10 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the task that the policy's `answer` proposes, an error message, and the proposal for the
-        core.
+        """Return the task that `answer` proposes, an error message, and the proposal for the core.
 
-        The last value contains core objects instead of proxies, or is None if the proposal cannot be carried
-        out. The error message is empty if it can.
+        The proposal contains core objects instead of proxies. It is None if it cannot be carried out;
+        otherwise the error message is empty.
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None

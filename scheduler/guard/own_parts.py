@@ -10,7 +10,7 @@ from schedbed.scheduler.policy import Proposal
 
 
 class GuardedAdmission:
-    """A wrapper of a user's admission, which the shipped speculation calls."""
+    """A wrapper of a user's admission. A shipped speculation calls it to check where copies have room."""
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))

@@ -24,8 +24,8 @@ from schedbed.scheduler.view import JobView, TallyView, TaskView, View
 class LsapFair(Lsap):
     """A locality axis like `Lsap`, with a cost that includes fairness between users or queues.
 
-    `fairness`: weight of fairness against staging time, from 0 to 1. `pool_by`: `user` or `queue`, whichever
-    has a fair share of the slots.
+    `fairness`: weight of fairness against staging time, from 0 to 1. `pool_by`: `user` or `queue`, the group
+    of jobs that has a fair share of the slots.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LsapFair(Lsap):
         return costs + self._fairness * np.array(self._excess(view, tasks))[np.newaxis, :]
 
     def _excess(self, view: View, tasks: Sequence[TaskView]) -> list[float]:
-        """Return for each map by how much its user or queue would exceed the fair share if the map started.
+        """Return, for each map, by how much its user or queue would exceed the fair share if the map started.
 
         The excess is a multiple of the fair share, limited to the range from 0 to 1.
         """

@@ -25,10 +25,10 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse a SPEC. Raises BadInput if its form is wrong.
+    """Parse a SPEC, which describes a policy. Raises BadInput if its form is wrong.
 
     The forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and equivalent mappings. `axes`
-    are the names of the axes.
+    are the allowed names of axes: order, locality and admission.
     """
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
