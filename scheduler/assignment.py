@@ -112,10 +112,10 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the AttemptSpec fields for the input of a map: the byte range and the blocks to read from.
+    """Return the AttemptSpec fields for the input of a map: the byte range, and the blocks that contain it.
 
     `file` is the list of blocks of the input file. The result includes the blocks directly before and after
-    the split.
+    the split, because records can cross its borders.
     """
     if split.file is None:
         return {"offset": split.offset, "length": split.length}

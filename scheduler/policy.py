@@ -332,7 +332,10 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether heartbeats that report no change may be skipped, which all three axes must allow."""
+        """Return whether the simulator may skip heartbeats that report no change.
+
+        All three axes must allow it.
+        """
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property

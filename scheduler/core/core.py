@@ -1,8 +1,9 @@
 """The scheduler as a state machine without I/O: events go in; replies, table rows and effects come out.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat receives the same reply, a node
-with an unknown incarnation is ordered to register again, and an attempt occupies its slot as soon as the
-reply that launches it is made. The state is in `scheduler.core.ledger`.
+Effects are actions for the driver, such as commits. Heartbeats follow JobTracker.heartbeat of Hadoop MRv1: a
+repeated heartbeat receives the same reply, and a node with an unknown incarnation (life of a node) is ordered
+to register again. An attempt occupies its slot as soon as the core has made the reply that launches it. The
+state is in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Core:
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
         """Register a new or restarted node.
 
-        If `incarnation` is higher than the known one, all attempts and map outputs of the known incarnation
-        are lost. A lower incarnation is ignored.
+        `incarnation` is the number of the node's life. If it is higher than the known number, all attempts
+        and map outputs of the earlier life are lost. A lower number is ignored.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -273,8 +274,8 @@ class Core:
     def _discard_stray(self, report: AttemptReport) -> None:
         """Order the driver to delete the output of a reported attempt that the core does not know as running.
 
-        This happens if a report arrives twice, or if the core has given up the attempt. If the attempt's
-        output is the committed or chosen output of its task, the output is kept.
+        This happens if a report arrives twice, or if the core has given up the attempt. The output is kept if
+        the attempt was the first of its task to succeed, or if it consists of map outputs for reduces.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -372,7 +373,7 @@ class Core:
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Append actions that announce new map outputs to the reduces that run on the node."""
+    """Append to `actions` the announcements of new map outputs for the reduces that run on the node."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

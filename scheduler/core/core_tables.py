@@ -151,9 +151,9 @@ class CoreTables:
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return a text that states which resource another task of the stage lacks on the node.
+        """Return a text that states which resource the node lacks to run another task of the stage.
 
-        Return None if the task fits.
+        Return None if the node has room.
         """
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:

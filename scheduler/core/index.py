@@ -53,7 +53,7 @@ class TaskIndex(Generic[T]):
             self.add(task)
 
     def fill(self, tasks: Sequence[T]) -> None:
-        """Add all tasks of a new job, such that the first task is on top of each stack."""
+        """Add all tasks of a new job. The task with the lowest index is then on top of each stack."""
         by_host = self._by_host
         self._every = list(reversed(tasks))
         for task in self._every:

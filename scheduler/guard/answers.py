@@ -29,8 +29,8 @@ class Replies:
 class Answers:
     """A recorder of a user's policy's answers. In a replay, it returns recorded answers instead of new ones.
 
-    `line_of` returns the file and line of a method of the policy. Copies proposed by a shipped speculation
-    are not recorded, because a replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. If a shipped speculation proposes copies of
+    slow tasks, they are not recorded, because a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:

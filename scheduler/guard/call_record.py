@@ -37,8 +37,8 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 class CallRecord:
     """The call mark of this process: a record of the policy's current or last call.
 
-    Nothing is recorded until `share` is called. For speed, `guarded_calls.Guard.wrap` repeats the code of
-    `enter` and `leave` inline.
+    Nothing is recorded until `share` is called. `guarded_calls.Guard.wrap` contains a copy of the code of
+    `enter` and `leave`, because function calls would be slower.
     """
 
     def __init__(self) -> None:

@@ -269,7 +269,7 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Set the cost in `staging` to FORBIDDEN for each map and slot where the map may not start.
+        """Set the entry in the matrix `staging` to FORBIDDEN for each slot on which a map may not start.
 
         A map may not start on a node that its job avoids, or for which the admission refuses its job.
         """
@@ -290,9 +290,9 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the matrix of costs (slots x maps) to minimize.
+        """Return the matrix of costs (slots x maps) whose sum is to be minimized.
 
-        For LSAP these are the staging times in seconds.
+        This class returns `staging`, the matrix of staging times in seconds. Subclasses return other costs.
         """
         return staging
 
@@ -308,7 +308,7 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False, because any heartbeat can start a held map, so none may be skipped."""
+        """Return False: no heartbeat may be skipped, because a map may be held for the node that sends it."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:

@@ -27,7 +27,7 @@ class Known:
     """Running means of times measured for all jobs of one name. A mean is None before the first value.
 
     `local_s` and `remote_s`: seconds per input byte of maps with local and with remote input. `delay_s`:
-    seconds until the remaining part of a split map, or a map with local input, has started.
+    seconds that a map with local input, or the remaining part of a split map, waits until it starts.
     """
 
     __slots__ = ("delay_s", "local_s", "remote_s")
