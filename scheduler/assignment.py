@@ -21,9 +21,9 @@ class Assignment:
     """The task of one attempt, with its input and its output.
 
     `split` is the input of a map (possibly only a part of the original split), or None for a reduce.
-    `cost_index` is the index of the task whose declared cost applies; a `part` has a share of that cost.
-    `output` is the path of the file that the attempt writes before the commit, or None for a map whose output
-    goes to reduces.
+    `cost_index` is the position of the attempt's cost in the job's list of map costs or reduce costs; if only
+    a `part` of a map runs, the attempt has a share of that cost. `output` is the path of the file that the
+    attempt writes before the commit, or None for a map whose output goes to reduces.
     """
 
     attempt: str
@@ -39,9 +39,10 @@ class Assignment:
 
 
 def aside(job: str, attempt: str = "") -> str:
-    """Return the path to which an attempt writes before the commit.
+    """Return the path of the file that an attempt writes before its output is committed.
 
-    Without `attempt`, return the folder of all such paths of the job.
+    `job` and `attempt` are ids. Without `attempt`, return the folder with the uncommitted files of all
+    attempts of the job.
     """
     folder = f"/out/{job}/_temporary"
     return f"{folder}/{attempt}" if attempt else folder
@@ -80,10 +81,11 @@ def attempt_spec(
     seed: int,
     keep_budget: float = 0.0,
 ) -> AttemptSpec:
-    """Return the AttemptSpec with which a live agent starts the attempt of the assignment `told`.
+    """Return the message (AttemptSpec) with which a live agent starts the attempt of the assignment `told`.
 
-    `file` is the list of blocks of the input file. If the attempt may keep fetched blocks as replicas,
-    `keep_budget` is the maximum size of kept replicas, as a share of the size of all inputs; otherwise 0.
+    `file` is the list of blocks of the input file, `blocks` the settings of the block store, and `seed` the
+    run's seed. `keep_budget` limits the blocks that nodes may keep as replicas after fetching them, as a
+    share of the size of all inputs; 0 means that the attempt keeps none.
     """
     job, part = told.job, told.part
     costs = job.map_costs if told.split is not None else job.reduce_costs
@@ -110,10 +112,10 @@ def attempt_spec(
 
 
 def _input_of(split: Split, file: Sequence[BlockRange]) -> dict[str, Any]:
-    """Return the AttemptSpec fields for the input of a map: the byte range and the blocks to read from.
+    """Return the AttemptSpec fields for the input of a map: the byte range, and the blocks that contain it.
 
     `file` is the list of blocks of the input file. The result includes the blocks directly before and after
-    the split.
+    the split, because records can cross its borders.
     """
     if split.file is None:
         return {"offset": split.offset, "length": split.length}

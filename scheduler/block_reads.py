@@ -1,6 +1,6 @@
-"""Counts of the jobs that read each input file, for the replication policies Scarlett and CDRM.
+"""The demand for each input file and node, for the replication policies Scarlett and CDRM.
 
-The JobTracker sends the counts to the NameNode.
+The JobTracker sends these numbers to the NameNode, which decides how many replicas each file has.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ MAP = TaskKind.MAP
 
 
 def reads_of(view: View) -> tuple[dict[str, int], dict[NodeId, tuple[float, int]]]:
-    """Return the number of jobs that read each input file, and each live node's read requests and map slots.
+    """Return two dictionaries: readers of each input file, and read requests at each live node.
 
-    A job reads its input files until its last map has ended. A running map is one read request to its own
-    node if the node has a replica of the block. Otherwise the request is divided equally among the nodes with
-    a replica.
+    The first dictionary maps a file's path to the number of jobs that read the file. A job reads its input
+    files until its last map has ended. The second maps a node's name to a pair: the number of read requests,
+    and the node's map slots. A running map is one read request to its own node if the node has a replica of
+    the map's block. Otherwise the request is divided equally among the nodes with a replica.
     """
     reading: dict[str, int] = {}
     for job in view.jobs.values():

@@ -50,7 +50,7 @@ class KeptAnswers(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All jobs of a run, sorted by submit time, and the blocks of each input file."""
+    """The jobs of a run, sorted by submit time, and the blocks of each input file."""
 
     jobs: tuple[JobSpec, ...]
     files: Mapping[str, tuple[BlockRange, ...]]
@@ -60,11 +60,11 @@ class Driver:
     """The core with its journal and its waiting jobs, without clocks, sockets and disks.
 
     `make_policy` returns a new policy each time, so that a replay starts from an initial policy. `policy`, if
-    given, is used as the first policy. A driver without a `journal` cannot recover. `serve` replaces
-    `Core.heartbeat` for callers that do more with a heartbeat. The attribute `jobs` contains the jobs that
-    have not ended, `waiting` the jobs that are not submitted yet, sorted by submit time, and `submit_times_s`
-    the submit times of all jobs ever planned or submitted. A policy or sink whose state is not in its
-    attributes must have the methods `keep_state` and `restore_state`.
+    given, is used as the first policy. `sink` receives the table rows. A driver without a `journal` cannot
+    recover. `serve`, if given, is called for each heartbeat instead of `Core.heartbeat`. The attribute `jobs`
+    contains the jobs that have not ended, `waiting` the jobs that are not submitted yet, sorted by submit
+    time, and `submit_times_s` the submit times of all jobs ever planned or submitted. A policy or sink whose
+    state is not in its attributes must have the methods `keep_state` and `restore_state`.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class Driver:
         self._start_over(policy)
 
     def _start_over(self, policy: Policy | None = None) -> None:
-        """Reset all state except the journal. Use the given policy, or make a new one if None."""
+        """Replace the core by a new one, and forget all jobs. The journal is kept.
+
+        The new core calls `policy`, or a policy from `make_policy` if None.
+        """
         policy = self.policy = self._make_policy() if policy is None else policy
         keep = getattr(policy, "keep_answers", None)
         self._answers: KeptAnswers | None = None if keep is None or self._journal is None else keep()
@@ -148,10 +151,10 @@ class Driver:
             self._journal.append(self.ledger.now_s, ANSWERED, replies)
 
     def report(self) -> dict[str, Any]:
-        """Return the policy's report, with a note `replay` or `journal` if there is a problem.
+        """Return the policy's report. Add the entry `replay` or `journal` if there was a problem.
 
-        `replay` states that the policy answered differently after a restart. `journal` states why no more
-        snapshots are written.
+        `replay` describes the first answer of the policy that differed after a restart. `journal` states why
+        no more snapshots are written.
         """
         difference = "" if self._answers is None else self._answers.difference
         notes = {"replay": difference, "journal": self._keeps_all}
@@ -160,8 +163,9 @@ class Driver:
     def take_effects(self) -> list[Effect]:
         """Return the effects (actions for the caller, such as commits) that the core has issued, in order.
 
-        The caller calls `carried_out` after each effect; after a commit it instead applies the event
-        `committed` or `commit_failed`. A recovery returns effects again if this did not happen.
+        The caller must report each finished effect: for a commit by the event `committed` or `commit_failed`,
+        and for any other effect by a call of `carried_out`. A recovery returns effects again that were not
+        reported.
         """
         effects = self.core.take_effects()
         for effect in effects:
@@ -196,7 +200,7 @@ class Driver:
             journal.keep(snapshot)
 
     def _state(self) -> dict[str, Any]:
-        """Return the state of the core, the jobs, the policy and the sink, for a snapshot."""
+        """Return a snapshot's content: the state of the core, the jobs, the policy and the row receiver."""
         policy, rows = (getattr(part, "keep_state", None) for part in (self.policy, self._sink))
         held = vars(self)
         return {
@@ -209,7 +213,7 @@ class Driver:
         }
 
     def _go_back(self, snapshot: bytes) -> None:
-        """Restore the state of the core, the jobs, the policy and the sink from a snapshot."""
+        """Restore the state of the core, the jobs, the policy and the row receiver from a snapshot."""
         state = thaw(snapshot)
         self._start_over(state["policy"])
         self.core.restore(state["core"])
@@ -222,11 +226,11 @@ class Driver:
         self.take_effects()
 
     def recover(self, now_s: float) -> list[Effect]:
-        """Restore the state from the journal.
+        """Restore the state from the journal, and return the effects that may not have been carried out.
 
-        Return the effects that may not have been carried out, oldest first. A commit is returned unless its
-        end is in the journal or the attempt's output was discarded. Live nodes are treated as if they had
-        sent a heartbeat at `now_s`. Raises ValueError if no snapshot is readable.
+        The effects are sorted, oldest first. A commit is among them unless the journal contains the commit's
+        success or failure, or the attempt's output was discarded. Live nodes are treated as if they had sent
+        a heartbeat at `now_s`. Raises ValueError if no snapshot is readable.
         """
         assert self._journal is not None, "only a journal can be replayed"
         for snapshot, events in self._journal.beginnings():
@@ -317,7 +321,7 @@ class Driver:
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 
     def _submit(self, now_s: float, job: JobSpec) -> None:
-        """Submit a job to the core. If it is one of the waiting jobs, remove it from them."""
+        """Submit a job to the core, and remove the job from the waiting jobs if it is one of them."""
         place = next((place for place, known in enumerate(self.waiting) if known.job == job.job), None)
         if place is not None:
             del self.waiting[place]
@@ -325,7 +329,7 @@ class Driver:
         self._know(job)
 
     def _forget(self, name: str) -> None:
-        """Remove the job `name`, which has ended, and the blocks of files that no other job reads."""
+        """Remove the ended job with the id `name`, and the blocks of input files that no other job reads."""
         job = self.jobs.pop(name, None)
         for file in () if job is None else self._inputs(job):
             self._readers[file] -= 1

@@ -33,10 +33,10 @@ class EventLog(Protocol):
         ...
 
     def beginnings(self) -> Iterable[tuple[bytes | None, Iterable[Event]]]:
-        """Return the readable snapshots, newest first, each with the events after it.
+        """Return the states from which a replay can begin, newest first, each with the events that follow.
 
-        A replay can begin at any of these snapshots. If the journal still contains all events, the last entry
-        is None with all events.
+        A state is a readable snapshot. If the journal still contains all events of the run, the last entry is
+        the pair of None (the state before the first event) and all events.
         """
         ...
 
@@ -61,7 +61,10 @@ class EventList:
         self._events.append((now_s, kind, arguments))
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """Return the events of the run, oldest first, without the first `after` events."""
+        """Return the events that the list still contains, oldest first, without the first `after` events.
+
+        The events of the run are numbered from 1, and `after` is such a number.
+        """
         return iter(self._events[after - self._forgotten if after else 0 :])
 
     def is_due(self) -> bool:
@@ -86,9 +89,10 @@ class EventList:
 
 
 def with_replies(events: Iterable[Event]) -> Iterator[tuple[Event, Any]]:
-    """Yield each event with the policy's answers to that event, which the journal contains as the next entry.
+    """Yield pairs of an event from the journal and the answers that the policy gave during that event.
 
-    The answers are None if the policy was not asked or its answers were not recorded.
+    The answers are a separate entry of the journal, after the event's entry. They are None if the policy was
+    not called during the event, or if its answers were not recorded.
     """
     waiting: Event | None = None
     for event in events:

@@ -25,7 +25,10 @@ _WRITTEN = {STR: "str", FLOAT: "float64", INT: "Int64", BOOL: "bool"}
 
 
 def _columns(row: type[AttemptRow] | type[DecisionRow] | type[JobRow]) -> dict[str, str]:
-    """Return a dictionary from column name to type for a row class. Any column may contain None."""
+    """Return a dictionary from column name to type for `row`, a class that defines a table's columns.
+
+    Any column may contain None.
+    """
     types = {name: next(iter(get_args(kind)), kind) for name, kind in get_type_hints(row).items()}
     return {name: _KINDS[kind] for name, kind in types.items()}
 
@@ -78,9 +81,9 @@ class History:
     """A writer for the table rows of one run (one policy, one repeat). It writes to files in `out_dir/parts`.
 
     Rows stay in memory until their part file is complete, so that a write that fails with OSError loses no
-    row and can be repeated. Not safe for several threads. Without `part_rows`, `flush` writes a part file if
-    `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has that number
-    of rows, and at the end, so that memory is bounded and equal rows give equal files.
+    row and can be repeated. Only one thread may use the object. Without `part_rows`, `flush` writes part
+    files if `every_s` seconds have passed. With `part_rows`, a part file is written whenever a table has this
+    number of rows in memory, and at the end. This limits the memory, and equal rows then give equal files.
     """
 
     def __init__(
@@ -188,9 +191,9 @@ def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = Non
     """Merge the part files of each table into `out_dir/<table>.parquet`, and return the unreadable ones.
 
     Unreadable part files are moved to `out_dir/parts.broken`; the result is a list of their names. All other
-    part files are removed. A table without rows becomes an empty file. A repeated merge changes nothing.
-    `written` is called with the names of the unreadable part files before the part files are removed. If the
-    merge is interrupted, the next merge calls `written` again.
+    part files are removed. A table without rows becomes an empty file. Merging again changes nothing. Before
+    the part files are removed, `written` is called with the list of unreadable files. It may be called twice,
+    because an interrupted merge is repeated from the start.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -252,9 +255,9 @@ def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows, with equal strings in a column stored as one shared object to save memory.
+    """Return the rows such that equal strings in a column are one object, which saves memory.
 
-    Columns with few repeated strings are unchanged.
+    A column is unchanged if most of its strings are different.
     """
     import pandas as pd
 
@@ -323,13 +326,19 @@ def _typed(data: pd.DataFrame, table: str) -> pd.DataFrame:
 
 
 def _nullable(data: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the data as `_typed` does, but with nullable integers, as in files."""
+    """Return the data with the columns and types of the table. Integer columns can contain missing values.
+
+    Part files use these types.
+    """
     typed = _typed(data, table)
     return typed.astype({name: "Int64" for name in typed.columns if typed[name].dtype == "int64"})
 
 
 def _plain(column: pd.Series, kind: str) -> pd.Series:
-    """Return the column converted to the type `kind`; integers are nullable only if values are missing."""
+    """Return the column converted to the type `kind`.
+
+    An integer column receives the type that can contain missing values (Int64) only if values are missing.
+    """
     if kind == INT:
         return column.astype("Int64" if column.isna().any() else "int64")
     return column.astype(kind)  # type: ignore[call-overload]

@@ -48,9 +48,9 @@ LIVES_TICKS = 12
 
 
 class Recorder:
-    """The sink of the live core: a store of rows until they are fetched.
+    """The store of the live core's table rows, which the launcher fetches from time to time.
 
-    Each table numbers its rows from 0.
+    The rows of each table are numbered from 0. This class implements `Sink`.
     """
 
     TABLES: tuple[str, ...] = ("jobs", "attempts", "decisions", "heartbeats")
@@ -81,9 +81,9 @@ class Recorder:
         return self._dropped["jobs"] + len(self._rows["jobs"])
 
     def fetch(self, cursors: Mapping[str, int]) -> dict[str, list[tuple[Any, ...]]]:
-        """Return the rows of each table from a row number on, and drop all rows before it.
+        """Return the rows of each table that have at least a given number, and drop all earlier rows.
 
-        `cursors` maps a table's name to the row number.
+        `cursors` is a dictionary from table name to this row number.
         """
         for table, rows in self._rows.items():
             done = cursors.get(table, 0) - self._dropped[table]
@@ -168,7 +168,7 @@ class JobTracker:
         self._look_at_files()
 
     def _look_at_files(self) -> None:
-        """Exit if the policy has closed files of this process, because Ray and sockets then fail."""
+        """End the process if the policy has closed its files or sockets, because Ray cannot continue then."""
         if self._kept_open.is_lost():
             self._leave(f"the policy has closed the files of the JobTracker's process, {CALL_RECORD.last()}")
 
@@ -181,9 +181,9 @@ class JobTracker:
         os._exit(1)
 
     def _guarded(self, act: Callable[[float], T]) -> T | None:
-        """Return the result of `act`, called with the current time, or None if the run has failed.
+        """Call `act` with the current time and return the result, or None if the run has failed.
 
-        If `act` raises an exception, the run fails. New effects of the driver are started in any case.
+        If `act` raises an exception, the run fails. New effects (actions ordered by the core) are started.
         """
         if self._failure is not None:
             return None
@@ -264,14 +264,15 @@ class JobTracker:
         return Answer(reply=replace(reply, actions=actions), specs=specs)
 
     def _is_late(self, action: Action) -> bool:
-        """Return whether the action, as part of a repeated reply, launches an attempt of an ended job."""
+        """Return whether the action, in a reply that is sent again, launches an attempt of an ended job."""
         return isinstance(action, Launch) and action.job not in self._driver.jobs
 
     async def poll(self, cursors: Mapping[str, int]) -> dict[str, Any]:
-        """Return the status, new table rows, whether all jobs have ended, and a fatal error or None.
+        """Return a dictionary with the core's status, new table rows, and the state of the run.
 
-        `cursors` maps a table's name to the number of the first row to return. After the end of all jobs, the
-        result also contains the policy's report.
+        Its keys are `status`, `rows`, `ended` (whether all jobs have ended), `report` (the policy's report,
+        empty before the end) and `failure` (a fatal error, or None). `cursors` is a dictionary from table
+        name to the number of the first row to return.
         """
         status = self._driver.core.status()
         ended = self._driver.all_ended()
@@ -301,7 +302,10 @@ class JobTracker:
     # ------------------------------------------------------------- internals
 
     def _serve(self, core: Core, now_s: float, heartbeat: Heartbeat) -> Reply:
-        """Pass a heartbeat to the core and return the reply. Store a row with the time that this took."""
+        """Pass a heartbeat to the core and return the reply.
+
+        Store a table row with the duration of the call.
+        """
         started_s = time.perf_counter()
         reply = core.heartbeat(now_s, heartbeat)
         service_s = (time.perf_counter() - started_s) / self._clock.stretch
@@ -353,11 +357,11 @@ class JobTracker:
             self._do("committed", effect.attempt)
 
     async def _drop(self, effect: Effect, path: str) -> None:
-        """Delete the uncommitted output at `path`, and block later writes by attempts that still run."""
+        """Delete the uncommitted output at `path`, block later writes to it, and mark `effect` as done."""
         await self._carry_out(effect, partial(self._name_node.delete, path, recursive=True, for_good=True))
 
     async def _carry_out(self, effect: Effect, call: Callable[[], Awaitable[Any]]) -> None:
-        """Call the NameNode until it answers, then mark the effect as carried out."""
+        """Repeat `call` until the NameNode answers, then mark `effect` as carried out."""
         await self._until_heard(call)
         self._driver.carried_out(effect)
 
@@ -378,7 +382,7 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Report moved replicas to the core and read counts to the NameNode, once per second."""
+        """Receive moved replicas from the NameNode, and send it counts of reads, once per second."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

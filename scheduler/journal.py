@@ -66,13 +66,16 @@ class Journal:
     def is_due(self) -> bool:
         """Implement `EventLog.is_due`: return whether the events since the last snapshot are large enough.
 
-        Their size must be at least SNAPSHOT_BYTES and at least the size of the last snapshot, so that a
-        replay takes about as long as writing a snapshot.
+        Their total size must be at least SNAPSHOT_BYTES, and at least the size of the last snapshot. Writing
+        snapshots thus costs no more than writing events.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least
 
     def keep(self, snapshot: bytes) -> None:
-        """Implement `EventLog.keep` in one transaction, so that a crash leaves the old or the new data."""
+        """Implement `EventLog.keep`: store the snapshot, and remove events before the previous snapshot.
+
+        Both happen in one transaction, so a crash leaves either the old or the new content.
+        """
         run = self._database.execute
         run("BEGIN")
         run("INSERT INTO snapshots VALUES (?, ?, ?)", (self._number, sha256(snapshot).digest(), snapshot))
@@ -82,7 +85,7 @@ class Journal:
         self._last, self._least, self._since = self._number, len(snapshot), 0
 
     def beginnings(self) -> Iterator[tuple[bytes | None, Iterable[Event]]]:
-        """Implement `EventLog.beginnings`.
+        """Implement `EventLog.beginnings`: yield the snapshots, newest first, with the events after each.
 
         A snapshot with a wrong checksum is skipped, with a warning in the log.
         """

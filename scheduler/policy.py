@@ -119,15 +119,16 @@ class Policy(Protocol):
 class Hooks(Protocol):
     """Optional attributes and methods of a policy or axis. The core calls only the hooks that exist.
 
-    The core calls a hook after its event, with the view in the state after the event. A hook may change the
-    policy's own attributes only. docs/your-policy.md describes further members: `report`, `state`, `restore`,
-    `patience_s`.
+    The core calls a hook after the event that the hook's name describes, with the state after the event in
+    `view`. A hook may change the policy's own attributes only. docs/your-policy.md describes further members:
+    `report`, `state`, `restore`, `patience_s`.
 
     limits: the limits that the core enforces on a node; the default is typed slots.
     speculation: an object that proposes copies of running tasks, see `Speculation`.
     elidable: True promises that heartbeats that report no change have no effect on the policy's answers,
-        except while `awaits_beat` returns true. The simulator skips such heartbeats. Without this attribute
-        and without `beat`, the simulator decides from the values that the policy reads.
+        except while `awaits_beat` returns true. The simulator then skips such heartbeats to save time. If a
+        policy has neither this attribute nor the hook `beat`, the simulator watches which values the policy
+        reads, and skips heartbeats unless the policy reads a value that each heartbeat can change.
     """
 
     limits: Limits
@@ -245,13 +246,15 @@ class Locality(Protocol):
     """Axis 2 of a composed policy: the choice of a map for the offered node, or the decision to wait.
 
     A locality may also have the method `scan(view, node, jobs)`, a faster equivalent of the loop over jobs in
-    `Composed.decide`. `scan` is used for maps only, and only if the admission has `takes_any`.
+    `Composed.decide`. `scan` is used for maps only, and only if the admission never refuses a job (the
+    admission's attribute `takes_any` is true).
     """
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Return a proposal to start a map of the job on the node, a reason why the job waits, or None.
+        """Return a proposal to start a map of the job on the node, a reason to start none, or None.
 
-        A reason is a text, which is recorded in the decisions table. With None, nothing is recorded.
+        A reason is a text, which is recorded in the decisions table. With None, no map starts and nothing is
+        recorded.
         """
         ...
 
@@ -329,14 +332,17 @@ class Composed:
 
     @property
     def elidable(self) -> bool:
-        """Return whether heartbeats that report no change may be skipped, which all three axes must allow."""
+        """Return whether the simulator may skip heartbeats that report no change.
+
+        All three axes must allow it.
+        """
         return all(says(axis, "elidable") is True for axis in self.axes)
 
     @property
     def acts_on_ticks(self) -> bool:
-        """Return whether the policy or an axis has the hook `tick` or `preempt`.
+        """Return whether the policy or one of its axes has the hook `tick` or `preempt`.
 
-        A hook `preempt` is ignored if the attribute `preempts` of the axis is false.
+        An axis whose attribute `preempts` is false never returns kills, so its hook `preempt` is ignored.
         """
         if hasattr(type(self), "tick") or hasattr(type(self), "preempt"):
             return True
@@ -377,7 +383,8 @@ class Composed:
 def together(hooks: Sequence[Callable[..., Any]], *, answers: bool) -> Callable[..., Any]:
     """Return a function that calls all the given functions in order, with the same arguments.
 
-    With `answers`, it concatenates the lists that they return.
+    If `answers` is true, each function must return a list, and the result is the concatenation of these
+    lists.
     """
     if len(hooks) == 1:
         return hooks[0]

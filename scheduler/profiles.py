@@ -43,9 +43,10 @@ def named_store(name: str) -> Path:
 def frozen_store(name: str, copy: Path) -> str:
     """Copy the profile store `name` to the path `copy`, and return that path as text.
 
-    The result is `none` if the store does not exist, or `name` if it is damaged; its readers then report the
-    error. A run needs a copy because other processes may write to the store, and a restarted JobTracker must
-    read the same values again.
+    `name` is `store`, `none` or a path. If no such store exists, return `none` without a copy. If the store
+    is damaged, return `name`, so that the error is reported when the store is read. A run needs a copy
+    because other processes may write to the store, and a restarted JobTracker must read the same values
+    again.
     """
     if name == "none" or not named_store(name).is_file():
         return "none"
@@ -58,10 +59,11 @@ def frozen_store(name: str, copy: Path) -> str:
 
 
 class ProfileStore:
-    """A profile store. The SQLite file is opened for each call of a method.
+    """A store of profiles (values measured in earlier runs) in an SQLite file, opened at each method call.
 
     A profile is a mapping of JSON values. `kind` is its type, such as `resources` or `demand`, and `name` is
-    what it describes, such as a job name. Every method raises BadInput if the file is not a profile store.
+    what the profile describes, such as a job name. Every method raises BadInput if the file is not a profile
+    store.
     """
 
     def __init__(self, path: Path) -> None:

@@ -57,7 +57,7 @@ TRUE_SIZES = Sizes()
 def make_sizes(given: Any) -> Sizes:
     """Return the `Sizes` for a value of the scenario setting `sizes`.
 
-    Raises BadInput if it is not allowed.
+    Raises BadInput if the value is not allowed.
     """
     if given is True or given == "true":
         return TRUE_SIZES

@@ -36,9 +36,9 @@ from schedbed.tasks.specs import Counters, Demand, JobSpec, NodeId, Split, TaskK
 
 
 class TallyView(Protocol):
-    """The counters of maps or of reduces, summed over all jobs of one user or one queue.
+    """Counters of the maps, or of the reduces, of all jobs of one user or one queue.
 
-    The counters have the same meaning as in `StageView`.
+    For example, `unstarted` is the sum of `StageView.unstarted` over these jobs.
     """
 
     @property
@@ -207,7 +207,11 @@ class JobView(Protocol):
         ...
 
     def any_reduce(self) -> TaskView | None:
-        """Return any unstarted reduce, or None if there is none or fewer than 5% of the maps are done."""
+        """Return any unstarted reduce, or None.
+
+        None is returned if all reduces have started, or if too few maps are done to start reduces (by default
+        fewer than 5%).
+        """
         ...
 
 
@@ -288,8 +292,9 @@ class View(Protocol):
         ...
 
     def skip(self, node: NodeView, job: JobView, kind: TaskKind, reason: str) -> None:
-        """Record in the decisions table that the job declined this node, with the reason.
+        """Record in the decisions table that the job declined this node for the given reason.
 
-        Nothing is recorded unless `records_skips` is true.
+        `kind` is the kind of the offered slot. Nothing is recorded if the view's attribute `records_skips` is
+        false.
         """
         ...

@@ -12,13 +12,13 @@ class PoorestUser:
     """
 
     def jobs(self, view: View, node: NodeView, kind: TaskKind) -> Iterable[JobView]:
-        """Return the jobs with a task of this kind to start, sorted by the running tasks of their users."""
+        """Return the jobs with a task of this kind to start, users with the fewest running tasks first."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         return sorted(ready, key=lambda job: (job.stage(kind).user.running, job.serial))
 
 
 class PoorestFirst(Composed):
-    """A policy with `PoorestUser` as its order, delay scheduling, and slots.
+    """A composed policy with `PoorestUser` as its order, delay scheduling as its locality, and typed slots.
 
     `wait_s`: seconds that a job waits for a node with its data before it accepts a node farther away.
     """

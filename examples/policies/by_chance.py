@@ -10,7 +10,7 @@ class ByChance:
     """A policy that chooses a random job and task, as a baseline that any other policy should outperform."""
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a random unstarted task of a random ready job, or None if no job is ready."""
+        """Return a proposal for a random unstarted task of a random ready job, or None if no job is ready."""
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

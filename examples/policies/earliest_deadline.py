@@ -18,7 +18,10 @@ class EarliestDeadline:
         self._local_first = local_first
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the job with the earliest deadline among jobs with a task to start, or None."""
+        """Return a proposal for a task of the job with the earliest deadline, or None.
+
+        Only jobs with a task of this kind to start are considered.
+        """
         ready = [job for job in view.jobs.values() if job.stage(kind).ready]
         if not ready:
             return None

@@ -6,7 +6,8 @@ from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, 
 class Slowest:
     """A speculation that copies attempts that run longer than `factor` times the mean of their stage.
 
-    The mean is the duration of the stage's succeeded attempts. At most `most` copies run at a time.
+    The mean is the duration of the succeeded attempts of the job's maps or reduces. At most `most` copies run
+    at a time.
     """
 
     def __init__(self, factor: float, most: int) -> None:
@@ -24,7 +25,7 @@ class Slowest:
             self._ended[key] = count + 1, total_s + attempt.end_s - attempt.started_s
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the durations of attempts of an ended job."""
+        """Remove the stored durations of the attempts of an ended job."""
         for kind in TaskKind:
             self._ended.pop((job.job, kind), None)
 
@@ -59,13 +60,13 @@ class Slowest:
 
 
 class OwnLate:
-    """A first in, first out policy with the speculation `Slowest`, which receives `factor` and `most`."""
+    """A first in, first out policy with the speculation `Slowest`, to which it passes `factor` and `most`."""
 
     def __init__(self, *, factor: float = 1.5, most: int = 2) -> None:
         self.speculation = Slowest(factor, most)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return an unstarted task of the first job that has one, or None.
+        """Return a proposal for an unstarted task of the first job that has one, or None.
 
         A map with its input on the node is preferred over other maps of the job.
         """

@@ -6,9 +6,9 @@ FETCH_BPS = 50e6  # Bytes of input that count as a second of work if costs are u
 
 
 def remaining_s(view: View, job: JobView) -> float:
-    """Return the seconds of work left in a job, computed from its declared costs.
+    """Return the seconds of work left in a job, computed from the costs that the job declares.
 
-    If the costs are unknown, they are computed from the size of its input.
+    If the costs are hidden, the work is estimated from the size of the job's input.
     """
     open_tasks = [task for task in (*job.maps.tasks, *job.reduces.tasks) if task.state != "done"]
     if view.sizes == "hidden" or not job.spec.map_costs:  # Jobs of applications declare no costs.
@@ -31,11 +31,11 @@ class ShortestRemaining:
         self._left_s[job.job] = remaining_s(view, job)
 
     def finished(self, view: View, job: JobView) -> None:
-        """Forget the remaining work of an ended job."""
+        """Remove the stored remaining work of an ended job."""
         self._left_s.pop(job.job, None)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of the ready job with the least remaining work, or None if no job is ready.
+        """Return a proposal for a task of the ready job with the least remaining work, or None.
 
         A map with its input on the node is preferred over other maps of the job.
         """

@@ -8,7 +8,7 @@ from schedbed.policy import AttemptView, JobView, Kill, NodeView, Proposal, Task
 class TwoLevels:
     """A policy that serves jobs of `queue` first, and guarantees them a share of all slots.
 
-    `reserved`: the guaranteed share, from 0 to 1. Other queues get the slots that remain. If the queue waits
+    `reserved`: the guaranteed share, from 0 to 1. Other queues use the slots that remain. If the queue waits
     `grace_s` seconds for its share, the youngest tasks of other queues are killed.
     """
 
@@ -17,29 +17,35 @@ class TwoLevels:
         self._waits_since_s: dict[TaskKind, float] = {}  # Time since when `queue` lacks slots.
 
     def state(self) -> object:
-        """Return the state for a snapshot: for each kind of task, the time since when `queue` lacks slots."""
+        """Return the state for a snapshot: since when `queue` has lacked slots, for each kind of task."""
         return self._waits_since_s
 
     def restore(self, view: View, state: dict[TaskKind, float]) -> None:
-        """Set the policy's state to the one that the method `state` returned before a restart."""
+        """Set the state of the policy to `state`, which the method `state` returned before a restart."""
         self._waits_since_s = state
 
     def report(self) -> Mapping[str, object]:
-        """Return this policy's part of summary.json."""
+        """Return the values to write to summary.json for this policy: its queue and the reserved share."""
         return {"queue": self._queue, "reserved": self._reserved}
 
     def _first(self, view: View) -> list[JobView]:
         return [job for job in view.jobs.values() if job.queue == self._queue]
 
     def _missing(self, view: View, kind: TaskKind) -> int:
-        """Return how many more slots the jobs of `queue` could use now, within their guaranteed share."""
+        """Return how many more slots the jobs of `queue` could use now, within their guaranteed share.
+
+        The result is negative if they use more than their share.
+        """
         stages = [job.stage(kind) for job in self._first(view)]
         wanted = sum(stage.unstarted for stage in stages if stage.ready)
         held = sum(stage.running for stage in stages)
         return min(wanted, int(self._reserved * view.slots(kind)) - held)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
-        """Return a task of a job of `queue`, else a task of any other job, or None if no job has one."""
+        """Return a proposal to start a task of a job of `queue`, else of any other job.
+
+        Return None if no job has a task of this kind to start.
+        """
         levels = (self._first(view), [job for job in view.jobs.values() if job.queue != self._queue])
         for level, jobs in enumerate(levels, 1):
             for job in sorted(jobs, key=lambda job: (job.priority, job.serial)):

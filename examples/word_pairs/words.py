@@ -1,6 +1,6 @@
 """A function that splits a line into words.
 
-`word_pairs.py` imports it, so schedbed sends both files to nodes.
+`word_pairs.py` imports this module, so schedbed sends both files to nodes.
 """
 
 

@@ -18,9 +18,9 @@ CORE = 100
 class Containers:
     """An admission axis that accepts a task if the node has the task's declared memory and vcores free.
 
-    `reserved_cores`: the number of cores of each node that tasks leave to daemons; an idle node accepts any
-    task that fits its total cores. `stall_timeout_s`: if a job's maps find no room for this number of
-    seconds, one of the job's reduces is stopped.
+    `reserved_cores`: the number of cores on each node that tasks leave free for daemons. An exception is an
+    idle node, which accepts any task that does not need more than all its cores. `stall_timeout_s`: if a
+    job's maps find no room for this number of seconds, one of the job's reduces is stopped.
     """
 
     limits = Limits(slots=False, memory=True, vcores=True)
@@ -44,14 +44,15 @@ class Containers:
         return CORE * (node.free_vcores - self.reserved_cores)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether the node has free memory and is idle or has free CPU."""
+        """Implement `Admission.room`: return whether the node has free memory, and free CPU or no tasks."""
         self._free_cpu = self.free_cpu(node)
         return node.free_memory_bytes > 0 and (self._free_cpu > 0 or not node.attempts)
 
     def rests(self, node: NodeView) -> bool:
         """Return whether the node has no free memory, or is busy and has no free CPU.
 
-        The simulator then skips the node until one of the node's attempts ends or `rest_turn` increases.
+        The simulator then offers the node no tasks until one of the node's attempts ends, or until the
+        counter `rest_turn` increases, which means that full nodes may have room again.
         """
         return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 
@@ -86,7 +87,10 @@ class Containers:
         return node.alive and self._lacks(node, job, TaskKind.MAP, self.free_cpu(node)) is None
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: stop reduces of jobs whose maps found no room for `stall_timeout_s`."""
+        """Implement `Hooks.preempt`: return kills of reduces whose jobs' maps found no room for too long.
+
+        The limit is `stall_timeout_s` seconds.
+        """
         return self._stalls.kills(view, self._takes_map)
 
 

@@ -38,7 +38,10 @@ DEMAND, IO_RATES = "demand", "io_rates"
 
 @dataclass(slots=True)
 class Sample:
-    """The mean CPU demands of the maps and of the reduces of a sample job, updated while the job runs."""
+    """The CPU use of a sample job, from which the demand of later jobs is learned.
+
+    The means for maps and for reduces are updated while the job runs.
+    """
 
     maps: DemandMean = field(default_factory=DemandMean)
     reduces: DemandMean = field(default_factory=DemandMean)
@@ -46,12 +49,12 @@ class Sample:
 
 
 class Fgcs(Containers):
-    """An admission axis that checks declared memory, and the CPU use learned from the workload's sample job.
+    """An admission axis that checks declared memory, and the CPU use learned from earlier jobs of that name.
 
     `disk_bps` and `hdfs_bps` are the full speeds of the local disk and of the block store in bytes/s. If they
-    are None, the measured speeds in `profiles` apply, else the node's declared disk rate. If the sample's
-    tasks run for less than `shortest_s` seconds on average, later tasks also demand a whole core. `profiles`
-    maps a kind of profile to a dictionary from profile name to values.
+    are None, the measured speeds in `profiles` apply, else the node's declared disk rate. If the tasks of the
+    sample (the first job of that name) run for less than `shortest_s` seconds on average, later tasks demand
+    a whole core. `profiles` contains values from earlier runs: {kind of profile: {name: values}}.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)
@@ -99,9 +102,10 @@ class Fgcs(Containers):
             self._ready[kind].drop(job)
 
     def room(self, node: NodeView, kind: TaskKind) -> bool:
-        """Implement `Admission.room`: return whether a task of the ready job with the least CPU demand fits.
+        """Implement `Admission.room`: return whether the node has room for the least demanding task.
 
-        If it does not fit, no other job needs to be checked for this node.
+        This is a task of the ready job with the least CPU demand. If the node has no room for it, no other
+        job needs to be checked.
         """
         ready = self._ready[kind]
         if not super().room(node, kind) or not ready:
@@ -130,9 +134,10 @@ class Fgcs(Containers):
         return disk_bps, self.hdfs_bps or measured.get("hdfs_bps") or disk_bps
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: if the job is a sample that succeeded, store the measured demand.
+        """Implement `Hooks.finished`: if the job was a sample and succeeded, store its mean CPU use.
 
-        Later jobs of the workload use this demand. Later samples of the same workload are ignored.
+        Later jobs with the same name demand this CPU use. If several samples of one name run, only the first
+        to succeed is used.
         """
         if self._demands.pop(job.job, None) is not None:
             self.rest_turn += 1  # Attempts that are still being killed now count as a whole core.
@@ -149,9 +154,9 @@ class Fgcs(Containers):
         self._learnt[workload] = found.to_values()
 
     def report(self) -> dict[str, Any]:
-        """Return the CPU demands measured in this run.
+        """Return the CPU demands measured in this run as profiles, or {} if nothing was measured.
 
-        The caller saves them in the profile store for later runs.
+        The caller saves the profiles in the profile store for later runs.
         """
         return {"profiles": {DEMAND: self._learnt}} if self._learnt else {}
 
@@ -181,17 +186,20 @@ class Fgcs(Containers):
 
 
 def hardware_of(spec: NodeSpec) -> Hardware:
-    """Return the hardware properties of a node that affect CPU demands: core speed and disk rate."""
+    """Return the properties of a node on which measured CPU demands depend: core speed and disk rate."""
     return Hardware(spec.core_speed, spec.disk_bps)
 
 
 def disk_name(spec: NodeSpec) -> str:
-    """Return the name of the profile that contains the measured rates of disks like the node's disk."""
+    """Return the name of the profile with the measured rates of disks that have the node's declared rate."""
     return f"disk of {spec.disk_bps:.0f} bytes/s"
 
 
 def _is_of(demands: Demands, view: View) -> bool:
-    """Return whether any node of the cluster has the hardware on which the demands were measured."""
+    """Return whether the demands were measured on hardware that at least one node of the cluster has.
+
+    Demands without recorded hardware are accepted on any cluster.
+    """
     hardware = demands.hardware
     return hardware is None or any(hardware_of(node.spec) == hardware for node in view.nodes.values())
 

@@ -1,8 +1,8 @@
-"""Gang start: a job's maps start only if each of them has a free map slot.
+"""Gang start: the maps of a job start only when there are free map slots for all of them at once.
 
-The job keeps the slots until all its maps have ended. Reduces use any free slot. With `order=fifo`, a later
-job that fits overtakes an earlier job that does not fit yet, because no slots are reserved for the earlier
-job. The policy `easy` is FIFO with reservations.
+The job keeps the slots until all its maps have ended. Reduces use any free slot. No slots are reserved for a
+job that waits. With the order axis `fifo`, a later job that needs fewer slots may therefore start before an
+earlier job. The policy `easy` is first in, first out with reservations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Gang:
         self._view: View | None = None
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: store the view, because `refuses` needs it and does not receive it."""
+        """Implement `Hooks.submitted`: store the view, which `refuses` needs but does not receive."""
         self._view = view
 
     def changed(self, view: View, job: JobView, kind: TaskKind) -> None:
@@ -46,9 +46,9 @@ class Gang:
         return node.free_slots(kind) > 0
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: refuse maps of a job that needs more slots at once than are free.
+        """Implement `Admission.refuses`: return a text if a job's maps need more slots at once than are free.
 
-        If enough slots are free, they are reserved for the job, and all later maps of the job are accepted.
+        Otherwise reserve the slots for the job, and accept all its maps from then on.
         """
         if kind is not MAP or self._view is None or job.job in self._gangs.started:
             return None

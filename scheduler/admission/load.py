@@ -1,8 +1,9 @@
-"""Load tags (CSLA, lakshmi2019): CPU-heavy jobs avoid nodes with a busy CPU, IO-heavy jobs busy disks.
+"""Load tags of the policy CSLA (paper lakshmi2019), which keep jobs away from nodes they would overload.
 
-A job's tag is computed from its first finished maps. A node's tag is computed from its load, which is
-predicted by regression on its heartbeats. A second admission enforces the other limits: slots, or containers
-as in the paper's YARN.
+A tag marks a job as CPU-heavy or IO-heavy, or a node's CPU or disk as busy. A CPU-heavy job avoids nodes with
+a busy CPU, and an IO-heavy job avoids nodes with a busy disk. A job's tag is computed from its first finished
+maps. A node's tag is computed from its load, which is predicted by regression on its heartbeats. A second
+admission enforces the other limits: slots, or containers as in the paper's YARN.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from schedbed.tasks.specs import NodeId, TaskKind
 
 
 class LoadTags:
-    """An admission axis that compares the tags of jobs and nodes. All shares are from 0 to 1.
+    """An admission axis that refuses a job on a node if their tags conflict. All shares are from 0 to 1.
 
     `room`: the second admission, slots or containers. `sample_maps`: number of finished maps from which a
     job's tag is computed. `cpu_share`: share of a core above which a job is CPU-heavy. `io_share`: share of
-    the node's disk rate above which a job is IO-heavy (the paper's 5 MB/s are 0.05 of a disk of 100 MB/s).
-    `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of heartbeats
-    from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses a shared
-    disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine. If
-    false, only the node's own bytes count; with four writing nodes these are a quarter of the disk's rate.
+    the node's disk rate above which a job is IO-heavy (the paper's limit of 5 MB/s is 0.05 for a disk of 100
+    MB/s). `busy_share`: share of a node's CPU or disk above which the node is busy. `window`: number of
+    heartbeats from which a node's load is predicted. `host_disk`: if true, the disk load of a node that uses
+    a shared disk is the sum over all nodes on that disk, as `iostat` shows for the disk of a virtual machine.
+    If false, it is the load that the node itself causes.
     """
 
     def __init__(
@@ -58,14 +59,17 @@ class LoadTags:
     # Tags
 
     def job_tag(self, job: JobView) -> int:
-        """Return the job's tag, with a bit for CPU-heavy and a bit for IO-heavy.
+        """Return the job's tag: bits that mark the job as CPU-heavy or IO-heavy.
 
         The tag is UNKNOWN until enough maps of the job have ended.
         """
         return self._tags.get(job.job, UNKNOWN)
 
     def node_tag(self, node: NodeView) -> int:
-        """Return the node's tag: a bit for a CPU and a bit for a disk that are predicted to be busy, or 0."""
+        """Return the node's tag: bits that state whether its CPU and its disk are predicted to be busy.
+
+        The tag is 0 if neither is, or before the node's first heartbeat.
+        """
         load = self._loads.get(node.node)
         if load is None:
             return 0
@@ -73,7 +77,7 @@ class LoadTags:
         return tag((cpu.next or 0.0) > self._busy_share, (io.next or 0.0) > self._busy_share)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: add the node's CPU and disk use to the values that predict its load."""
+        """Implement `Hooks.beat`: use the node's current CPU and disk use to predict its load."""
         load = self._loads.get(node.node)
         if load is None:
             errors = self._errors
@@ -92,9 +96,9 @@ class LoadTags:
         )
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: add a succeeded map to the job's sample.
+        """Implement `Hooks.ended`: add the measurements of a succeeded map to the job's sample.
 
-        When the sample has enough maps, compute the job's tag from it.
+        When the sample has enough maps, compute the job's tag from them.
         """
         task, name = attempt.task, attempt.task.job.job
         if task.kind is not TaskKind.MAP or attempt.state != "succeeded" or name in self._tags:
@@ -127,9 +131,9 @@ class LoadTags:
         return self._beneath.room(node, kind)
 
     def refuses(self, node: NodeView, job: JobView, kind: TaskKind) -> str | None:
-        """Implement `Admission.refuses`: refuse a job if the second admission refuses or the tags conflict.
+        """Implement `Admission.refuses`: return a text if the second admission refuses or the tags conflict.
 
-        The tags of a job and a node conflict if both contain the same resource. If the attribute `lenient` is
+        The tags conflict if both contain the CPU, or both contain the disk. If the attribute `lenient` is
         true, tags are ignored.
         """
         refusal = self._beneath.refuses(node, job, kind)
@@ -146,7 +150,10 @@ class LoadTags:
         return f"job tag {words(wanted)} on node tag {words(there)}"
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return the kills of the second admission; slots have none."""
+        """Implement `Hooks.preempt`: return the kills that the second admission orders.
+
+        The list is empty if the second admission is `Slots`.
+        """
         return self._beneath.preempt(view) if isinstance(self._beneath, Containers) else ()
 
     def note(self, view: View, node: NodeView, job: JobView, kind: TaskKind) -> str:
@@ -154,5 +161,5 @@ class LoadTags:
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Return the errors of the predicted CPU and disk loads of nodes, as in Table 3 of the paper."""
+        """Return how far the predicted CPU and disk loads of nodes were off, as in Table 3 of the paper."""
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

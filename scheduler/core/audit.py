@@ -74,7 +74,7 @@ def _check_stage(stage: Stage) -> None:
 
 
 def _check_parts(stage: Stage) -> None:
-    """Assert that each split of the stage's job is covered by one whole task or by exactly two parts."""
+    """Assert that the tasks of the stage's job read each split once: one whole task or exactly two parts."""
     splits, tasks = stage.job.spec.splits, stage.tasks
     rests: dict[int, Task] = {}
     for task in tasks[len(splits) :]:

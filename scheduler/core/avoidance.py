@@ -8,9 +8,10 @@ from schedbed.tasks.specs import NodeId, TaskKind
 class Avoidance:
     """The nodes that one job avoids, with the reasons.
 
-    Reasons to avoid a node, strongest first: an attempt failed because the node's disk was full, and the disk
-    is still full; at least `often` attempts of the job failed on the node; a task of the same kind failed on
-    the node and waits to run again. `excluded` contains the nodes avoided for maps, reduces or both.
+    A node can be avoided for three reasons, strongest first: an attempt failed because the node's disk was
+    full, and the disk is still full; at least `often` attempts of the job failed on the node; a task failed
+    on the node and waits to run again. The last reason concerns only tasks of the same kind (map or reduce).
+    `excluded` contains the nodes avoided for maps, reduces or both.
     """
 
     __slots__ = ("_failures", "_full", "_often", "_waiting", "excluded")

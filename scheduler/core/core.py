@@ -1,8 +1,9 @@
 """The scheduler as a state machine without I/O: events go in; replies, table rows and effects come out.
 
-Heartbeats follow Hadoop MRv1 (JobTracker.heartbeat): a repeated heartbeat receives the same reply, a node
-with an unknown incarnation is ordered to register again, and an attempt occupies its slot as soon as the
-reply that launches it is made. The state is in `scheduler.core.ledger`.
+Effects are actions for the driver, such as commits. Heartbeats follow JobTracker.heartbeat of Hadoop MRv1: a
+repeated heartbeat receives the same reply, and a node with an unknown incarnation (life of a node) is ordered
+to register again. An attempt occupies its slot as soon as the core has made the reply that launches it. The
+state is in `scheduler.core.ledger`.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ class Core:
     def register(self, now_s: float, node: NodeSpec, incarnation: int) -> None:
         """Register a new or restarted node.
 
-        If `incarnation` is higher than the known one, all attempts and map outputs of the known incarnation
-        are lost. A lower incarnation is ignored.
+        `incarnation` is the number of the node's life. If it is higher than the known number, all attempts
+        and map outputs of the earlier life are lost. A lower number is ignored.
         """
         ledger = self._ledger
         ledger.now_s = now_s
@@ -102,7 +103,7 @@ class Core:
                 node.heard_s = now_s
 
     def tick(self, now_s: float) -> None:
-        """Mark nodes without recent heartbeats as lost, and carry out the policy's preemptions.
+        """Mark nodes without recent heartbeats as lost, and stop attempts that the policy preempts.
 
         The driver calls this method about once per heartbeat interval.
         """
@@ -122,7 +123,8 @@ class Core:
     def _expire(self, latest_s: float) -> None:
         """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        Nodes are searched only if a lower bound of all heartbeat times is before `latest_s`.
+        The nodes are searched only if the earliest last heartbeat found by the previous search was before
+        `latest_s`.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -256,7 +258,10 @@ class Core:
             self._miss_attempts(node, heartbeat)
 
     def _miss_attempts(self, node: Node, heartbeat: Heartbeat) -> None:
-        """End the attempts of the node that the heartbeat should list but does not list."""
+        """End the attempts that the node should run, but that the heartbeat does not list as running.
+
+        Attempts that were launched in the reply to the node's previous heartbeat need not be listed yet.
+        """
         listed = {status.attempt for status in heartbeat.running}
         for attempt in list(node.attempts.values()):
             if attempt.attempt not in listed and heartbeat.sequence > attempt.sequence + 1:
@@ -267,10 +272,10 @@ class Core:
                     self._ledger.end_attempt(attempt, LOST, "the node does not have it")
 
     def _discard_stray(self, report: AttemptReport) -> None:
-        """Discard the output of a reported attempt that the core does not know as running.
+        """Order the driver to delete the output of a reported attempt that the core does not know as running.
 
-        The report may be a repetition, or the core has given up the attempt. The output of an attempt that
-        won its task is kept.
+        This happens if a report arrives twice, or if the core has given up the attempt. The output is kept if
+        the attempt was the first of its task to succeed, or if it consists of map outputs for reduces.
         """
         task = self._task_of(report.attempt)
         if task is None or task.stage.shuffled:
@@ -353,22 +358,22 @@ class Core:
         self._ledger.restore(state)
 
     def forget_block(self, block: str) -> None:
-        """Drop the recorded replica locations of a moved block.
+        """Forget where the replicas of a moved block are.
 
-        The caller ensures that no known job reads it.
+        The caller ensures that no job that has not ended reads the block.
         """
         self._ledger.moved.pop(block, None)
 
     def check_tables(self) -> None:
         """Raise AssertionError if the core's state is inconsistent.
 
-        The duration grows in proportion to the number of nodes and tasks.
+        The check takes time in proportion to the number of nodes and tasks.
         """
         check_tables(self._ledger)
 
 
 def _feed(node: Node, actions: list[Action]) -> None:
-    """Append actions that announce new map outputs to the reduces that run on the node."""
+    """Append to `actions` the announcements of new map outputs for the reduces that run on the node."""
     for feed in node.feeds.values():
         job = feed.job
         done = job.maps.done == job.maps.total

@@ -108,9 +108,9 @@ class CoreTables:
         vars(self).update((name, state[name]) for name in STATE)
 
     def _hook(self, policy: policies.Policy, name: str) -> Any:
-        """Return a function that calls the hook `name` of the policy and of its speculation.
+        """Return a function that calls the hook `name` of the policy, and then of the policy's speculation.
 
-        Return None if neither has the hook.
+        A hook that one of the two lacks is left out. Return None if both lack it.
         """
         parts = (policy, self.speculation)
         hooks = [getattr(part, name) for part in parts if part is not None and hasattr(part, name)]
@@ -140,7 +140,7 @@ class CoreTables:
         )
 
     def _avoids_now(self, job: Job) -> None:
-        """Update `avoiding`, the jobs that avoid any node, after a change of the nodes that `job` avoids."""
+        """Add `job` to the set `avoiding` if the job now avoids at least one node, else remove it."""
         if job.excluded and job.active:
             self.avoiding[job] = None
         else:
@@ -151,9 +151,9 @@ class CoreTables:
         return self._lack(node, stage) is None
 
     def _lack(self, node: NodeView, stage: StageView) -> str | None:
-        """Return a text that states which resource another task of the stage lacks on the node.
+        """Return a text that states which resource the node lacks to run another task of the stage.
 
-        Return None if the task fits.
+        Return None if the node has room.
         """
         limits, demand = self.limits, stage.demand
         if limits.slots and node.free_slots(stage.kind) <= 0:
@@ -182,7 +182,10 @@ class CoreTables:
         self._sink.decision(row)
 
     def reject(self, node: NodeId, task: Task | None, kind: str, reason: str) -> None:
-        """Write a decision row that says that the policy's answer cannot be carried out, and why."""
+        """Write a decision row which states that an answer of the policy cannot be carried out, and why.
+
+        `task` is the proposed task if known, and `kind` is `map` or `reduce`.
+        """
         job, name = (task.stage.job.job, task.task) if task is not None else ("", "")
         row = make_row(DecisionRow, (self.now_s, node, job, name, kind, "reject", reason))
         self._sink.decision(row)
@@ -207,16 +210,19 @@ class CoreTables:
             self.unsettled[stage] = None
 
     def settle(self) -> None:
-        """Call the policy's hook `changed` once for each stage that changed since the last `settle`."""
+        """Call the policy's hook `changed` for each stage whose counters have changed since the last call.
+
+        A stage is the maps or the reduces of one job.
+        """
         if self.unsettled:
             unsettled, self.unsettled = self.unsettled, {}
             for stage in unsettled:
                 self._on_changed(self, stage.job, stage.kind)
 
     def watch_kills(self, observer: Callable[[NodeId], None]) -> None:
-        """Set the function to call with the node's name whenever an attempt on a node is ordered to stop.
+        """Set the function `observer`, which is called with a node's name when a node must stop an attempt.
 
-        The function is called again if the order is repeated.
+        It is called again whenever the order to stop is repeated.
         """
         self._on_kill = observer
 
@@ -297,7 +303,10 @@ class CoreTables:
 
 
 def count(stage: Stage, running: int, unstarted: int) -> None:
-    """Add `running` and `unstarted` to these two counters of the stage, of its user and of its queue."""
+    """Add to the counters of running attempts and unstarted tasks, in the stage, its user and its queue.
+
+    `running` and `unstarted` are the numbers to add, which may be negative.
+    """
     stage.running += running
     stage.unstarted += unstarted
     user, queue = stage.user, stage.queue
@@ -308,7 +317,7 @@ def count(stage: Stage, running: int, unstarted: int) -> None:
 
 
 def count_killing(stage: Stage, change: int) -> None:
-    """Add `change` to the number of attempts being killed, for the stage, its user and its queue."""
+    """Add `change` to the number of attempts being killed, in the stage, its user and its queue."""
     stage.killing += change
     stage.user.killing += change
     stage.queue.killing += change

@@ -76,10 +76,7 @@ class Task:
 
     @property
     def racks(self) -> tuple[str, ...]:
-        """Return the racks, if known, of the nodes with the task's input.
-
-        They are computed at the first use.
-        """
+        """Return the racks, if known, of the nodes that have the task's input. Computed at the first use."""
         racks = self._racks
         if racks is None:
             racks = self._racks = racks_of(self.hosts, self.stage.job.rack_by_node)
@@ -97,10 +94,7 @@ class Task:
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map whose records come before the records of this part.
-
-        Return None for a task that is not a second part.
-        """
+        """Return the index of the map with the bytes before this second part of a split map, else None."""
         return self.part.after if self.part is not None else None
 
     @property
@@ -109,7 +103,7 @@ class Task:
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Turn the task into `part`, so that it reads only that part of its split."""
+        """Restrict the task to `part`, so that it reads only these bytes of its split."""
         self.part = part
         self.split = part.split(self.index)
 
@@ -205,7 +199,7 @@ class Stage:
 
 
 class Feed:
-    """A record of which outputs of a job's maps were announced to a node that runs reduces of the job."""
+    """The progress of announcing the map outputs of one job to one node that runs reduces of the job."""
 
     __slots__ = ("all_done", "cursor", "job", "reduces")
 
@@ -282,7 +276,7 @@ class Job:
         return self.maps if kind is MAP else self.reduces
 
     def _look_into(self, index: TaskIndex[Task]) -> None:
-        """Set `local_map` and similar attributes to methods of `index`, which saves a call at each use."""
+        """Set `local_map`, `rack_map`, `free_map` and `any_map` to the methods of `index`, for speed."""
         self.local_map = index.on_host
         self.rack_map = index.on_rack
         self.free_map = index.anywhere
@@ -309,7 +303,7 @@ class Job:
         return self.reduces.index.first() if self.reduces.open else None
 
     def release(self) -> None:
-        """Drop data that only a running job needs, including reference cycles, to free memory at once."""
+        """Drop data that an ended job does not need, including reference cycles, to free memory at once."""
         for stage in (self.maps, self.reduces):
             for task in stage.tasks:
                 task.winner = None

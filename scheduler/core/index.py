@@ -53,7 +53,7 @@ class TaskIndex(Generic[T]):
             self.add(task)
 
     def fill(self, tasks: Sequence[T]) -> None:
-        """Add all tasks of a new job, such that the first task is on top of each stack."""
+        """Add all tasks of a new job. The task with the lowest index is then on top of each stack."""
         by_host = self._by_host
         self._every = list(reversed(tasks))
         for task in self._every:
@@ -74,7 +74,10 @@ class TaskIndex(Generic[T]):
             self.add_racks(task)
 
     def add_racks(self, task: T) -> None:
-        """Add the task to the stacks of its racks, after the rack of a node with its input became known."""
+        """Add the task to the stack of each rack that has its input.
+
+        This method is called when a node with the input registers, because its rack was unknown before.
+        """
         by_rack = self._racks()
         for rack in task.racks:
             by_rack[rack].append(task)
@@ -147,7 +150,7 @@ class TaskIndex(Generic[T]):
 
 
 class WholeTask(Placed, Protocol):
-    """The protocol of the tasks in a `WholeIndex`, with the number of attempts so far (`tries`)."""
+    """The protocol of the tasks in a `WholeIndex`. `tries` is the number of attempts of the task so far."""
 
     tries: int
 

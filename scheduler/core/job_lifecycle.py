@@ -137,7 +137,7 @@ class JobTables(CoreTables):
             del self.ended[oldest]
 
     def lose_output(self, task: Task) -> None:
-        """Record that the output of a finished map is lost, tell the job's reduces, and run the map again."""
+        """Record that a finished map's output is lost, inform the job's reduces, and run the map again."""
         winner = task.winner
         assert winner is not None
         job = task.stage.job
@@ -149,7 +149,10 @@ class JobTables(CoreTables):
         self._open_reduces(job)
 
     def _index_racks(self, host: NodeId) -> None:
-        """Add the maps with input on the node `host` to the index by rack, after its rack became known."""
+        """Add the maps with input on the node `host` to the indices of maps by rack.
+
+        This method is called when `host` registers, because its rack was unknown before.
+        """
         for job in self.jobs.values():
             near = [task for task in job.maps.tasks if host in task.hosts]
             job.wholes = None

@@ -68,7 +68,7 @@ class Ledger(JobTables):
     def note_disk(self, node: NodeId, *, full: bool) -> None:
         """Record whether the node's disk is full.
 
-        If it is not full, jobs no longer avoid the node because of it.
+        If the disk is not full, jobs no longer avoid the node for the reason that it was.
         """
         known = self.nodes.get(node)
         if known is not None:
@@ -125,7 +125,10 @@ class Ledger(JobTables):
         return attempt
 
     def _retried(self, task: Task) -> None:
-        """Update the job's reasons to avoid nodes, after a task that had failed there started again."""
+        """Record that a task that had failed on some nodes has started again.
+
+        The job then has no reason to avoid these nodes because of this task.
+        """
         job = task.stage.job
         for node in task.failed_on:
             job.avoidance.started(node, task.stage.kind)
@@ -134,7 +137,7 @@ class Ledger(JobTables):
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
         """Return why the proposed task of a running job cannot be launched, or None if it can be launched.
 
-        If the result is None and `launch` is called next with the same proposal, `launch` skips this check.
+        If the result is None, a call of `launch` with the same proposal does not repeat this check.
         """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
@@ -201,7 +204,7 @@ class Ledger(JobTables):
         self.kill(attempt, proposal.reason)
 
     def reported(self, attempt: Attempt, report: AttemptReport) -> None:
-        """Process the node's report, with state, times and counters, that the attempt has ended."""
+        """Process the end of an attempt, as described by the node's report (state, times and counters)."""
         attempt.counters = report.counters
         attempt.started_s = report.start_s
         attempt.end_s = report.end_s
@@ -247,7 +250,7 @@ class Ledger(JobTables):
     def forget_outputs(attempt: Attempt) -> None:
         """Order the node again to delete the map outputs of the attempt's job, if the job has ended.
 
-        The map may have written output after the node processed the first order.
+        The attempt may have written output after the node carried out the first order.
         """
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:
@@ -292,7 +295,7 @@ class Ledger(JobTables):
         self._end_if_done(job)
 
     def commit_failed(self, task: Task, reason: str) -> None:
-        """Set the state failed for the task's attempt that could not be committed, and run the task again."""
+        """Mark the task's attempt whose output could not be committed as failed, and run the task again."""
         winner, job = task.winner, task.stage.job
         assert winner is not None
         self._commit_ended(task, FAILED, reason)

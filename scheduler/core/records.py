@@ -37,7 +37,10 @@ class NoSink:
 
 @value
 class Commit:
-    """Effect: move the attempt's output into place, then call `Core.committed` or `Core.commit_failed`."""
+    """An effect: the driver must move the attempt's output to the final path and report the result.
+
+    The driver reports the result with `Core.committed` or `Core.commit_failed`.
+    """
 
     job: str
     task: str
@@ -47,7 +50,7 @@ class Commit:
 
 @value
 class Discard:
-    """Effect: delete the files that the attempt wrote before its commit, if any."""
+    """An effect: the driver must delete the files that the attempt wrote before a commit, if any."""
 
     job: str
     attempt: str
@@ -55,14 +58,14 @@ class Discard:
 
 @value
 class NodeLost:
-    """Effect: handle the loss of a node, whose heartbeats stopped or which was reported as lost."""
+    """An effect: the driver must react to the loss of a node (no heartbeats, or reported as lost)."""
 
     node: NodeId
 
 
 @value
 class JobEnded:
-    """Effect: handle the end of a job.
+    """An effect: the driver must react to the end of a job.
 
     `state` is succeeded, failed or killed. `reason` is empty for a job that succeeded.
     """

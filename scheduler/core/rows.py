@@ -21,8 +21,8 @@ class AttemptRow(NamedTuple):
     """A row of the attempts table: an attempt that ended.
 
     `start` is the time at which the task's code began to run, or None if it never ran. `locality` is `off`
-    for a reduce and for a map without input. In the rows of both parts of a split task, `split_of` is the id
-    of that task; the first part keeps the id as its own.
+    for a reduce and for a map without input. If a policy split the task into two parts, `split_of` is the id
+    of the original task in the rows of both parts; the first part also has this id as its own.
     """
 
     job: str  # id of the job, such as `job_0001`
@@ -100,7 +100,7 @@ class DecisionRow(NamedTuple):
 
 
 def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: str) -> DecisionRow:
-    """Return the decision row for an answer, such as `launch`, about a task on a node."""
+    """Return the decisions table's row for an answer, such as `launch`, about a task on a node."""
     stage = task.stage
     return make_row(DecisionRow, (now_s, node, stage.job.job, task.task, stage.label, answer, reason))
 

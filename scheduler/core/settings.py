@@ -18,8 +18,8 @@ class CoreConfig:
     runs again. `node_failures_to_exclude`: number of failures of a job on a node after which the job avoids
     the node. `records_skips`: whether to record a row for each job that declined an offered node.
     `maps_per_heartbeat`, `reduces_per_heartbeat`: maximum number of tasks that one reply starts; 0 means that
-    only free slots limit the number. `sizes`: the task costs that a user's policy can read; shipped policies
-    read none.
+    only free slots limit the number. `sizes`: whether a user's policy reads true, estimated or no costs of
+    tasks. Shipped policies read no costs from job specifications.
     """
 
     heartbeat_s: float = 0.5

@@ -1,9 +1,9 @@
 """Snapshots: conversion of a JobTracker's state to bytes and back, with pickle.
 
-The core's objects refer to each other in cycles, whose depth exceeds pickle's recursion limit. An object is
-therefore first pickled without its attributes; the attributes of all objects follow, one object at a time.
-Snapshots are read only from the run's private folder, which also contains the journal, because unpickling
-files of other users is unsafe.
+The core's objects refer to each other in long chains and cycles, which exceed pickle's recursion limit. Each
+object is therefore first pickled without its attributes; the attributes of all objects follow, one object at
+a time. Unpickling files of other users is unsafe. Snapshots are therefore read only from the run's private
+folder, which also contains the journal.
 """
 
 from __future__ import annotations

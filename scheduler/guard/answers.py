@@ -1,7 +1,8 @@
 """The recorded answers of a user's policy, for the journal.
 
-A replay uses the recorded answers even if the policy answers differently now. The policy is nevertheless
-called in a replay, so that its own state, including random numbers, becomes the same as before.
+When a restarted JobTracker replays its journal, it uses the recorded answers even if the policy answers
+differently now. The policy is nevertheless called, so that the policy's own state, including random numbers,
+becomes the same as before the restart.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Replies:
 class Answers:
     """A recorder of a user's policy's answers. In a replay, it returns recorded answers instead of new ones.
 
-    `line_of` returns the file and line of a method of the policy. Copies proposed by a shipped speculation
-    are not recorded, because a replay computes the same copies again.
+    `line_of` returns the file and line of a method of the policy. If a shipped speculation proposes copies of
+    slow tasks, they are not recorded, because a replay computes the same copies again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:
@@ -47,7 +48,8 @@ class Answers:
     def replay(self, replies: Replies | None) -> None:
         """Set the recorded answers to use during the next event.
 
-        With None, the policy's new answers are used, which is safe because no earlier answers reached a node.
+        With None, no answers were recorded for this event. The policy's new answers are used then, which is
+        safe because no node has received others.
         """
         self._known = None if replies is None else list(reversed(replies.answers))
 
@@ -67,10 +69,10 @@ class Answers:
         return kills if answer is now else _kills(view, answer)
 
     def _counts(self, view: Ledger, now: Answer, method: str) -> Answer:
-        """Return the answer `now`, or in a replay the recorded answer.
+        """Return the answer to use: in a replay the recorded one, else `now`, the policy's new answer.
 
-        At the first difference between the two, store a description in `difference`. `method` is the policy's
-        method that answered.
+        Outside a replay, record the answer. At the first difference between recorded and new answer, store a
+        description in `difference`. `method` is the policy's method that answered.
         """
         if not self._known:
             self._given.append(now)

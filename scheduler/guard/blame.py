@@ -83,7 +83,10 @@ def told(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> object:
-    """Return the error, or a clearer message if a policy read an attribute that a read-only proxy lacks."""
+    """Return the error, whose text is then used as the message.
+
+    If a policy read an attribute that a read-only proxy lacks, return a clearer message instead.
+    """
     if type(error) is AttributeError and isinstance(error.obj, Proxy):
         return f"a policy's {label(error.obj)} has no {error.name!r}"
     return error

@@ -37,8 +37,8 @@ LAST_CALL, LAST_WORDS = "policy-call", "policy-failure.txt"
 class CallRecord:
     """The call mark of this process: a record of the policy's current or last call.
 
-    Nothing is recorded until `share` is called. For speed, `guarded_calls.Guard.wrap` repeats the code of
-    `enter` and `leave` inline.
+    Nothing is recorded until `share` is called. `guarded_calls.Guard.wrap` contains a copy of the code of
+    `enter` and `leave`, because function calls would be slower.
     """
 
     def __init__(self) -> None:
@@ -55,9 +55,10 @@ class CallRecord:
             self._write(number)
 
     def number(self, text: str) -> int:
-        """Return the number to pass to `enter` for the call `text`, such as `decide (mine.py, line 7)`.
+        """Return the number that identifies the call `text`, such as `decide (mine.py, line 7)`.
 
-        The text is added to the memory. If the memory is full, the text replaces the last one.
+        A new text is added to the memory. If the memory is full, the new text replaces the last one. The
+        number is the argument of `enter`.
         """
         if text in self._texts:
             return self._texts.index(text)
@@ -76,7 +77,7 @@ class CallRecord:
             self.memory[begin : begin + TEXT_BYTES] = text.ljust(TEXT_BYTES)
 
     def enter(self, number: int) -> None:
-        """Record that the call with this number (from the method `number`) starts."""
+        """Record that a call starts. `number` identifies the call and was returned by the method `number`."""
         if self.memory is not None:
             self.inside, self.thread = True, get_ident()
             self.memory[0] = number
@@ -100,17 +101,21 @@ class CallRecord:
 
 
 def read_mark(memory: mmap | bytes) -> tuple[bool, int, str]:
-    """Return whether a call is active, the low bits of the counter of calls, and the last call's text."""
+    """Return the call mark: whether a call is active, a counter, and the text of the last call.
+
+    The counter (0 to 255) changes at the start and at the end of each call.
+    """
     count, begin = memory[1], 2 + memory[0] % TEXTS * TEXT_BYTES
     text = memory[begin : begin + TEXT_BYTES].rstrip(b"\0 ").decode(errors="replace")
     return bool(count & 1), count, text
 
 
 def kept_mark(path: Path) -> tuple[mmap, str]:
-    """Map the file of the call mark into memory. Return the memory, and a text if a policy caused a crash.
+    """Map the call-mark file `path` into memory. Return the memory, and an error message or "".
 
-    The text is empty unless several processes of the JobTracker ended during or soon after calls of the
-    policy. The id of this process is stored in the file.
+    The message is returned if the policy seems to have ended the JobTracker's process: it ended twice during
+    a call, or several times soon after a call. A missing file is created. The id of this process is stored in
+    the file.
     """
     if not path.exists():
         path.write_bytes(bytes(_FILE_BYTES))
@@ -130,15 +135,19 @@ def kept_mark(path: Path) -> tuple[mmap, str]:
 
 
 def no_short_life(memory: mmap) -> None:
-    """Record that this process has run long enough not to count as one that ended early."""
+    """Set the number of JobTracker processes that ended soon after their start to 0.
+
+    This is called when the current process has run long enough.
+    """
     memory[_LIVES] = 0
 
 
 class KeptMark(NamedTuple):
     """A call mark that another process read from the file.
 
-    `pid`: the process that writes the mark. `inside`: whether a call is active. `calls`: the low bits of the
-    counter of calls. `text`: a description of the current or last call.
+    `pid`: the id of the process that writes the mark. `inside`: whether a call is active. `calls`: a counter
+    (0 to 255) that changes at the start and at the end of each call. `text`: a description of the current or
+    last call.
     """
 
     pid: int

@@ -39,7 +39,7 @@ class HeartbeatWatch:
     def note(self) -> None:
         """Record that the policy reads a value that each heartbeat can change, and raise HeartbeatRead.
 
-        After the end of the run, raise TypeError instead.
+        After the end of the run, raise TypeError instead, because a policy must not keep the view's objects.
         """
         if self.is_over:
             raise TypeError("the run has ended: a policy keeps numbers, not the view's objects")

@@ -63,7 +63,7 @@ class GuardedPolicy:
     # ------------------------------------------------------ hooks and attributes
 
     def _take_over(self) -> None:
-        """Give this wrapper the same hooks and attributes as the user's policy."""
+        """Give this wrapper the limits, hooks, speculation and other attributes of the user's policy."""
         own = self.own
         if hasattr(own, "limits"):
             self.limits = _limits(own.limits)
@@ -80,7 +80,7 @@ class GuardedPolicy:
             self.admission = GuardedAdmission(own.admission, self._hook)
 
     def _take_proxies(self, own: Any) -> None:
-        """Wrap the methods of the policy `own` so that they receive read-only proxies."""
+        """Add hooks to this wrapper that call the policy `own` with read-only proxies."""
         self._ask = self._guard.wrap("decide", method_of(own, "decide"))
         self._propose = self._first_possible
         for name in HOOKS:
@@ -92,7 +92,7 @@ class GuardedPolicy:
             self.preempt = self._preempt
 
     def _take_core(self, own: Any) -> None:
-        """Wrap the policy `own`, whose shipped axes may receive the core's own objects."""
+        """Add hooks that call the policy `own` with core objects. Only a user's order receives proxies."""
         core: Any = composed(own, self._guard, self._hook, self._proxies_of)
         self._core_decide = core.decide
         self._propose = self._propose_core
@@ -104,7 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Set a hook of this wrapper. `ended` and `finished` are stored under other names."""
+        """Store `hook` under `name`, or for `ended` and `finished` under `_own_ended`, `_own_finished`."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -163,13 +163,13 @@ class GuardedPolicy:
         return argument if isinstance(argument, TaskKind) else self._proxies[argument]
 
     def _met(self, ledger: Ledger) -> Proxies:
-        """Create and return the collection of proxies for a new ledger (state of a core)."""
+        """Store a new ledger (the state of a core), and return a new collection of proxies of its objects."""
         self._ledger = ledger
         self._proxies = self._make_proxies(ledger.size_view, ledger.seed)
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return a watch on reads of values from heartbeats. Call this before the core's first event."""
+        """Return a record of reads of values from heartbeats. Call this before the first event."""
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -201,7 +201,7 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state that `keep_state` returned, and call the policy's `restore` with its own part."""
+        """Restore the state `kept`, which `keep_state` returned. The policy's `restore` receives its part."""
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -224,7 +224,7 @@ class GuardedPolicy:
         self._proxies.forget(job)
 
     def _preempt(self, view: Ledger) -> list[Kill]:
-        """Implement `Hooks.preempt`: return those kills from the policy that the core can carry out."""
+        """Implement `Hooks.preempt`: return those kills of the policy that the core can carry out."""
         most = view.live_attempts + REJECTS
         kills: list[Kill] = []
         for own in self._listing(self._shown(view), most):
@@ -265,7 +265,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return the first possible proposal of a user's speculation, or None. `ask` is its method `copy`."""
+        """Return a user's first possible proposal of a copy, or None. `ask` is the user's method `copy`."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:
@@ -331,9 +331,10 @@ class GuardedPolicy:
     def _checked(
         self, view: Ledger, node: Node, kind: TaskKind, answer: Any
     ) -> tuple[Task | None, str, Proposal | None]:
-        """Return the proposed task, an error message, and the proposal with core objects instead of proxies.
+        """Return the task that `answer` proposes, an error message, and the proposal for the core.
 
-        If the proposal cannot be carried out, the third value is None; otherwise the error message is empty.
+        The proposal contains core objects instead of proxies. It is None if it cannot be carried out;
+        otherwise the error message is empty.
         """
         if not isinstance(answer, Proposal):
             return None, f"the answer {type(answer).__name__} is neither a Proposal nor None", None

@@ -15,7 +15,7 @@ KILLS_A_SLOT = 10
 class IdleWatch:
     """Counters that detect a policy that starts no task although it could, or that kills every attempt.
 
-    `patience_s`: number of seconds for which the policy may leave an idle cluster idle.
+    `patience_s`: number of seconds for which the policy may leave an idle cluster without tasks.
     """
 
     def __init__(self, patience_s: float = 0.0) -> None:
@@ -26,7 +26,7 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Reset the number of consecutive answers None, because the policy started a task."""
+        """Set the number of successive calls that returned None to 0, because the policy started a task."""
         self._nones = 0
 
     def succeeded(self) -> None:
@@ -34,10 +34,10 @@ class IdleWatch:
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Count a call of the policy that returned None.
+        """Add 1 to the number of successive calls of the policy that returned None.
 
-        Return an error message if the cluster was left idle for too long. The message is empty while attempts
-        run, no task could start, or the limits are not reached.
+        Return an error message if the policy left the cluster idle for too long although tasks could start,
+        else an empty string.
         """
         if ledger.live_attempts:
             self._nones = 0
@@ -60,10 +60,9 @@ class IdleWatch:
         )
 
     def killed(self, ledger: Ledger) -> str:
-        """Count a kill by the policy.
+        """Add 1 to the number of kills by the policy since an attempt last succeeded.
 
-        Return an error message after too many kills without a succeeded attempt. Otherwise the message is
-        empty.
+        Return an error message if this number is too large, else an empty string.
         """
         self._kills += 1
         slots = sum(ledger.slots(kind) for kind in TaskKind)
@@ -73,7 +72,10 @@ class IdleWatch:
 
 
 def _startable(ledger: Ledger) -> tuple[int, int]:
-    """Return the number of unstarted tasks that a live node has room for, and the number of free slots."""
+    """Return the number of unstarted tasks for which a live node has room, and the number of free slots.
+
+    Only slots for the kinds of these tasks are counted.
+    """
     nodes = [node for node in ledger.nodes.values() if node.alive]
     stages = [stage for job in ledger.jobs.values() for stage in (job.maps, job.reduces)]
     found = [stage for stage in stages if stage.ready and any(_takes(ledger, node, stage) for node in nodes)]

@@ -1,7 +1,7 @@
 """A policy composed of a shipped locality and admission, and an order that a user may have written.
 
 A user's order receives read-only proxies. Shipped axes receive the core's own objects, as in shipped
-policies. Tests check that the rows are the same.
+policies. Tests check that the tables of a run do not depend on this.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 def takes_core(own: Any) -> bool:
     """Return whether the locality and admission of the policy `own` may receive the core's own objects.
 
-    This requires that they are shipped, that the policy's class is `Composed`, and that a user's order has no
+    They may if both are shipped, the policy's class is `Composed` itself, and a user's order (if any) has no
     `preempt`.
     """
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
@@ -68,9 +68,9 @@ def takes_core(own: Any) -> bool:
 def hears_each_heartbeat(own: Any) -> bool:
     """Return whether the policy `own` may depend on heartbeats that report no change.
 
-    A policy or axis that is declared `elidable` does not. Without this declaration, a shipped axis may, and a
-    user's code may if it has the hook `beat`. Reads of other values that heartbeats change are detected by
-    `scheduler.guard.watched_proxies`.
+    A policy or axis that is declared `elidable` does not depend on them. Without this declaration, a shipped
+    axis may depend on them, and a user's code may if it has the hook `beat`. If a user's code reads other
+    values that heartbeats change, `scheduler.guard.watched_proxies` detects this during the run.
     """
     if type(own) is not Composed:
         return _hears(own, sees_core=False)
@@ -114,10 +114,10 @@ class OwnOrder:
 
 
 def composed(own: Composed, guard: Guard, hook: MakeHook, met: Callable[[Ledger], Proxies]) -> Composed:
-    """Return a policy for the core with the axes of `own`, in which a user's order is wrapped.
+    """Return a policy with the axes of `own`, in which an order written by a user is wrapped for safety.
 
-    `hook` wraps a hook of the order, and `met` returns the proxies for a ledger. The policy must satisfy
-    `takes_core`.
+    The wrapper uses `guard` to call the order's methods, `hook` to wrap the order's hooks, and `met` to make
+    the proxies for a ledger. `takes_core(own)` must be true.
     """
     order: Any = own.order if is_shipped(own.order) else OwnOrder(own.order, guard, hook, met)
     return Composed(order, own.locality, own.admission)

@@ -10,7 +10,10 @@ from schedbed.scheduler.policy import Proposal
 
 
 class GuardedAdmission:
-    """A wrapper of a user's admission, which the shipped speculation calls."""
+    """A wrapper of a user's admission, which passes read-only proxies to the user's code.
+
+    The core's own (shipped) speculation calls the admission to check whether a node has room for a copy.
+    """
 
     def __init__(self, own: Any, hook: MakeHook) -> None:
         self.room = hook("room", method_of(own, "room"))

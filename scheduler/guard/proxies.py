@@ -31,10 +31,9 @@ from schedbed.tasks.specs import Counters, JobSpec, NodeId, TaskKind
 
 
 class Proxies(dict[Any, Any]):
-    """A dictionary from an object of the core to its proxy ("face"), which is created on demand.
+    """A dictionary from an object of the core to its read-only proxy, which is created at the first lookup.
 
-    `withheld` are jobs that avoid the offered node. The proxies of such a job have another class, which shows
-    no task to start.
+    `withheld` contains the jobs that avoid the offered node. Proxies of these jobs show no task to start.
     """
 
     def __init__(self, sizes: Sizes = TRUE_SIZES, seed: int = 0) -> None:
@@ -47,7 +46,7 @@ class Proxies(dict[Any, Any]):
         return proxy
 
     def withhold(self, job: Job) -> None:
-        """Withhold the job: show none of its tasks to the policy until `offer_all` is called."""
+        """Withhold the tasks of a job that avoids the offered node, until `offer_all` is called."""
         self.withheld[job] = None
         put(self[job], "__class__", _WithheldJobProxy)
         for stage in (job.maps, job.reduces):
@@ -62,7 +61,7 @@ class Proxies(dict[Any, Any]):
         self.withheld.clear()
 
     def raw(self, proxy: Any, kind: type) -> Any:
-        """Return the core's object of type `kind` behind the proxy `face`, or None if there is none."""
+        """Return the core's object of type `kind` behind a current `proxy`, or None if there is none."""
         if not isinstance(proxy, Proxy):
             return None
         raw = raw_of(proxy)
@@ -73,7 +72,7 @@ class Proxies(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the proxies of an ended job, except those that attempts still being killed need."""
+        """Drop the proxies of an ended job. Those that attempts still being killed refer to are kept."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -84,7 +83,7 @@ class Proxies(dict[Any, Any]):
 
 
 class JobsProxy(MapProxy):
-    """A read-only dictionary from job id to job. Iteration skips withheld jobs; lookup finds them."""
+    """A read-only dictionary from job id to proxy. Iteration skips withheld jobs; a lookup finds them."""
 
     __slots__ = ("__proxies", "__raw")
 
@@ -103,7 +102,7 @@ class JobsProxy(MapProxy):
         return len(self.__raw) - len(self.__proxies.withheld)
 
     def values(self) -> Any:
-        """Return the proxies of the jobs that are not withheld, in the order of submission."""
+        """Return the proxies of the jobs that do not avoid the offered node, in the order of submission."""
         proxies = self.__proxies
         withheld = proxies.withheld
         if not withheld:
@@ -111,7 +110,7 @@ class JobsProxy(MapProxy):
         return tuple([proxies[job] for job in self.__raw.values() if job not in withheld])
 
     def items(self) -> Any:
-        """Return (id, proxy) of each job that is not withheld, in the order of submission."""
+        """Return (id, proxy) of each job that does not avoid the offered node, in the order of submission."""
         return tuple([(job.job, job) for job in self.values()])
 
 
@@ -215,7 +214,7 @@ class StageProxy(Proxy):
 
 
 class _WithheldStageProxy(StageProxy):
-    """The proxy of a stage of a withheld job. Its attribute `ready` is always false."""
+    """The proxy of a stage of a job that avoids the offered node. Its attribute `ready` is always false."""
 
     __slots__ = ()
     ready = property(lambda _: False)
@@ -308,7 +307,7 @@ class JobProxy(Proxy):
 
 
 class _WithheldJobProxy(JobProxy):
-    """The proxy of a withheld job. Its methods that find a task return None."""
+    """The proxy of a withheld job, which avoids the offered node. Methods that find a task return None."""
 
     __slots__ = ()
 
@@ -340,7 +339,7 @@ class NodeProxy(Proxy):
         return still(raw_of(self).usage)
 
     def free_slots(self, kind: TaskKind) -> int:
-        """Implement `NodeView.free_slots`. The kind may also be the string `map` or `reduce`."""
+        """Return the node's free slots of the kind, which may also be the string `map` or `reduce`."""
         return raw_of(self).free_slots(MAP if kind == "map" else kind)
 
 
@@ -362,26 +361,26 @@ class ViewProxy(Proxy):
     beats = live("beats")
 
     def slots(self, kind: TaskKind) -> int:
-        """Implement `View.slots`. The kind may also be the string `map` or `reduce`."""
+        """Return all slots of the kind, which may also be the string `map` or `reduce`."""
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Implement `View.fits`. Raises TypeError if an argument is not an object of this view."""
+        """Return whether the node has room for a task of the stage. Raises TypeError for other arguments."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Implement `View.avoids`. Raises TypeError if an argument is not an object of this view."""
+        """Return whether the job avoids the node after failures. Raises TypeError for other arguments."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
-        """Implement `View.skip`. A long reason is cut. Raises TypeError for an argument of a wrong type."""
+        """Record that the job declined the node. A long reason is cut. Raises TypeError for wrong types."""
         if type(reason) is not str:
             raise TypeError(f"skip: the reason {reason!r} is no text")
         raw_of(self).skip(_core(node, Node), _core(job, Job), MAP if kind == "map" else kind, clean(reason))
 
 
 def _core(proxy: Any, kind: type) -> Any:
-    """Return the object of type `kind` behind the proxy `face`. Raises TypeError if there is none."""
+    """Return the core's object behind `proxy`. Raises TypeError if it is not of the type `kind`."""
     raw = raw_of(proxy) if isinstance(proxy, Proxy) else None
     if type(raw) is not kind:
         raise TypeError(f"{proxy!r} is no {kind.__name__.lower()} of this view")

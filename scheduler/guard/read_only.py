@@ -30,7 +30,7 @@ def clean(reason: str) -> str:
 
 
 def _refuse(self: object, name: str, *_: object) -> NoReturn:
-    """Raise TypeError, because the attribute `name` of a proxy is read-only."""
+    """Raise TypeError with a message which states that the attribute `name` of a proxy is read-only."""
     raise TypeError(f"{label(self)}.{name} is read-only: a policy looks and proposes, it changes nothing")
 
 
@@ -42,7 +42,7 @@ def label(of: object) -> str:
 def live(name: str) -> property:
     """Return a property of a proxy that reads the attribute `name` of the core's object at each access.
 
-    It is safe only for immutable values, because the policy receives the value itself.
+    The value must be immutable, because the policy receives the value itself instead of a copy.
     """
     return property(attrgetter(f"_Proxy__raw.{name}"))
 

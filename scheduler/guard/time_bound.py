@@ -108,9 +108,9 @@ class TimeBound:
             raise Overdue from None
 
     def settle(self) -> NoReturn:
-        """Wait until an interrupt that was already sent has arrived, so that it cannot hit a later call.
+        """Wait until the interrupt of a call has arrived, and raise Overdue.
 
-        This method always raises Overdue.
+        Without this wait, an interrupt that was already sent could hit a later call.
         """
         with self._lock:
             pass
@@ -119,7 +119,7 @@ class TimeBound:
         raise Overdue
 
     def rest(self) -> None:
-        """Clear the current call and the flag `interrupted`, after an interrupted call."""
+        """Set `now` (the current call) to None and `interrupted` to false, after an interrupted call."""
         with self._lock:
             self.now = None
             self.interrupted = False

@@ -12,10 +12,10 @@ from schedbed.scheduler.policy import PolicyFailed
 
 
 def check_untouched(core: Core, policy: Any, missing_jobs: int) -> None:
-    """Raise PolicyFailed if the core's state is inconsistent, or if rows of jobs are missing.
+    """Raise PolicyFailed if a user's policy seems to have changed the state of `core`.
 
-    `missing_jobs` is the number of ended jobs without a row in the jobs table. Runs with shipped policies are
-    not checked.
+    This is the case if the state is inconsistent, or if `missing_jobs`, the number of ended jobs without a
+    row in the jobs table, is not 0. Shipped policies are not checked.
     """
     line_of = getattr(policy, "line_of", None)
     if line_of is None:

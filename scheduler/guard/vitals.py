@@ -12,9 +12,9 @@ MODULES = (builtins, time)
 
 
 def restoring_builtins(act: Callable[[], T]) -> tuple[T, list[str]]:
-    """Call `act`. Return its result, and the names of functions in `MODULES` that `act` replaced.
+    """Call `act`, and restore functions of Python's builtins and of `time` that `act` replaced.
 
-    The original functions are restored.
+    Return the result of `act`, and the names of the replaced functions.
     """
     before = [dict(vars(module)) for module in MODULES]
     try:

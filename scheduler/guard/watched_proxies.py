@@ -20,7 +20,7 @@ from schedbed.scheduler.sizes import Sizes
 
 
 class WatchedProxies(Proxies):
-    """The read-only proxies of one run, which tell `watch` when a policy reads a value from heartbeats."""
+    """The read-only proxies of one run. They notify `watch` when a policy reads a value from heartbeats."""
 
     def __init__(self, watch: HeartbeatWatch, sizes: Sizes, seed: int) -> None:
         super().__init__(sizes, seed)
@@ -35,7 +35,10 @@ class WatchedProxies(Proxies):
 
 
 def _note(proxy: Proxy) -> Any:
-    """Tell the watch of this proxy that the policy reads a value from heartbeats. Raises HeartbeatRead."""
+    """Notify the proxy's HeartbeatWatch that the policy reads a value from heartbeats.
+
+    This raises HeartbeatRead.
+    """
     proxies_of(proxy).watch.note()
 
 

@@ -1,7 +1,7 @@
 """Delay scheduling: a job without local data on the offered node waits for a node with local data.
 
-The source is Zaharia et al., EuroSys 2010, Algorithm 3 (with two waits). It is also Algorithm 1 of xu2015
-with P = 0.
+The source is Zaharia et al., EuroSys 2010, Algorithm 3, with two waiting times: before rack-local maps and
+before other maps. It is also Algorithm 1 of the paper xu2015 if the split share P is 0.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class Delay:
         return bool(self._skipped)
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat` (lines 2 and 3): increase the waiting times of the jobs that were skipped.
+        """Implement `Hooks.beat`: increase the waiting times of the jobs that were skipped.
 
-        The increase is the time since the heartbeat at which the job was skipped.
+        The increase is the time since the heartbeat at which the job was skipped (lines 2 and 3 of the
+        algorithm).
         """
         if self._skipped:
             for patience in self._skipped:

@@ -1,8 +1,8 @@
 """LSAP: idle slots and unstarted maps are matched such that the total staging time is minimal.
 
-xu2015 3.3.1 (Guo, Fox and Zhou 2012, lsap-sched). The cost of a map on a slot is its staging time: the number
-of seconds to transfer the map's input to the slot's node. scipy solves the linear sum assignment problem of
-slots x maps.
+The staging time of a map on a slot is the number of seconds to transfer the map's input to the slot's node.
+The source is section 3.3.1 of xu2015 (lsap-sched by Guo, Fox and Zhou, 2012). scipy solves the linear sum
+assignment problem, with the staging times as a matrix of slots x maps.
 
 Deviations from the paper: maps assigned to other nodes are held until the next heartbeats of these nodes,
 because a node receives launches only in the reply to its own heartbeat. The assignment is computed again when
@@ -58,7 +58,7 @@ class OpenMaps:
     def first(self, job: JobView, many: int) -> list[TaskView]:
         """Return the first `many` unstarted maps of the job, or all if there are fewer.
 
-        If too few are found, all maps of the job are searched again.
+        If this list has too few, it is filled again from all maps of the job, because maps may run again.
         """
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
@@ -93,7 +93,11 @@ class Assigned:
         self.seconds = 0.0
 
     def knows(self, node: NodeView, free: int, heartbeat: int) -> bool:
-        """Return whether the assignment is valid for a node with `free` free slots at heartbeat `heartbeat`."""
+        """Return whether the assignment can be used for a node that now has `free` free slots.
+
+        It cannot if this number differs from the one at the time of the assignment, or if `heartbeat`, the
+        current number of heartbeats, is greater than `until_heartbeat`.
+        """
         return heartbeat <= self.until_heartbeat and self.free.get(node.node) == free
 
 
@@ -126,7 +130,10 @@ class Lsap:
             self._assigned.clear()
 
     def beat(self, view: View, node: NodeView) -> None:
-        """Implement `Hooks.beat`: store the current number of heartbeats as the node's last heartbeat."""
+        """Implement `Hooks.beat`: record when the node sent its last heartbeat.
+
+        The time is expressed as the number of heartbeats of all nodes so far.
+        """
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
@@ -169,7 +176,11 @@ class Lsap:
         return None
 
     def _take(self, view: View, node: NodeView, assigned: Assigned, admission: Admission) -> TaskView | None:
-        """Remove and return the node's next assigned map that may start there, or return None."""
+        """Remove and return the next map that is assigned to the node, or return None.
+
+        Maps that have started meanwhile are dropped. If the next map may not start on the node, the job is
+        recorded as skipped and None is returned.
+        """
         maps = assigned.maps.get(node.node, [])
         while maps:
             task = maps[0]
@@ -209,7 +220,8 @@ class Lsap:
     ) -> Assigned:
         """Return an assignment of unstarted maps to the idle slots of the offered `node` and of `others`.
 
-        At most SLOTS_AT_ONCE slots are considered, or SLOTS_ASKED if the admission can refuse jobs.
+        At most SLOTS_AT_ONCE slots are considered. The limit is SLOTS_ASKED if the admission can refuse jobs,
+        because it must then be asked for each slot and map.
         """
         silent_after = 2 * len(view.nodes) + 2
         made = Assigned(view.beats + silent_after)
@@ -257,7 +269,7 @@ class Lsap:
         staging: Any,
         admission: Admission,
     ) -> None:
-        """Set the cost in `staging` to FORBIDDEN for each map and slot where the map may not start.
+        """Set the entry in the matrix `staging` to FORBIDDEN for each slot on which a map may not start.
 
         A map may not start on a node that its job avoids, or for which the admission refuses its job.
         """
@@ -278,9 +290,9 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the matrix of costs (slots x maps) to minimize.
+        """Return the matrix of costs (slots x maps) whose sum is to be minimized.
 
-        For LSAP these are the staging times in seconds.
+        This class returns `staging`, the matrix of staging times in seconds. Subclasses return other costs.
         """
         return staging
 
@@ -296,7 +308,7 @@ class AssignedSlots(Explained):
 
     @property
     def elidable(self) -> bool:
-        """Return False, because any heartbeat can start a held map, so none may be skipped."""
+        """Return False: no heartbeat may be skipped, because a map may be held for the node that sends it."""
         return False
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -331,7 +343,7 @@ def _refusal(view: View, node: NodeView, job: JobView, admission: Admission) -> 
 def _free(node: NodeView, admission: Admission) -> int:
     """Return the node's number of free map slots.
 
-    If the admission has no typed slots, return 1 if memory and vcores are free, else 0.
+    If the admission checks memory and vcores instead of slots, return 1 if some of both are free, else 0.
     """
     if admission.limits.slots:
         return node.free_slots(MAP)

@@ -1,9 +1,9 @@
 """Dynamic task splitting (DTSS): a job without local data on a node starts a part of a map on that node.
 
-The remaining part waits for a node with the data. The source is Algorithm 1 of xu2015, with the two waits of
-delay scheduling. `p=auto` and `keep_copy` are future work in the paper (chapter 6). With `keep_copy`, the
-node keeps the fetched part of a block and fetches the remaining bytes as well, so that the next reader of the
-block finds a local replica and its map need not be split.
+The remaining part waits for a node with the data. The source is Algorithm 1 of xu2015, with the two waiting
+times of delay scheduling. Two parameters are future work in the paper (chapter 6): `p=auto` learns the best
+size of the part. With `keep_copy`, the node keeps the fetched part of a block and fetches the remaining bytes
+as well, so that later readers of the block find a local replica.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Known:
     """Running means of times measured for all jobs of one name. A mean is None before the first value.
 
     `local_s` and `remote_s`: seconds per input byte of maps with local and with remote input. `delay_s`:
-    seconds until the remaining part of a split map, or a map with local input, has started.
+    seconds that a map with local input, or the remaining part of a split map, waits until it starts.
     """
 
     __slots__ = ("delay_s", "local_s", "remote_s")
@@ -39,11 +39,12 @@ class Known:
 
 
 class SplitLocality(Delay):
-    """A locality axis like `Delay`, but where a job has no local data it starts a part of a map.
+    """A locality axis like `Delay`, but a job without local data on the node starts a part of a map.
 
-    `share` (P): share of a map's bytes to start at once away from its input, or None to learn the best share.
-    With 0 this is delay scheduling; with 1 whole maps start at once. `keep_copy`: whether to keep fetched
-    blocks as replicas, up to the share `copy_budget` of the size of all inputs with their replicas.
+    `share` (P in the paper): share of a map's bytes to start at once away from the input, or None to learn
+    the best share. With 0 this is delay scheduling; with 1 whole maps start at once. `keep_copy`: whether to
+    keep fetched blocks as replicas. `copy_budget`: maximum size of these replicas, as a share of the size of
+    all inputs with their replicas.
     """
 
     elidable = True  # Heartbeats that report no change do not affect its answers.
@@ -84,9 +85,9 @@ class SplitLocality(Delay):
                 known.remote_s = _mean(known.remote_s, took_s)
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick` like `Delay.pick`.
+        """Implement `Locality.pick`: propose a node-local map, or after a sufficient wait another map.
 
-        If the share is learned, also measure waiting times.
+        If the share is learned, also measure how long maps waited.
         """
         if self._share is not None:
             return super().pick(view, node, job)
@@ -98,9 +99,10 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Update the mean waiting time of jobs of this name with the waiting time of a started map.
+        """Update the mean waiting time of the maps of jobs with this name, when a map starts.
 
-        `waited_s` is the time that the job had waited. For a remaining part, the time since the split counts.
+        For a whole map, `waited_s` is used, the time that the job had waited for local data. For the
+        remaining part of a split map, the time since the split is used instead.
         """
         known, part = self._knows(task.job), task.part
         if part is None:
@@ -112,7 +114,7 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Implement `Delay._wait` (lines 24 to 28): propose to start a part of an unstarted map.
+        """Implement `Delay._wait`: propose to start a part of an unstarted map (lines 24 to 28 of the paper).
 
         If no map can be split, skip the job and return the reason.
         """
@@ -138,7 +140,7 @@ class SplitLocality(Delay):
 
     @staticmethod
     def _at_once(task: TaskView | None, node: NodeView, patience: Patience, why: str) -> Proposal | str:
-        """Return a proposal to start the whole map now; `why` is added to its reason.
+        """Return a proposal to start the whole map `task` now. `why` is appended to the proposal's reason.
 
         If `task` is None, return the reason why nothing starts.
         """
@@ -150,7 +152,8 @@ class SplitLocality(Delay):
     def _learnt(self, task: TaskView) -> tuple[float, str]:
         """Return the best share of the map's bytes to start at once, and a text that explains this share.
 
-        The share is 0 if a split saves less time than a launch takes.
+        The share is computed from the measured times. It is 0 if a split would save less time than a launch
+        takes.
         """
         known, length = self._knows(task.job), task.split.length
         if known.local_s is None and known.remote_s is None:

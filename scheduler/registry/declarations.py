@@ -31,10 +31,10 @@ class Needs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A declared policy or axis implementation: its name, summary, source paper, parameters and list rank.
+    """A declared policy or axis implementation, with the name under which the registry lists it.
 
-    If the dependency `needs` is not installed, the policy or axis is not listed, and its use raises an error
-    that tells which extra to install.
+    `rank` is its position in lists. If the dependency `needs` is not installed, the policy or axis is not
+    listed, and its use raises an error that tells which extra to install.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Declared:
 class Axis(Declared):
     """An implementation of an axis (order, locality or admission), declared as `AXIS` in its file.
 
-    `factory` makes the implementation from the parameters' values. `check(order, locality, admission)` is
-    called with the three objects of a composed policy; it may connect them, and raises ValueError if they
-    cannot be combined. `compose` makes the policy from the three objects if `Composed` is not sufficient. If
-    several axes have `compose`, the admission's is used first, then the locality's, then the order's.
+    `factory` makes the implementation from the parameters' values. `check(order, locality, admission)`
+    receives the three objects of a composed policy. It may connect them, and raises ValueError if they cannot
+    be combined. `compose` makes the policy from the three objects if `Composed` is not sufficient. If several
+    axes have `compose`, the admission's is used first, then the locality's, then the order's.
     """
 
     axis: str
@@ -68,9 +68,9 @@ class Axis(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named(Declared):
-    """A published policy that consists of one implementation of each axis, declared as `POLICY`.
+    """A policy from a paper that consists of one implementation of each axis, declared as `POLICY`.
 
-    The registry adds the parameters of the three implementations.
+    Its parameters are those of the three implementations, which the registry adds.
     """
 
     order: str
@@ -85,7 +85,7 @@ class Named(Declared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole(Declared):
-    """A published policy that is implemented as one class instead of three axes, declared as `POLICY`."""
+    """A policy from a paper that is implemented as one class instead of three axes, declared as `POLICY`."""
 
     factory: Callable[..., Policy]
 

@@ -15,7 +15,7 @@ Reader = Callable[[object], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyParameter:
-    """A parameter of a policy that a user can set in a SPEC.
+    """A parameter of a policy that a user can set in a SPEC (a text such as `delay:node_wait=5s`).
 
     `default` is the default value, written as in a SPEC. `read` parses a value, and raises ValueError with a
     message that lists the allowed values. If `duration` is true, the value is a time, which is multiplied by
@@ -33,16 +33,16 @@ class PolicyParameter:
     def value(self, raw: object, scale: float) -> Any:
         """Return the constructor's argument for the user's value `raw`.
 
-        A duration is multiplied by `scale`.
+        A duration is multiplied by `scale`, the scenario's factor on all durations.
         """
         value = self.read(raw)
         return value * scale if self.duration and value is not None else value
 
 
 def duration(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter whose value is a time in seconds.
+    """Return a parameter whose value is a time in seconds. `doc` is the description for users.
 
-    If the default is `off`, `off` (None) is allowed.
+    If the default is `off`, a user may also set `off`, which becomes None.
     """
     read = _maybe_duration if default == "off" else parse_duration
     return PolicyParameter(
@@ -113,15 +113,16 @@ def maybe_share(name: str, default: str, doc: str) -> PolicyParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesParameter(PolicyParameter):
-    """A parameter whose value is a set of job profiles. The registry reads them from a profile store.
+    """A parameter whose value is a set of profiles (values measured in earlier runs), from a profile store.
 
-    Profiles with a method `at_scale` are stored for scale 1 and converted to the scenario's scale.
+    If profiles have a method `at_scale`, the store contains them for scale 1, and the method converts them to
+    the scenario's scale.
     """
 
     def value(self, raw: object, scale: float) -> dict[str, dict[str, Any]]:
         """Implement `PolicyParameter.value`: return a dictionary {kind: {name: profile}}.
 
-        The profiles are converted to the scenario's `scale`.
+        Profiles with times are converted to `scale`, the scenario's factor on all durations.
         """
         return {
             kind: {name: _at_scale(profile, scale) for name, profile in named.items()}
@@ -132,8 +133,8 @@ class ProfilesParameter(PolicyParameter):
 def profiles(kind: str, *others: str, parse: Callable[[Mapping[str, Any]], Any] = dict) -> PolicyParameter:
     """Return the parameter `profiles`, whose value comes from a profile store or from YAML.
 
-    The parsed value is {kind: {name: result of `parse`}}. From a store, it also contains the unparsed
-    profiles of the kinds in `others`.
+    The value becomes {kind: {name: profile}}, in which `parse` converts each profile. From a store, the value
+    also contains the profiles of the kinds in `others`, without conversion.
     """
 
     def read(raw: object) -> dict[str, dict[str, Any]]:
@@ -164,7 +165,10 @@ def number(name: str, default: str, unit: str, doc: str, read: Reader) -> Policy
 
 
 def size(name: str, default: str, doc: str) -> PolicyParameter:
-    """Return a parameter whose value is a size in bytes. If the default is `off`, `off` (None) is allowed."""
+    """Return a parameter whose value is a size in bytes. `doc` is the description for users.
+
+    If the default is `off`, a user may also set `off`, which becomes None.
+    """
 
     def read(raw: object) -> int | None:
         off = default == "off" and (raw is None or raw is False or raw == "off")
@@ -186,9 +190,9 @@ def by_name(
 ) -> PolicyParameter:
     """Return a parameter whose value is a mapping from names to settings. Only YAML can express such a value.
 
-    `readers` maps each key of a setting to a function that parses its value, `make` makes a setting from the
-    parsed values, and `check` raises ValueError if the settings do not fit together. `what` and `example` are
-    used in error messages.
+    `readers` is a dictionary from the key of a setting to the function that parses its value. `make` makes an
+    object from the parsed values of one name. `check` raises ValueError if the objects cannot be combined.
+    `what` (the kind of name) and `example` (a valid value) are used in error messages.
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -308,7 +312,7 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of an error message about an unknown word: the known words and the most similar one."""
+    """Return the end of an error message about an unknown `word`: the known words, and the most similar."""
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:

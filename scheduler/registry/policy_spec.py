@@ -17,7 +17,7 @@ Choice = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
-    """A parsed SPEC: either a policy's name with its parameters, or an implementation for each given axis."""
+    """A parsed SPEC: either a policy's name with parameters, or the name of an implementation per axis."""
 
     name: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -25,10 +25,10 @@ class ParsedSpec:
 
 
 def parse_spec(spec: object, axes: tuple[str, ...]) -> ParsedSpec:
-    """Parse a SPEC. Raises BadInput if its form is wrong.
+    """Parse a SPEC, which describes a policy. Raises BadInput if its form is wrong.
 
     The forms are `name`, `name:key=value,...`, `axis=name:key=value+...,...`, and equivalent mappings. `axes`
-    are the names of the axes.
+    are the allowed names of axes: order, locality and admission.
     """
     if isinstance(spec, str):
         return _parse_text(spec.strip(), axes)
@@ -86,7 +86,10 @@ def _pairs(text: str, rest: str, separator: str) -> dict[str, Any]:
 
 
 def _choice(where: str, raw: object) -> Choice:
-    """Return the name and the parameters from a text `name:key=value+...` or a mapping with one key."""
+    """Return the name and the parameters from a text `name:key=value+...` or a mapping with one key.
+
+    `where` is the start of error messages.
+    """
     if isinstance(raw, str):
         name, rest = _cut(raw)
         return name, _pairs(raw, rest, "+")

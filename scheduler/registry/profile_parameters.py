@@ -1,4 +1,7 @@
-"""Functions that set the profile store to be read for the policy parameter `profiles`."""
+"""Functions that set which profile store a policy reads (the policy parameter `profiles`).
+
+A profile store is a file with values measured in earlier runs.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,10 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the parameters' values, with `store` as the value of each parameter for profiles.
+    """Return the values `given` for a policy's parameters, completed by the profile store to read.
 
-    A value in `given` that already sets a store is not changed. `store` is `store`, `none` or a path; the
-    path of a file that does not exist becomes `none`.
+    `store` is `store` (the user's own one), `none` or a path; a path without a file becomes `none`. It
+    becomes the value of each parameter for profiles, unless `given` sets another one.
     """
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
@@ -25,7 +28,10 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """Return the result of `with_store`, with `ProfileStore` objects instead of names of stores."""
+    """Return the values `given` for a policy's parameters, completed by an opened profile store.
+
+    This is the result of `with_store`, with `ProfileStore` objects instead of names of stores.
+    """
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}
 

@@ -30,9 +30,9 @@ WITHHELD: dict[str, Needs] = {}
 
 
 def _keeps(each: Declared) -> bool:
-    """Return whether the dependency of a declared policy or axis is installed.
+    """Return whether the optional dependency of a declared policy or axis is installed.
 
-    If not, add it to `WITHHELD`.
+    If not, store the dependency in `WITHHELD` under the name of the policy or axis.
     """
     lacks = each.lacks
     if lacks is not None:
@@ -41,7 +41,10 @@ def _keeps(each: Declared) -> bool:
 
 
 def _unknown(name: str, known: Mapping[str, object]) -> str:
-    """Return the end of an error message about an unknown name: an extra to install, or the known names."""
+    """Return the end of an error message about an unknown policy or axis `name`.
+
+    The text contains the extra to install if an optional dependency is missing, else the known names.
+    """
     needs = WITHHELD.get(name)
     if needs is None:
         return f"is unknown{hint(name, known)}"
@@ -79,10 +82,11 @@ POLICIES = _policies()
 
 
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
-    """Return the policy that the SPEC describes. Its durations are multiplied by `scale`.
+    """Return the policy that the SPEC describes.
 
-    `store` is the profile store to use if the SPEC does not set one: `store` (the user's own), `none`, or a
-    path. Raises BadInput if the SPEC is wrong.
+    `scale` is the scenario's factor on durations, also applied to the policy's. `store` is the profile store
+    to use if the SPEC does not set one: `store` (the user's own), `none`, or a path. Raises BadInput if the
+    SPEC is wrong.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:
@@ -146,10 +150,10 @@ def _compose(parsed: ParsedSpec, scale: float, store: str) -> Policy:
 
 
 def _composed(where: str, chosen: Sequence[Axis], made: Sequence[Any]) -> Policy:
-    """Return the policy composed of an order, a locality and an admission.
+    """Return the policy composed of the order, locality and admission in `made`.
 
-    `chosen` are the three declarations and `made` the three objects. Raises BadInput, with `where` in the
-    message, if the objects cannot be combined.
+    `chosen` contains the declarations of these three objects. Raises BadInput, with `where` at the start of
+    the message, if the objects cannot be combined.
     """
     order, locality, admission = made
     for axis in chosen:

@@ -27,9 +27,9 @@ SHIPPED = (*FOLDERS, "schedbed.scheduler.models")
 
 
 def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
-    """Return a dictionary from each kind of size that the source code reads to the place of the first read.
+    """Return which sizes the source code reads: a dictionary from each kind of size to its first use.
 
-    A place is the name of the attribute and the line number.
+    The use is a pair of the name of the attribute that is read and the line number.
     """
     found: dict[str, tuple[str, int]] = {}
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
@@ -42,9 +42,9 @@ def sizes_read_in(source: str) -> dict[str, tuple[str, int]]:
 
 
 def sizes_read_by(spec: Any) -> dict[str, str]:
-    """Return a dictionary from each kind of size that the policy reads to the place of the first read.
+    """Return which sizes the policy reads: a dictionary from each kind of size to its first use.
 
-    A place is a text such as `job.spec.map_costs, mine.py, line 7`, and empty for shipped policies.
+    The use is a text such as `job.spec.map_costs, mine.py, line 7`, or empty for shipped policies.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is None and is_policy_file(parsed.name):
@@ -65,7 +65,7 @@ def sizes_read_by(spec: Any) -> dict[str, str]:
 
 
 def _kinds(module: str) -> Iterable[str]:
-    """Yield the kinds of sizes that a shipped module, or a policy module imported by it, reads."""
+    """Yield the kinds of sizes that a shipped module reads, itself or by importing other policy modules."""
     todo, known = [module], {module: None}
     while todo:
         source = Path(str(sys.modules[todo.pop()].__file__)).read_text(encoding="utf-8")

@@ -31,9 +31,9 @@ PARAMETERS: tuple[PolicyParameter, ...] = (
 
 
 def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
-    """Return the speculation for a value of the scenario setting, or None for the value `none`.
+    """Return the speculation for the value `given` of the scenario setting, or None for the value `none`.
 
-    Durations are multiplied by `scale`. Raises BadInput for an unknown value.
+    Durations are multiplied by the scenario's `scale`. Raises BadInput for an unknown value.
     """
     if given is None or given == "none":
         return None
@@ -48,7 +48,7 @@ def make_speculation(given: Any, scale: float = 1.0) -> Late | None:
 def with_speculation(policy: Policy, given: Any, scale: float = 1.0) -> Policy:
     """Set the policy's speculation according to the scenario setting `given`, and return the policy.
 
-    Durations are multiplied by `scale`.
+    Durations are multiplied by the scenario's `scale`.
     """
     late = make_speculation(given, scale)
     if late is not None:

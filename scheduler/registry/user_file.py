@@ -28,11 +28,11 @@ def is_policy_file(name: str) -> bool:
 
 
 def load_policy_file(name: str, given: Mapping[str, Any], scale: float) -> Policy:
-    """Import the file and class in `name`, and return a guarded instance of the class.
+    """Import the file and class in `name`, and return an instance in a wrapper that checks its answers.
 
     `given` are the keyword arguments of the constructor. Texts such as `3`, `0.5` or `true` become numbers or
-    booleans; durations such as `5s` become seconds multiplied by `scale`. Raises BadInput if the import or
-    the constructor fails.
+    booleans; durations such as `5s` become seconds multiplied by the scenario's `scale`. Raises BadInput if
+    the import or the constructor fails.
     """
     path, _, class_name = name.rpartition(":") if ".py:" in name else (name, "", "")
     if not class_name:
