@@ -1,4 +1,7 @@
-"""The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`."""
+"""The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`.
+
+Here, our value is the one measured with schedbed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """The base class of the models of a `paper.yaml`. Unknown keys and infinite numbers are errors."""
+    """The base class of the models of a `paper.yaml` and its sections.
+
+    Unknown keys and infinite numbers are errors.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 

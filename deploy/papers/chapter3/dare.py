@@ -1,6 +1,6 @@
-"""The replication scheme DARE, under FIFO and under delay scheduling.
+"""The replication scheme DARE, measured under FIFO and under delay scheduling.
 
-DARE keeps blocks that a map read from another node as replicas.
+With DARE, a node that reads a block from another node for a map keeps the block as an additional replica.
 """
 
 from __future__ import annotations

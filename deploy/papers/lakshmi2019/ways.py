@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, other disks of the host, and other orders of the jobs."""
+"""Beyond Figure 4: CSLA's gain if jobs are in other queues, hosts have other disks, or jobs another order."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, on other disks, in other orders."""
+    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, other disks or other job orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

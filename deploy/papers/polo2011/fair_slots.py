@@ -1,4 +1,7 @@
-"""The policy Fair, limited to fewer map slots than a node has. One cluster then serves all of Figure 3."""
+"""The policy Fair, limited to fewer map slots than a node has.
+
+With it, one cluster serves for all numbers of slots in Figure 3.
+"""
 
 from __future__ import annotations
 

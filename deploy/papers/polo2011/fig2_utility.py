@@ -1,4 +1,7 @@
-"""Figure 2: RAS's utility of a job as a function of the job's map slots and reduce slots."""
+"""Figure 2: the utility of a job under RAS as a function of the job's map slots and reduce slots.
+
+RAS computes the utility of a job from the completion time that the job will have with these slots.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +41,9 @@ def utility(maps: int, reduces: int) -> float:
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Return how often one more map slot or reduce slot lowers the utility.
+    """Return how many times the utility becomes lower when a job receives one more map slot or reduce slot.
 
-    `surface` has the utilities by map slots (rows) and reduce slots (columns).
+    `surface` has a row for each number of map slots and a column for each number of reduce slots.
     """
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())

@@ -60,7 +60,10 @@ def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path 
 
 
 def _save(folder: Path, about: Mapping[str, Any], found: Sequence[Draw]) -> dict[str, Any]:
-    """Write posterior.json, the plots and the page to the folder; return the content of posterior.json."""
+    """Write posterior.json, the plots and the page to the folder, and return the content of posterior.json.
+
+    `about` has the keys of posterior.json that do not come from draws.
+    """
     figure = f"{about['paper']}.svg"
     content = {**about, "figure": figure, "draws": [draw.to_json() for draw in found]}
     (folder / RESULTS).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -53,9 +53,9 @@ class OpenParameter(PaperPart):
 
 
 class PrintedFit(PaperPart):
-    """A value that the paper prints, and the tolerance within which a drawn cluster must match it.
+    """A value that the paper prints and that the simulation of a drawn cluster must match within a tolerance.
 
-    The value is not a claim.
+    In contrast to a claim, the value only selects clusters.
     """
 
     what: Text
@@ -79,8 +79,8 @@ class PrintedFit(PaperPart):
 class Posterior(PaperPart):
     """The section `posterior` of a paper.yaml: which clusters to draw, what they must match, and the claims.
 
-    The values in `fits` are simulated in this order, and a draw ends with the first value that does not
-    match. `claims` are keys EXPERIMENT/VALUE of the same file, which has the claims' criteria.
+    `prior` has the parameters to draw. The values in `fits` are simulated in this order, and a draw ends with
+    the first value that does not match. `claims` are keys EXPERIMENT/VALUE of claims in the same file.
     """
 
     about: Text
@@ -90,7 +90,7 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of the drawn cluster with this number, by key.
+        """Return the parameters of the drawn cluster with the number `number`, by name of the parameter.
 
         Each parameter has its own random generator, so an additional parameter does not change the others.
         """
