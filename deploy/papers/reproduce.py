@@ -31,7 +31,7 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
-    """The content of results.json: the results of one `reproduce` command, and the conditions of its runs."""
+    """The content of results.json: the results of one `reproduce` command, with host, versions and seed."""
 
     machines: str
     seed: int

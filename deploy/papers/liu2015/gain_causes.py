@@ -107,8 +107,9 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
     """Return by how many percent maps take longer under FGCS than under YARN on nodes with two more cores.
 
-    Mean map times are compared. Of the I/O-heavy tests, the result is that of the test with the largest
-    change, one number per repeat. `profiles` are the CPU demands that FGCS uses.
+    Both policies reserve the additional cores. Of the I/O-heavy tests, the result is that of the test with
+    the largest change of the mean map time, one number per repeat. `profiles` are the CPU demands that FGCS
+    uses.
     """
     reserved = RESERVED_CORES + MORE_CORES
     policies = [

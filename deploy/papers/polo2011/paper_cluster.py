@@ -28,7 +28,7 @@ LIVE_SCALE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of an experiment: the number of nodes, and the part of the paper's tasks that they run."""
+    """The size of an experiment: the number of nodes, and the share `part` of the paper's tasks that run."""
 
     nodes: int
     part: float
@@ -41,9 +41,9 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size of an experiment: a quarter of the paper's nodes, or all under `reproduce --full`.
+    """Return the size of an experiment: a quarter of the paper's nodes and tasks, or all with `--full`.
 
-    Live runs have fewer nodes.
+    Live runs always have a quarter.
     """
     if bench.live:
         return LIVE

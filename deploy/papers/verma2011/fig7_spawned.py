@@ -1,6 +1,7 @@
-"""Figure 7: the running maps and reduces over time while jobs of the workload W2 arrive.
+"""Figure 7: the running maps and reduces over time while jobs of the workload W2 (Yahoo!) arrive.
 
-A job arrives when the cluster's load with this job is below a threshold.
+A job arrives when the cluster's load with this job is below a threshold. The load is the sum of the shares of
+map and reduce slots in use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Table 3 again, if ARIA and the arrivals ask for the slots of the model's upper bound instead of its average."""
+"""Table 3 again, if jobs ask for the slots that ARIA computes from the upper bound of its model.
+
+In Table 3 the slots are computed from the average bound of the completion time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!) in Table 2, with profiles and deadlines."""
+"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!) in Table 2, with profiles and deadlines.
+
+A profile contains the durations of a job's phases.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,10 @@ LEAST_S = 1.0  # the least duration of a task, since normal distributions also g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A drawn job: the seconds for which each task holds a slot, and the deadline in s after the submission.
+    """A random job: the seconds for which each task holds a slot, and the deadline in s after the submission.
 
-    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline.
+    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline,
+    according to ARIA's model.
     """
 
     name: str
@@ -44,7 +48,10 @@ class DueJob:
 
     @property
     def load(self) -> float:
-        """Return the load that the job causes if it has only the slots that it needs to meet its deadline."""
+        """Return the load of the job: the sum of the shares of map and reduce slots that it needs.
+
+        With the slots in `asks` the job just meets its deadline.
+        """
         return load(*self.asks)
 
 
@@ -99,12 +106,12 @@ def workload(
     bound: str = "avg",
     draw: Draw | None = None,
 ) -> list[DueJob]:
-    """Return random jobs of the workload `name` with deadlines uniform between T and 3 T.
+    """Return random jobs of the workload `name`, each with a deadline uniform between T and 3 T.
 
     T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
     `threshold`, the deadline is drawn again, since the job could never be submitted. `said` are the values of
-    Table 2. `bound` is the bound of ARIA's model that gives the slots needed for a deadline. `draw` replaces the
-    generator of the workload's jobs.
+    Table 2. `bound` is the bound of the completion time from which the slots are computed. `draw` replaces
+    the generator of the workload's jobs.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
