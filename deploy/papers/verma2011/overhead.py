@@ -69,7 +69,10 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that measures the CPU time in which the scheduler processes submissions and heartbeats."""
+    """A simulation that measures the CPU time in which the scheduler core processes its events.
+
+    These are submissions, heartbeats and regular ticks.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0

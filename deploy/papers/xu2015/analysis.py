@@ -49,7 +49,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Return the mean durations in s of unsplit maps with local input, and of all other maps.
+    """Return the mean duration in s of maps with local input, and that of all other maps.
 
     A value is NaN if there are no such maps.
     """
