@@ -34,7 +34,7 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return the number of claims of each kind that are checked without running a task."""
+    """Return how many claims are checked without running a task, as a dictionary by kind of claim."""
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 

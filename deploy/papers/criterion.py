@@ -25,9 +25,9 @@ class PaperPart(BaseModel):
 class Criterion(PaperPart):
     """The condition that our value must satisfy so that a claim holds.
 
-    `equal` requires the value that the paper prints. It is for values without randomness and cannot be
-    combined. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`, the allowed
-    deviation as a share of the paper's value.
+    `equal` requires the value that the paper prints, and is meant for values without randomness. It cannot be
+    combined with bounds. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`,
+    the allowed deviation as a share of the paper's value.
     """
 
     at_least: Number | None = None

@@ -45,9 +45,10 @@ def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> l
 
 
 def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
-    """Return a scenario with six nodes of two map slots each. Three of the nodes also run a foreground load.
+    """Return a scenario with six nodes of two map slots each. Three of the nodes also run other work.
 
-    `apart_s` and `factors` are passed to `jobs`.
+    `apart_s` is the mean gap between submissions in s. A deadline is the time that a job takes alone on the
+    cluster, multiplied by a random number between the two numbers in `factors`.
     """
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
@@ -85,7 +86,7 @@ def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
 
 
 def on_shared(finished: FinishedRun, policy: str) -> float:
-    """Return the percentage of maps of CPU-bound jobs that ran on a node with a foreground load."""
+    """Return the percentage of maps of CPU-bound jobs that ran on a node that also runs other work."""
     tables = finished.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]

@@ -88,9 +88,9 @@ def pair_gains(bench: Bench, way: PairRun) -> Gains:
 
 
 def untagged(finished: FinishedRun) -> list[float]:
-    """Return the percentage of tasks that CSLA launched before it had given the job a tag.
+    """Return the percentage of tasks that CSLA launched before it had given their job a tag.
 
-    The result has one number per repeat.
+    A tag says whether tasks are CPU-heavy, I/O-heavy, both or neither. The result has one number per repeat.
     """
     found: list[float] = []
     for run in finished.each(finished.policies[1]):
@@ -123,12 +123,15 @@ def tags_of(alone: FinishedRun) -> dict[str, int]:
 
 
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
-    """Return whether the two jobs of a pair have different tags."""
+    """Return whether the two jobs of a pair have different tags. `tags` is a dictionary from job to tag."""
     return tags[pair[0]] != tags[pair[1]]
 
 
 def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
-    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first."""
+    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first.
+
+    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy or I/O-heavy.
+    """
     return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
 
 
@@ -152,7 +155,10 @@ def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], lis
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return a string with the CPU share, the I/O rate in MB/s and the tag of each application's maps."""
+    """Return text with the CPU share, the I/O rate in MB/s and the tag of the maps of each application.
+
+    `measured` is a dictionary from application to CPU share and I/O rate.
+    """
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain if jobs are in other queues, hosts have other disks, or jobs another order."""
+"""Beyond Figure 4: CSLA's gain with other queues, with other disks, and with another order of the jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def measure(bench: Bench) -> Measured:
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
     """Return CSLA's mean gain for pairs with different tags, for both orders of submission.
 
-    The CPU-heavy job of each pair is submitted either first or last.
+    The CPU-heavy job of each pair is submitted either first or last. `tags` is a dictionary from job to tag.
     """
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]

@@ -33,7 +33,8 @@ SAMPLE_TASKS = 16
 class Mix:
     """One of the paper's tests: a set of benchmark jobs that run together.
 
-    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of mix in Table 3.
+    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of test in Table 3:
+    `balanced`, `io` or `cpu`.
     """
 
     name: str

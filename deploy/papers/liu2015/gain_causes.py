@@ -1,6 +1,6 @@
-"""Beyond Figures 4 to 6: why gains are larger and maps slower here than in the paper.
+"""Beyond Figures 4 to 6: why FGCS's gains are larger and maps slower here than in the paper.
 
-The causes tried are the spread of task lengths, the number of vcores and the number of cores.
+The causes tried are the variation of task lengths, and the numbers of virtual cores (vcores) and cores.
 """
 
 from __future__ import annotations
@@ -129,9 +129,9 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the least and the largest gain for each spread of task lengths.
+    """Draw the least and the largest gain of FGCS for each variation of task lengths.
 
-    There is one panel for each kind of mix and each policy that FGCS is compared with.
+    There is one panel for each kind of test and each policy that FGCS is compared with.
     """
     panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
     axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat

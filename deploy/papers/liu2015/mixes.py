@@ -80,7 +80,10 @@ def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
 
 
 def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
-    """Return the time in s from submission to end of each job, by job name. Times are divided by `scale`."""
+    """Return the time in s from submission to end of each job, by job name.
+
+    Times are divided by `scale`, the factor by which live runs are shortened.
+    """
     took_s = (run.jobs["finish"] - run.jobs["submit"]) / scale
     return dict(zip(run.jobs["name"], took_s, strict=True))
 
@@ -129,7 +132,7 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one panel for each kind of mix with the times of all jobs under FGCS and YARN."""
+    """Draw one panel for each kind of test with the times of all jobs under FGCS and YARN."""
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

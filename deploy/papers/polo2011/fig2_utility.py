@@ -1,6 +1,6 @@
 """Figure 2: the utility of a job under RAS as a function of the job's map slots and reduce slots.
 
-RAS computes the utility of a job from the completion time that the job will have with these slots.
+The utility compares a job's slots with the number of slots needed to meet its completion goal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the utility of the figure's job for each number of map slots and number of reduce slots."""
+    """Compute the utility of the job in Figure 2 for each number of map slots and number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -36,7 +36,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Return the utility of the figure's job with these numbers of map and reduce slots (equation 1)."""
+    """Return the utility of the job in Figure 2 with these numbers of map and reduce slots (equation 1)."""
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 

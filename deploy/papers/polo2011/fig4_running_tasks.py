@@ -68,8 +68,8 @@ def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
 def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     """Return time series of a run: the running maps and reduces of each application, and the CPU use.
 
-    The CPU use is the mean over nodes and the standard deviation, in percent. The key `t` has the times in s,
-    divided by `scale`.
+    The CPU use has two series, the mean over nodes and the standard deviation, in percent. The key `t` has
+    the times in s, divided by `scale`, the factor by which live runs are shortened.
     """
     edges = np.linspace(0.0, run.end_s, POINTS + 1)
     found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}

@@ -1,4 +1,7 @@
-"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions."""
+"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions.
+
+The utility compares a job's slots with the number of slots needed to meet its completion goal.
+"""
 
 from __future__ import annotations
 

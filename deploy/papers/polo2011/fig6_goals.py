@@ -71,7 +71,8 @@ def _gain(mine: Mapping[str, float], fair_s: Sequence[float]) -> float:
 def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     """Return the number of running maps of each job over time.
 
-    The key `t` has the times in s, divided by `scale`. The other keys are job names.
+    The key `t` has the times in s, divided by `scale`, the factor by which live runs are shortened. The other
+    keys are job names.
     """
     times_s = np.linspace(0.0, run.jobs["finish"].max(), POINTS)
     found = {"t": times_s / scale}

@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw RAS's gain over Fair for each disk, with one line for each kind of node."""
+    """Draw by how many percent Fair takes longer than RAS for each disk, with one line per kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

@@ -1,4 +1,4 @@
-"""Shares of the drawn clusters that match the paper, and shares of these on which a claim holds."""
+"""Computes which share of the drawn clusters match the paper, and on which share of these a claim holds."""
 
 from __future__ import annotations
 

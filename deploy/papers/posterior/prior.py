@@ -1,4 +1,7 @@
-"""The unknown parameters of a paper's cluster, with ranges to draw from, and printed values to match."""
+"""Models of a paper.yaml's section `posterior`: unknown parameters of a cluster, and values to match.
+
+A random cluster is drawn by giving each parameter a random value of its range.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ Drawn = Mapping[str, float]
 
 
 class OpenParameter(PaperPart):
-    """A parameter that the paper does not print, with the distribution from which it is drawn.
+    """A parameter of the cluster that the paper does not print, with the distribution from which it is drawn.
 
-    The distribution is uniform between `low` and `high`, on a linear or a logarithmic scale, or over the
+    The distribution is uniform: between `low` and `high`, on a linear or a logarithmic scale, or over the
     values in `choices`.
     """
 

@@ -123,5 +123,5 @@ def one(planned: PlannedDraw, folder: Path) -> Draw:
 
 
 def mini_of(paper: str) -> Mini:
-    """Return the simulations that the paper runs on each drawn cluster."""
+    """Return the small simulations that the paper runs on each drawn cluster."""
     return importlib.import_module(f"schedbed.deploy.papers.{paper}").MINI

@@ -35,7 +35,8 @@ TRIED = ("avg", "up", WAVES)
 def measure(bench: Bench) -> Measured:
     """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    Each job is simulated with each bound of ARIA's model. Reduces start when all maps of the job have ended.
+    Each job is simulated with slots computed from each bound of ARIA's model. Reduces start when all maps of
+    the job have ended.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)

@@ -135,7 +135,7 @@ def under_aria(
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
     """Return a copy of the planned job `model` with the name, numbers of tasks and deadline of `job`.
 
-    The id of the copy is `job_` and `number`, and it is submitted at `submit_s` seconds.
+    The copy's id contains `number`, as in `job_0001`, and the copy is submitted at `submit_s` seconds.
     """
     return replace(
         model,

@@ -121,7 +121,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job as in a scenario file whose profile is about that of the paper's job.
+    """Return a job as in a scenario file that takes about as long in each phase as the paper's job.
 
     A live job has half the tasks and a tenth of the shuffle data.
     """
@@ -191,9 +191,9 @@ def completion_ratios(run: RunTables) -> list[float]:
 
 
 def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
-    """Return the parts of the profiles that determine Figure 5's table, in s, by key in paper.yaml.
+    """Return the durations in job profiles that determine Figure 5's table, in s, by key in paper.yaml.
 
-    Each part has one number per profile.
+    Each duration has one number per profile.
     """
     return {
         "map_avg": [one.map.avg_s for one in profiles],
@@ -220,7 +220,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the completion time of the job for each deadline and each bound of ARIA's model.
 
-    The deadlines and the paper's range of 7% around them are gray.
+    The deadlines, and ranges of 7% around them as in the paper, are gray.
     """
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}

@@ -30,7 +30,8 @@ POINTS = 600  # points in time in the figure
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
     """Measure the mean and the largest share of busy slots for each load threshold.
 
-    Each repeat draws other jobs, `jobs` in number. The figure shows the first repeat.
+    A job is submitted when the load stays below the threshold. Each repeat draws other jobs, `jobs` in
+    number. The figure shows the first repeat.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values

@@ -36,7 +36,7 @@ TIMED = ("submit", "heartbeat", "tick")
 def measure(bench: Bench) -> Measured:
     """Measure the CPU time in which ARIA schedules one round of tasks for jobs of the workload W1.
 
-    Each repeat draws other jobs.
+    In a round, one heartbeat of every node is answered. Each repeat draws other jobs.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []

@@ -1,4 +1,7 @@
-"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave of reduces in Figure 2."""
+"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave of reduces in Figure 2.
+
+A wave is a set of tasks that run at the same time, one in each slot.
+"""
 
 from __future__ import annotations
 

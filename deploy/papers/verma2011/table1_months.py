@@ -1,4 +1,7 @@
-"""Table 1: the profiles of four executions of one application, and how much the profiles differ."""
+"""Table 1: the profiles of four executions of one application, and how much the profiles differ.
+
+A profile contains the durations of a job's phases.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 def measure(bench: Bench) -> Measured:
     """Measure the late jobs and the load of the workload W1 for each load threshold.
 
-    Each repeat draws other jobs.
+    A job is submitted when the load stays below the threshold. Each repeat draws other jobs.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)

@@ -71,7 +71,8 @@ def testbed_job(
 ) -> tuple[str, list[float], list[float]]:
     """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
 
-    `said` are the values of Table 2. `reduces` is the number of reduces of each job.
+    `coin` is the random generator, and `said` are the values of Table 2. `reduces` is the number of reduces
+    of each job.
     """
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
@@ -86,8 +87,8 @@ def testbed_job(
 def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
     """Return a random job of W2: the name `yahoo`, and the durations of its maps and reduces in s.
 
-    `said` are the values of Table 2. The printed normal distributions often give numbers of tasks below 1,
-    which are drawn again.
+    `coin` is the random generator, and `said` are the values of Table 2. The printed normal distributions
+    often give numbers of tasks below 1, which are drawn again.
     """
     sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
     map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
@@ -144,9 +145,9 @@ def _due(
 
 
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
-    """Return the profile of a job with these task durations.
+    """Return the profile of a job with these task durations in s.
 
-    It has no shuffle phase, since Table 2's durations of reduces include the shuffle.
+    The profile has no shuffle phase, since Table 2's durations of reduces include the shuffle.
     """
     return JobProfile(
         map=Times(mean(maps_s), max(maps_s)),

@@ -81,16 +81,16 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the number of waves of tasks of the kind: the largest number of tasks that one node ran.
+    """Return the number of waves of maps or reduces: the largest number of such tasks that one node ran.
 
-    A node has at most one slot of a kind.
+    `kind` is `map` or `reduce`. A node has at most one slot of each kind.
     """
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the names of nodes that ran more reduces than would be even: reduces / slots, rounded up."""
+    """Return the names of nodes that ran more reduces than the number of reduces per slot, rounded up."""
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)

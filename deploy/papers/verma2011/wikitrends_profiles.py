@@ -32,9 +32,8 @@ def wikitrends(said: Values) -> JobProfile:
 def profile_of(run: RunTables, job: str) -> JobProfile:
     """Return the profile of a job in a finished run, as ARIA's profiler would measure it.
 
-    `job` is the job's id.
-
-    Raises ValueError if no map ended.
+    A profile contains the durations of the job's phases. `job` is the job's id. Raises ValueError if no map
+    ended.
     """
     profiler = Profiler()
     for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):

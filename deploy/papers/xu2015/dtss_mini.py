@@ -66,7 +66,7 @@ def _setting(drawn: Drawn) -> Setting:
 
 
 def _skewed(bench: Bench, drawn: Drawn) -> FinishedRun:
-    """Return a run on the drawn cluster with all input on one node. The bench runs it only once."""
+    """Return a run on the drawn cluster with all input on one node. Later calls return the same run."""
     (finished,) = run_twenty_jobs(bench, setting=_setting(drawn))
     return finished
 

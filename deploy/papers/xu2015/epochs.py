@@ -1,6 +1,6 @@
 """The scheduling epochs of Figure 15 and Tables 6 to 9: users' map slots and fair share ratios by epoch.
 
-An epoch is a fixed number of seconds.
+An epoch is a fixed number of seconds. A ratio is a user's map slots divided by the user's fair share.
 """
 
 from __future__ import annotations

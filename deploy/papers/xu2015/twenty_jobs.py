@@ -154,9 +154,9 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return a scenario in which the whole input of each job is on one node, for each job on the next node.
+    """Return a scenario with the whole input of each job on one node, the next job's on the next node.
 
-    `asked` is the scenario as in a scenario file.
+    `name` is the scenario's name, and `asked` has its other keys as in a scenario file.
     """
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
