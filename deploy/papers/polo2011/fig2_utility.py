@@ -1,6 +1,6 @@
 """Figure 2: the utility of a job under RAS as a function of the job's map slots and reduce slots.
 
-The utility compares a job's slots with the number of slots needed to meet its completion goal.
+The utility compares the slots of a job with the number of slots with which the job meets its goal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions.
 
-The utility compares a job's slots with the number of slots needed to meet its completion goal.
+The utility compares the slots of a job with the number of slots with which the job meets its goal.
 """
 
 from __future__ import annotations

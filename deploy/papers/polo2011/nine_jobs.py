@@ -207,5 +207,5 @@ def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...])
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent times in `mine_s` are longer than in `than_s`, one number per repeat."""
+    """Return how much longer the times `mine_s` are than the times `than_s`, in percent per repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

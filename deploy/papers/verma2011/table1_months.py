@@ -44,9 +44,9 @@ def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return the largest distance of a mean map or reduce time from its mean over repeats, in percent.
+    """Return how far the mean map or reduce time in each repeat is from the mean over repeats, in percent.
 
-    The largest distance of all jobs is returned, one number per repeat.
+    Of all jobs and both kinds of tasks, the largest distance is returned, one number per repeat.
     """
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():

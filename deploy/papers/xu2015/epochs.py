@@ -19,7 +19,7 @@ EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
 
 def epochs(run: RunTables, scale: float) -> float:
-    """Return the number of scheduling epochs until the last map ended.
+    """Return the number of scheduling epochs, intervals of fixed length, until the last map ended.
 
     `scale` is the factor by which the scenario shortens times.
     """

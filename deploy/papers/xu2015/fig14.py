@@ -1,4 +1,7 @@
-"""Figure 14: each user's makespan if the input is spread over all nodes."""
+"""Figure 14: each user's makespan under delay scheduling and DTSS if the input is spread over all nodes.
+
+The policy DTSS splits maps without local input into two parts.
+"""
 
 from __future__ import annotations
 
