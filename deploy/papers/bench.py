@@ -1,4 +1,4 @@
-"""The interface through which an experiment runs scenarios and reads the tables of the runs."""
+"""The class `Bench`, with which an experiment runs scenarios and reads the tables that the runs wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = "log.txt"
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A finished run of a scenario: its folder, its record and its tables."""
+    """A finished run of a scenario under each of its policies: the output folder and the recorded tables."""
 
     folder: Path
     run: RunFile
@@ -37,7 +37,7 @@ class FinishedRun:
         return self.run.policies
 
     def of(self, policy: str, repeat: int = 0) -> RunTables:
-        """Return the tables of the run of `policy` in the repeat with this number."""
+        """Return the tables (jobs, attempts, etc.) of the run of `policy` in the repeat `repeat`."""
         return self.recorded.tables(policy, repeat)
 
     def each(self, policy: str) -> list[RunTables]:
@@ -48,15 +48,15 @@ class FinishedRun:
         return [self.of(policy, repeat) for repeat in range(self.run.repeats)]
 
     def findings(self, policy: str, repeat: int = 0) -> Mapping[str, Any]:
-        """Return the values that the policy itself reported at the end of its run.
+        """Return the values that the policy `policy` itself reported at the end of the repeat `repeat`.
 
-        The dictionary is empty if there is no record of this run.
+        The dictionary is empty if nothing was recorded for this policy and repeat.
         """
         record = self.run.run(policy, repeat)
         return record.findings if record else {}
 
     def figures(self, policy: str, *path: str) -> list[float]:
-        """Return a value of the policy from summary.json, one number per repeat.
+        """Return one of the policy's values in summary.json, as a list of one number per repeat.
 
         `path` are the keys that lead to the value, as in `figures("fair", "makespan_s")`. Missing values are
         NaN.
@@ -68,10 +68,10 @@ class FinishedRun:
 
 
 class Bench:
-    """The runner of an experiment's scenarios. `run` keeps a run's tables, and `times` only the jobs' times.
+    """Runs scenarios for an experiment. `run` records all tables of a run, and `times` only the jobs' times.
 
-    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `finished` has
-    the runs that this command has made so far, by folder, so that experiments share them. With `full`,
+    `folder` is the folder for the runs of the paper, and `seed` the seed of all random choices. `finished` is
+    a dictionary from folder to finished run, with which experiments of one command share runs. With `full`,
     experiments use the paper's own size, which may take hours. `jobs` is the number of simulations that run
     in parallel.
     """
@@ -118,10 +118,10 @@ class Bench:
     ) -> FinishedRun:
         """Run a scenario in the subfolder `name` of the bench's folder, and return the finished run.
 
-        `scenario` is a ResolvedScenario or has the form of a scenario file. A seed in the scenario replaces
-        the bench's seed, and `repeats` replaces its number of repeats. With `slowdowns`, each job is also
-        simulated alone. A scenario with the same name is run only once, so that experiments share runs.
-        Raises RunFailed if `schedbed run` would.
+        `scenario` is a ResolvedScenario or has the form of a scenario file. The bench's seed is used unless
+        the scenario contains a seed, and `repeats` replaces the bench's number of repeats. With `slowdowns`,
+        each job is also simulated alone. A second call with the same `name` returns the first call's run.
+        Raises RunFailed if the run fails.
         """
         folder = self.folder / name
         self.used.append(folder)
@@ -132,9 +132,9 @@ class Bench:
         return self._finished[folder]
 
     def times(self, name: str, scenario: Mapping[str, Any]) -> list[JobTime]:
-        """Simulate a scenario with one policy once, and return the times of its jobs. No tables are written.
+        """Simulate a scenario that has one policy, and return the times of the jobs. No tables are written.
 
-        A scenario with the same name is simulated only once.
+        A second call with the same `name` returns the times of the first call.
         """
         if name not in self._times:
             self.simulations += 1
@@ -166,5 +166,5 @@ class Bench:
 
 
 def paired(mine: Sequence[float], first: Sequence[float]) -> list[float]:
-    """Return the reduction from `first` to `mine` in each repeat, as a share of `first`: 0.2 is 20% less."""
+    """Return (first - mine) / first for each repeat: 0.2 means that the value in `mine` is 20% smaller."""
     return [(b - a) / b for a, b in zip(mine, first, strict=True)]

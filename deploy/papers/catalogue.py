@@ -31,7 +31,7 @@ class CatalogueEntry:
 
     @property
     def about(self) -> About:
-        """Return the part of the paper's `paper.yaml` that describes the experiment."""
+        """Return the section of the paper's `paper.yaml` that describes the experiment."""
         return self.said.experiments[self.experiment.name]
 
 
@@ -49,10 +49,11 @@ def entries(papers: tuple[str, ...] = PAPERS) -> Mapping[str, CatalogueEntry]:
 def chosen(
     known: Mapping[str, CatalogueEntry], target: str | None, machines: str, *, quick: bool
 ) -> list[CatalogueEntry]:
-    """Return the experiments that `target` selects and that can run on the machines `machines`.
+    """Return the experiments that `target` selects and that can run on `machines` (such as `sim`).
 
-    `target` is PAPER, PAPER/EXPERIMENT, or None for all. With `quick`, only experiments that are marked as
-    quick are returned. Raises BadInput for an unknown name, or if no experiment is left.
+    `known` is a dictionary from label to experiment. `target` is PAPER, PAPER/EXPERIMENT, or None for all.
+    With `quick`, only experiments that are marked as quick are returned. Raises BadInput for an unknown name,
+    or if no experiment is left.
     """
     if target is None:
         mine = list(known.values())

@@ -1,4 +1,7 @@
-"""Numbers of claims by kind and verdict, and letters for remarks on claims. Rows are from results.json."""
+"""Numbers of claims by kind and verdict, and footnote letters for remarks on claims.
+
+The rows that these functions receive are values of an experiment as in results.json.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return, for each kind of claim, the numbers of claims that hold, do not hold and are open.
+    """Return how many claims hold, do not hold and are open, as a dictionary by kind of claim.
 
-    Kinds without claims are left out. The kind `outcome` comes first.
+    Each value has these three numbers. Kinds without claims are left out. The kind `outcome` comes first.
     """
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
@@ -31,12 +34,15 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return the number of claims of each kind that are checked without running a task."""
+    """Return how many claims are checked without running a task, as a dictionary by kind of claim."""
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 
 def remarks(row: Mapping[str, Any]) -> list[str]:
-    """Return remarks on a claim: what was chosen after seeing results, and the reason for equal repeats."""
+    """Return the remarks on a claim as sentences.
+
+    A remark says what was chosen after the results were seen, or why all repeats gave the same value.
+    """
     texts = (
         ("Chosen with results in view", row["chosen"]),
         ("Why all repeats agree", row["constant"] if agree(row["ci95"]) else ""),
@@ -50,9 +56,9 @@ def agree(interval: Sequence[float] | None) -> bool:
 
 
 def marks(rows: Rows) -> dict[str, str]:
-    """Return a letter for each different remark on the rows' claims, in the order of the rows.
+    """Return a dictionary from each different remark on the rows' claims to a letter.
 
-    The letters refer to footnotes below a table.
+    Letters are in the order of the rows, and refer to footnotes below a table.
     """
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
     return dict(zip(texts, ascii_lowercase, strict=False))

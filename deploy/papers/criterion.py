@@ -1,4 +1,7 @@
-"""The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`."""
+"""The criterion that our value must satisfy so that a paper's claim holds, as given in a `paper.yaml`.
+
+Here, our value is the one measured with schedbed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class PaperPart(BaseModel):
-    """The base class of the models of a `paper.yaml`. Unknown keys and infinite numbers are errors."""
+    """The base class of the models of a `paper.yaml` and its sections.
+
+    Unknown keys and infinite numbers are errors.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -19,9 +25,9 @@ class PaperPart(BaseModel):
 class Criterion(PaperPart):
     """The condition that our value must satisfy so that a claim holds.
 
-    `equal` requires the value that the paper prints. It is for values without randomness and cannot be
-    combined. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`, the allowed
-    deviation as a share of the paper's value.
+    `equal` requires the value that the paper prints, and is meant for values without randomness. It cannot be
+    combined with bounds. Otherwise all given bounds must be satisfied: `at_least`, `at_most`, and `within`,
+    the allowed deviation as a share of the paper's value.
     """
 
     at_least: Number | None = None

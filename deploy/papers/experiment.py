@@ -24,8 +24,9 @@ SIM_REPEATS = 10
 class Measured:
     """The values that an experiment measured.
 
-    `values` has, for a key in paper.yaml, an Exact value or one number per repeat. `series` is additional
-    data for the figure. `notes` are sentences that a reader of the results must know.
+    `values` is a dictionary from a key in paper.yaml to an `Exact` value, which needs no repeats, or to one
+    number per repeat. `series` is additional data for the figure. `notes` are sentences that a reader of the
+    results must know.
     """
 
     values: Mapping[str, Exact | Sequence[float]]
@@ -33,9 +34,10 @@ class Measured:
     notes: Sequence[str] = ()
 
     def samples(self, key: str) -> list[float]:
-        """Return the value with the key `key` of each repeat, or a single number if the value is Exact.
+        """Return the value with the key `key` as a list of one number per repeat.
 
-        Raises ValueError if an Exact value consists of several numbers.
+        A value without randomness (`Exact`) is returned as a list of a single number. Raises ValueError if
+        such a value consists of several numbers.
         """
         found = self.values[key]
         if not isinstance(found, Exact):
@@ -49,11 +51,11 @@ class Measured:
 class Experiment:
     """One experiment of a paper.
 
-    `takes_s` has the approximate duration of all repeats in s, for each kind of machines on which the
-    experiment can run (`sim`, and `process` for live runs). `quick` experiments are part of `reproduce
-    --quick`. `repeats` is the default number of live repeats, or 1 if nothing is random; simulations have at
-    least `sim_repeats`. `full_repeats` is the paper's number of repeats, used by `reproduce --full`, if they
-    take hours.
+    `takes_s` is a dictionary from the machines on which the experiment can run (`sim`, or `process` for live
+    runs) to the approximate duration of all repeats in s. `quick` experiments are part of `reproduce
+    --quick`. `repeats` is the default number of live repeats, or 1 if nothing is random. Simulations have at
+    least `sim_repeats` repeats unless `repeats` is 1. `full_repeats` is the paper's number of repeats, used
+    by `reproduce --full`, if they take hours.
     """
 
     name: str  # the key in paper.yaml
@@ -71,9 +73,9 @@ class Experiment:
         return kind(machines) in self.takes_s
 
     def repeats_on(self, machines: str) -> int:
-        """Return the default number of repeats on these machines.
+        """Return the default number of repeats on `machines`, such as `sim` or `process`.
 
-        Simulations are cheap and have more repeats.
+        Simulations are cheap and have more repeats than live runs.
         """
         return (
             self.repeats
@@ -83,5 +85,5 @@ class Experiment:
 
 
 def kind(machines: str) -> str:
-    """Return `sim` for simulated machines, and `process` for all kinds of live machines."""
+    """Return `sim` for simulated machines, and `process` for machines of live runs, such as `docker`."""
     return "sim" if machines == "sim" else "process"

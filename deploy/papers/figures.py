@@ -24,7 +24,7 @@ PAPER, OURS = "#999999", OKABE[0]
 def draw(path: Path, experiment: Experiment, said: Values, measured: Measured) -> None:
     """Draw the figure of an experiment and write it to `path` as an SVG file.
 
-    `said` are the paper's values and `measured` ours.
+    `said` are the values that the paper prints, and `measured` the values that were measured here.
     """
     import matplotlib
 
@@ -48,9 +48,9 @@ Errors = Sequence[tuple[float, float] | None]
 def grouped_bars(
     ax: Axes, groups: Sequence[str], bars: Sequence[tuple[str, str, Bars]], errors: Sequence[Errors] = ()
 ) -> None:
-    """Draw groups of bars. An item of `bars` is a legend, a color, and a value (or None) for each group.
+    """Draw groups of bars. Each item of `bars` is a legend, a color, and one value (or None) per group.
 
-    `errors` are the 95% intervals of the bars: for each item of `bars`, an interval (or None) for each group.
+    `errors` has for each item of `bars` a list with the 95% interval of each value, or None.
     """
     width = 0.8 / len(bars)
     for place, (label, shade, heights) in enumerate(bars):
@@ -74,7 +74,7 @@ def legend(ax: Axes) -> None:
 
 
 def draw_values(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw a chart with a bar for each value that has a criterion, next to the paper's value."""
+    """Draw a bar for each measured value that has a criterion, next to a bar for the paper's value."""
     keys = [key for key, value in said.items() if value.holds and key in measured.values]
     printed = [value if isinstance(value := said[key].value, int | float) else None for key in keys]
     samples = [measured.samples(key) for key in keys]

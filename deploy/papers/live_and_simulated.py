@@ -1,4 +1,4 @@
-"""Comparison of a paper's main result in live runs with the result of simulations of the same scenario."""
+"""Runs a paper's main result live, simulates the same scenario, and compares the two results."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Measure = Callable[[FinishedRun], Sequence[float]]
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
     """Run the scenario `plan` live, simulate it, and compare the signs of the main result.
 
-    `value` computes the result of a run, and `name` is the folder of the runs. Live runs and simulations have
-    the same seed and number of repeats.
+    `value` is the function that computes the main result of a run, and `name` is the folder of the runs. Live
+    runs and simulations have the same seed and number of repeats.
     """
     live = list(value(bench.run(name, plan)))
     beside = simulating(bench)

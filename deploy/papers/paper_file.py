@@ -27,10 +27,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Value(PaperPart):
     """A value that a paper prints or shows in a figure.
 
-    The value is a claim if it has a criterion (`holds`). Otherwise it is only shown next to ours. `read_off`
-    values were read off a figure. `chosen` lists what was chosen when results were known, such as parameters
-    or seeds. With `no_task`, our value is computed without running a task. `constant` says why all repeats
-    are equal.
+    The value is a claim if it has a criterion (`holds`). Otherwise it is only shown next to our value. With
+    `read_off`, the value was read off a figure. `chosen` lists parameters, seeds, etc. that were chosen when
+    results were known. With `no_task`, our value is computed without running a task. `constant` says why all
+    repeats give the same value.
     """
 
     what: Text
@@ -75,7 +75,7 @@ class Value(PaperPart):
         return list(self.value)
 
     def bounds(self) -> tuple[float, float]:
-        """Return the least and the largest number that our value may be so that the claim holds.
+        """Return the least and the largest measured value with which the claim holds.
 
         Raises ValueError if the value has no criterion, or the criterion `equal`.
         """

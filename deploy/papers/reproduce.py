@@ -31,7 +31,7 @@ Say = Callable[[str], object]
 
 @dataclass(slots=True, kw_only=True)
 class Reproduction:
-    """The content of results.json: the results of one `reproduce` command, and the conditions of its runs."""
+    """The content of results.json: the results of one `reproduce` command, with host, versions and seed."""
 
     machines: str
     seed: int
@@ -43,7 +43,7 @@ class Reproduction:
     def save(self, folder: Path) -> None:
         """Write results.json and index.html to the folder.
 
-        This is done after each experiment, so that an interruption keeps the finished ones.
+        This is done after each experiment, so that finished experiments remain after an interruption.
         """
         content = {
             "machines": self.machines,
@@ -75,13 +75,13 @@ def reproduce(
     """Run the chosen experiments, and return the folder with the results.
 
     The folder is `out`, by default `runs/reproduce-<time>`. `repeats` replaces the experiments' default
-    numbers of repeats. `jobs` is the number of simulations that run in parallel: those of several papers or,
-    for one paper, the runs of a scenario. With `full`, experiments have the size in the paper. `say` prints a
-    line.
+    numbers of repeats. `jobs` is the number of simulations that run in parallel: experiments of different
+    papers or, for one paper, the runs of a scenario. With `full`, experiments have the size in the paper.
+    `say` is called with each line of output.
 
-    A claim that does not hold is no error. Raises RunFailed, after all experiments have been tried, if an
-    experiment itself failed, and BadInput if the folder already has results. After Ctrl-C the finished
-    experiments are kept.
+    A claim that does not hold is no error. Raises RunFailed if an experiment failed, after all experiments
+    have been tried. Raises BadInput if the folder already has results. After Ctrl-C the finished experiments
+    remain.
     """
     started = datetime.now(UTC)
     folder = result_folder(out, "reproduce", started)
@@ -120,7 +120,7 @@ def reproduce(
 def _run_planned(
     planned: Sequence[PlannedExperiment], jobs: int, made: Reproduction, folder: Path, say: Say
 ) -> None:
-    """Run the experiments, save all results after each of them, and print them with `say`.
+    """Run the experiments, save all results after each of them, and print the results with `say`.
 
     `jobs` is the number of simulations that run in parallel, and `made` collects the results.
     """
@@ -158,8 +158,8 @@ def _run_papers(
 ) -> None:
     """Run the papers in parallel, the longest first. The experiments of a paper run one after the other.
 
-    At most `jobs` papers run at a time. `done` is called with each result. Raises RunFailed if a process
-    dies.
+    At most `jobs` papers run at a time. `done` is called with each experiment and its result. Raises
+    RunFailed if a worker process dies.
     """
 
     def work(mine: Sequence[PlannedExperiment]) -> SideWork:
@@ -195,7 +195,7 @@ def _experiments(mine: Sequence[PlannedExperiment], send: Send) -> None:
 
 
 def _row(said: dict[str, Any]) -> Row:
-    """Return the row that is stored as the JSON value `said`. Lists become tuples again."""
+    """Return the row of a results table that the JSON value `said` stores. Lists become tuples again."""
     for key in ("mean", "ci95", "repeats"):
         if isinstance(said[key], list):
             said[key] = tuple(said[key])

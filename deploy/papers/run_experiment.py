@@ -1,4 +1,4 @@
-"""Execution of one experiment, and the comparison of its values with the paper's."""
+"""Runs one experiment, and compares the measured values with the paper's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> ExperimentResult:
-    """Run one experiment, judge its values, draw its figure, and return the result.
+    """Run one experiment, judge the measured values, draw the figure, and return the result.
 
-    An error in the experiment is stored in the result. `finished` has the finished runs of the same paper, by
-    folder; new runs are added.
+    If the experiment fails, the error is stored in the result. `finished` is a dictionary from folder to
+    finished run that the experiments of one paper share; new runs are added.
     """
     began_s = time.monotonic()
     entry, folder = job.entry, job.folder

@@ -83,9 +83,9 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return a string with the numbers of claims that hold, do not hold and are open.
+    """Return text with the numbers of claims that hold, do not hold and are open.
 
-    It has one line per kind of claim.
+    The text has one line per kind of claim.
     """
     rows = [row.to_json() for done in results for row in done.rows]
     idle, where = without_task(rows), "simulated" if kind(machines) == "sim" else "live"
@@ -97,14 +97,17 @@ def tally(results: Iterable[ExperimentResult], machines: str) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """Return the kind of the row's claim as text. A mark shows that the claim is checked without any task."""
+    """Return the kind of the row's claim as text.
+
+    `runs no task` is appended if the claim is checked without running a task.
+    """
     if not row.wanted:
         return ""
     return f"{row.kind}, runs no task" if row.no_task else str(row.kind)
 
 
 def marked(row: Row, letters: Mapping[str, str]) -> str:
-    """Return the letters of the remarks on the row's claim, such as ` [a]`.
+    """Return the footnote letters of the remarks on the row's claim, such as ` [a]`.
 
     `letters` is a dictionary from remark to letter.
     """

@@ -54,10 +54,10 @@ class Row:
 def judge(key: str, said: Value, where: str, ours: Exact | Sequence[float]) -> Row:
     """Compare our value with the value `said` of a paper, and return the row with the verdict.
 
-    `ours` is Exact, or has one number per repeat; `where` is the value's place in the paper. A claim holds if
-    the whole 95% interval of the mean (Student's t) satisfies the criterion, and does not hold if the whole
-    interval violates it. Otherwise it is open. Raises ValueError for an outcome that is Exact, since an
-    outcome without randomness could not have been different.
+    `ours` is Exact (without randomness) or has one number per repeat. `where` is the value's place in the
+    paper. A claim holds if the whole 95% interval of the mean (Student's t) satisfies the criterion, and does
+    not hold if the whole interval violates it. Otherwise it is open. Raises ValueError for an Exact value of
+    the kind `outcome`, since an outcome without randomness could not have been different.
     """
     if isinstance(ours, Exact):
         if said.kind == "outcome":
@@ -78,9 +78,9 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value that was measured before, with a verdict by its current criterion.
+    """Return the row of a value that was measured earlier, with a verdict by the current criterion.
 
-    `mean` and `ci95` are the mean and its 95% interval. With `exact`, the value has no randomness.
+    `mean` and `ci95` are the stored mean and its 95% interval. `exact` says that the value has no randomness.
     """
     return Row(
         key=key,

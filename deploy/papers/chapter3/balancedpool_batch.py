@@ -1,6 +1,7 @@
-"""The policy BalancedPool and Johnson's order of jobs, compared with FIFO on a batch of jobs.
+"""The policies BalancedPool and Johnson's order, compared with FIFO on a batch of jobs.
 
-All jobs of a batch are submitted at the same time.
+All jobs of a batch are submitted at the same time. Johnson's order sorts jobs with a map stage and a reduce
+stage such that the makespan is short.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ BATCH_S = 1000.0  # submission of the batch, after a small run of each job for i
 
 
 def even(coin: Coin) -> list[Job]:
-    """Return 20 random jobs. Each has enough tasks to fill all slots of the cluster."""
+    """Return 20 random jobs, drawn with `coin`. Each has enough tasks to fill all slots of the cluster."""
     return [
         job(f"even{number}", USER, BATCH_S, _stage(coin, 16, 64, 5, 60), _stage(coin, 16, 48, 5, 60))
         for number in range(20)
@@ -79,7 +80,7 @@ def stages(job: Job) -> PlannedStages:
 
 
 def least_s(batch: list[PlannedStages]) -> float:
-    """Return a lower bound of the makespan of the batch in s, which holds for every order of its jobs."""
+    """Return a time in s that the makespan of the batch cannot be below, in whatever order its jobs run."""
     maps_s = sum(each.maps * each.map_s for each in batch) / SLOTS
     reduces_s = sum(each.reduces * each.reduce_s for each in batch) / SLOTS
     alone_s = max(sum(each.on(SLOTS, SLOTS)) for each in batch)
@@ -96,19 +97,20 @@ def makespan_s(finished: FinishedRun, policy: str) -> float:
 def shorter(
     runs: list[FinishedRun], policy: str, than: str, than_runs: list[FinishedRun] | None = None
 ) -> list[float]:
-    """Return how much shorter the batch's makespan is under `policy` than under the policy `than`.
+    """Return by how many percent the batch's makespan is shorter under `policy` than under the policy `than`.
 
-    The result is in percent, one number per repeat. The makespans of `than` are taken from the runs
-    `than_runs`, if given.
+    The result has one number per repeat. The makespans of `than` are taken from the runs `than_runs`, if
+    given, or else also from `runs`.
     """
     pairs = zip(runs, than_runs or runs, strict=True)
     return [100 * (1 - makespan_s(mine, policy) / makespan_s(theirs, than)) for mine, theirs in pairs]
 
 
 def room(bench: Bench, runs: list[FinishedRun], jobs: Callable[[Coin], list[Job]]) -> list[float]:
-    """Return how far the makespan in Johnson's order is above the lower bound `least_s`.
+    """Return how far the makespan in Johnson's order is above a lower bound, in percent of the makespan.
 
-    The result is in percent of the makespan, one number per repeat. `jobs` draws the batch of each run.
+    `least_s` computes the lower bound. `jobs` is the function that draws the batch of each run. The result
+    has one number per repeat.
     """
     found = []
     for repeat, finished in enumerate(runs):

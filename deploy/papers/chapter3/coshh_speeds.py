@@ -1,7 +1,7 @@
 """The policy COSHH, compared with FIFO and Fair on fast and slow nodes with CPU-bound and I/O-bound jobs.
 
-The CPU time of a synthetic task is the same on cores of any speed. Slow nodes therefore lose CPU to a
-foreground load instead of having slower cores.
+COSHH prefers jobs that run well on a node's hardware. The CPU time of a synthetic task is the same on cores
+of any speed. Slow nodes therefore lose CPU to a foreground load instead of having slower cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEAN = ("completion_s", "mean")
 
 
 def jobs(seed: int, *, unequal: bool = False) -> list[Job]:
-    """Return CPU-bound and I/O-bound jobs in random order, with exponentially distributed gaps between them.
+    """Return random CPU-bound and I/O-bound jobs with exponentially distributed gaps between submissions.
 
     With `unequal`, about three of four jobs are small and the others large.
     """
@@ -53,10 +53,10 @@ def reading(user: str, submit_s: float, maps: int) -> Job:
 
 
 def scenario(seed: int, *, alone: bool = False, unequal: bool = False) -> Mapping[str, Any]:
-    """Return a scenario with fast and slow nodes in equal numbers.
+    """Return a scenario with fast and slow nodes in equal numbers, under FIFO, Fair and COSHH.
 
-    With `alone`, there are twice as many nodes with one map slot instead of two, so that maps share no disk.
-    `unequal` is passed to `jobs`.
+    A node has two map slots. With `alone`, there are twice as many nodes with one map slot each, so that no
+    two maps share a disk. With `unequal`, jobs differ in size.
     """
     count, slots = (6, 1) if alone else (3, 2)
     groups = [{"count": count}, {"count": count, **OLD}]

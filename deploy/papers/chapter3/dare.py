@@ -1,6 +1,6 @@
-"""The replication scheme DARE, under FIFO and under delay scheduling.
+"""The replication scheme DARE, measured under FIFO and under delay scheduling.
 
-DARE keeps blocks that a map read from another node as replicas.
+With DARE, a node that reads a block from another node for a map keeps the block as an additional replica.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure locality, job completion times and slowdowns with DARE and without it, in each repeat."""
+    """Measure the share of maps with local input, completion times and slowdowns with and without DARE."""
     plain, mine = run_popular(bench, "plain"), run_popular(bench, "dare", dynamic=DARE)
     before, after = ([figure_of(finished, FIFO, *LOCAL) for finished in runs] for runs in (plain, mine))
     return Measured(

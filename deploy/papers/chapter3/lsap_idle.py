@@ -1,4 +1,7 @@
-"""The policy LSAP, compared with FIFO and delay scheduling on a cluster with idle slots and on a full one."""
+"""The policy LSAP, compared with FIFO and delay scheduling on a cluster with idle slots and on a busy one.
+
+LSAP assigns maps to all idle slots at the same time such that the total time to transfer input is minimal.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,12 @@ def scenario(seed: int, *, load: float, replicas: int = 3) -> Mapping[str, Any]:
 
 
 def local(runs: list[FinishedRun], policy: str) -> list[float]:
-    """Return the percentage of maps that ran on a node with their input, one number per repeat."""
+    """Return the percentage of maps under `policy` that ran on a node with their input, for each run."""
     return [100 * figure_of(finished, policy, "locality", "tasks", "node") for finished in runs]
 
 
 def moved(runs: list[FinishedRun], policy: str) -> list[float]:
-    """Return the percentage of input bytes that maps read from other nodes, one number per repeat."""
+    """Return the percentage of input bytes that maps under `policy` read from other nodes, for each run."""
     return [100 * (1 - figure_of(finished, policy, "locality", "bytes", "node")) for finished in runs]
 
 

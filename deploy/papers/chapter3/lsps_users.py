@@ -1,4 +1,7 @@
-"""The policy LsPS, compared with FIFO and Fair for users with different job sizes and for a single user."""
+"""The policy LsPS, compared with FIFO and Fair for users with different job sizes and for a single user.
+
+LsPS gives more slots to users with small jobs.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def two_users(coin: Coin, seed: int) -> list[Job]:
 
 
 def alike(coin: Coin, seed: int) -> list[Job]:
-    """Return 16 jobs of one user, submitted at random times. All have 32 maps."""
+    """Return 16 jobs of one user with 32 maps each, submitted at random times."""
     return [job("alike", "one", coin.uniform(0, SPAN_S), (32, MAP_S)) for _ in range(16)]
 
 
@@ -38,9 +41,9 @@ def uneven(coin: Coin, seed: int) -> list[Job]:
 
 
 def scenario(seed: int, *, jobs: Callable[[Coin, int], list[Job]]) -> Mapping[str, Any]:
-    """Return a scenario with eight nodes of two map slots each. The function `jobs` draws the jobs.
+    """Return a scenario with eight nodes of two map slots each, under LsPS, FIFO and Fair.
 
-    The jobs keep about 80% of the map slots busy.
+    The function `jobs` draws the jobs, which keep about 80% of the map slots busy.
     """
     drawn = jobs(chance(seed, "chapter3 lsps", jobs.__name__), seed)
     return {

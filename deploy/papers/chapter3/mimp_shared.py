@@ -1,4 +1,7 @@
-"""The policy MIMP on dedicated nodes and nodes shared with other work: task times and late jobs."""
+"""The policy MIMP on dedicated nodes and on nodes shared with other work: task times and late jobs.
+
+MIMP prefers jobs that may miss their deadlines, and runs other jobs where the other work slows them least.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +45,10 @@ def jobs(seed: int, apart_s: float, factors: tuple[float, float] = FACTORS) -> l
 
 
 def scenario(seed: int, *, apart_s: float, factors: tuple[float, float] = FACTORS) -> Mapping[str, Any]:
-    """Return a scenario with six nodes of two map slots each. Three of the nodes also run a foreground load.
+    """Return a scenario with six nodes of two map slots each. Three of the nodes also run other work.
 
-    `apart_s` and `factors` are passed to `jobs`.
+    `apart_s` is the mean gap between submissions in s. A deadline is the time that a job takes alone on the
+    cluster, multiplied by a random number between the two numbers in `factors`.
     """
     return {
         "cluster": {**nodes(1, 2, 1), "nodes": [{"count": 3}, {"count": 3, "foreground": SHARED}]},
@@ -66,9 +70,9 @@ def late(runs: Sequence[FinishedRun], policy: str) -> list[float]:
 
 
 def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
-    """Return MIMP's gains over each other policy, one number per repeat.
+    """Return MIMP's gains over FIFO, Fair and EDF, as a dictionary from name to one number per repeat.
 
-    Values whose keys start with `time_` are reductions of the total task time in percent. Values whose keys
+    Values whose names start with `time_` are reductions of the total task time in percent. Values whose names
     start with `late_` are the numbers of late jobs that MIMP avoids.
     """
     found: dict[str, list[float]] = {}
@@ -82,7 +86,7 @@ def gains_of_mimp(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
 
 
 def on_shared(finished: FinishedRun, policy: str) -> float:
-    """Return the percentage of maps of CPU-bound jobs that ran on a node with a foreground load."""
+    """Return the percentage of maps of CPU-bound jobs that ran on a node that also runs other work."""
     tables = finished.of(policy)
     names = tables.jobs.set_index("job")["name"]
     maps = tables.attempts[(tables.attempts["kind"] == "map") & (tables.attempts["state"] == "succeeded")]
@@ -91,7 +95,10 @@ def on_shared(finished: FinishedRun, policy: str) -> float:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure total task times and numbers of late jobs under MIMP and other policies, for two loads."""
+    """Measure total task times and numbers of late jobs under MIMP and other policies.
+
+    Both are measured for two loads, which differ in the gaps between submissions.
+    """
     found: dict[str, list[float]] = {}
     for load, apart_s in APART_S.items():
         runs = run_each(bench, f"mimp-{apart_s:g}", partial(scenario, apart_s=apart_s))

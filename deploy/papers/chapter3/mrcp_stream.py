@@ -1,4 +1,7 @@
-"""The policy MRCP, compared with earliest deadline first (EDF) on a stream of jobs with deadlines."""
+"""The policy MRCP, compared with earliest deadline first (EDF) on a stream of jobs with deadlines.
+
+MRCP computes a schedule of all known tasks so that few jobs are late.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ FACTORS = (1.0, 3.0)  # deadlines as multiples of a job's time alone
 def jobs(seed: int, load: float, apart: float = 1.0) -> list[Job]:
     """Return a random stream of jobs of five classes. One small job of each class is submitted first.
 
-    The gaps between jobs are such that the jobs keep the share `load` of the map slots busy. `apart` is a
-    factor on the gaps.
+    A class consists of the jobs whose tasks have the same duration. The gaps between jobs are such that the
+    jobs keep the share `load` of the map slots busy. `apart` multiplies the gaps.
     """
     coin, now_s, made = chance(seed, "chapter3 mrcp", load), STREAM_S, []
     mean_s = sum(MAPS_S) / len(MAPS_S) * sum(MAPS) / 2  # map slot seconds of a mean job
@@ -48,7 +51,7 @@ def _class(map_s: float) -> str:
 def scenario(seed: int, *, load: float, apart: float = 1.0) -> Mapping[str, Any]:
     """Return a scenario with ten nodes of two map slots and one reduce slot each.
 
-    `load` and `apart` are passed to `jobs`.
+    The jobs keep the share `load` of the map slots busy, if `apart`, a factor on the gaps between jobs, is 1.
     """
     return {
         "cluster": nodes(NODES, 2, 1),

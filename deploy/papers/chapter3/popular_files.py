@@ -1,4 +1,4 @@
-"""The workload for Scarlett and DARE, in which jobs share files and some files are popular."""
+"""The workload for the replication schemes Scarlett and DARE: jobs share files, some of which are popular."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DARE = {"dare": {"p": 0.3, "budget": 0.2}}
 def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapping[str, Any]:
     """Return a scenario in which each job reads one of twelve files, whose popularity follows Zipf's law.
 
-    `dynamic` is the replication scheme, and `machines` is the number of nodes, with two map slots each.
+    `dynamic` is the replication scheme (`none`, DARE or Scarlett), and `machines` is the number of nodes.
     """
     generated = {
         "jobs": JOBS,
@@ -39,8 +39,8 @@ def scenario(seed: int, *, dynamic: Any = "none", machines: int = NODES) -> Mapp
 
 
 def run_popular(bench: Bench, name: str, **asked: Any) -> list[FinishedRun]:
-    """Run the scenario once for each repeat, and measure the slowdowns of jobs.
+    """Run the scenario of this module with another seed in each repeat, and measure the slowdowns of jobs.
 
-    `asked` are arguments of `scenario`. Runs with the same `name` are shared by experiments.
+    `asked` are keyword arguments of `scenario`. Experiments that pass the same `name` share the runs.
     """
     return run_each(bench, f"popular-{name}", partial(scenario, **asked), slowdowns=True)

@@ -1,4 +1,4 @@
-"""Causes of the results for chapter 3: gains are measured again with one part of the setup changed."""
+"""Causes of the results for chapter 3: policies are compared again with one part of the setup changed."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ MORE_REPLICAS = 10  # replicas of LSAP's blocks, on twenty nodes
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the gains of COSHH, MRCP, MIMP and LSAP again, each with one part of the setup changed."""
+    """Measure the gains of the policies COSHH, MRCP, MIMP and LSAP again, each with a changed setup.
+
+    Jobs have unequal sizes, arrive at once, have later deadlines, or read blocks with more replicas.
+    """
     return Measured(values={**_orders(bench), **_deadlines(bench), **_replicas(bench)})
 
 
 def _orders(bench: Bench) -> Found:
-    """Return by how many percent COSHH reduces mean completion times if jobs have unequal sizes.
+    """Return by how many percent COSHH reduces mean completion times against FIFO and Fair for unequal jobs.
 
-    The comparisons are with FIFO and Fair.
+    With unequal jobs, about three of four are small and the others large.
     """
     unequal = partial(two_speeds, unequal=True)
     return {
@@ -49,8 +52,8 @@ def _orders(bench: Bench) -> Found:
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
     """Return by how many percent the mean job completion time is shorter under `mine` than under `than`.
 
-    `drawn` makes the scenario from a seed, and runs with the same `name` are shared. The result has one
-    number per repeat.
+    Both are policies. `drawn` is the function that makes the scenario from a seed, and `name` is the name of
+    the simulations, which other calls share. The result has one number per repeat.
     """
     found = []
     for seed in _seeds(bench):
@@ -78,7 +81,8 @@ def late_jobs(jobs: Sequence[JobTime]) -> int:
 def _deadlines(bench: Bench) -> Found:
     """Return MRCP's gains if all jobs are submitted at once, and MIMP's gains if deadlines are later.
 
-    Gains are numbers of late jobs avoided (for MRCP in percent) and reductions of task times.
+    MRCP's gain is the percentage of late jobs avoided. MIMP's gains are numbers of late jobs avoided, and
+    reductions of the total task time in percent.
     """
     found: Found = {"mrcp_batch": []}
     for seed in _seeds(bench):
@@ -104,9 +108,9 @@ def _far(seed: int) -> Scenario:
 
 
 def _replicas(bench: Bench) -> Found:
-    """Return LSAP's percentage of maps with local input minus FIFO's, if blocks have ten replicas.
+    """Return LSAP's percentage of maps with local input minus FIFO's, if each block has ten replicas.
 
-    The result has one number per repeat, for the load with the larger difference.
+    Two loads are simulated, and in each repeat the larger of the two differences is returned.
     """
     both = []
     for name, load in IDLE_LOADS.items():

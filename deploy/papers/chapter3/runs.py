@@ -1,7 +1,7 @@
 """Functions for chapter 3's experiments: they make jobs and nodes, run scenarios and compute gains.
 
-Each setup follows the original paper as far as an abstract or the thesis describes it. The remaining choices
-are ours.
+Each setup follows the original paper as far as an abstract or the thesis describes it. What these do not say
+was chosen for schedbed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def job(
 ) -> Job:
     """Return a synthetic job, as in a scenario file, whose tasks only compute.
 
-    `maps` and `reduces` are pairs: the number of tasks, and the CPU seconds of each. `more` are further keys.
+    `maps` and `reduces` are pairs: the number of tasks, and the CPU seconds of each. `more` are further keys
+    of the job, such as `deadline`.
     """
     made: Job = {
         "name": name,
@@ -45,9 +46,10 @@ def job(
 
 
 def nodes(count: int, map_slots: int, reduce_slots: int, **more: Any) -> dict[str, Any]:
-    """Return the value of a scenario's key `cluster`: `count` equal nodes. `more` are further keys.
+    """Return the value of a scenario's key `cluster`, with `count` equal nodes.
 
-    Each node has one core per slot and a network rate of 100 Mbit/s. Heartbeats are sent every second.
+    Each node has one core per slot and a network rate of 100 Mbit/s, and sends a heartbeat every second.
+    `more` are further keys of `cluster`, which replace these.
     """
     node = {
         "cores": map_slots + reduce_slots,
@@ -66,7 +68,8 @@ def run_each(
 ) -> list[FinishedRun]:
     """Run the scenario `drawn(seed)` with another seed in each repeat, and return one run per repeat.
 
-    With `slowdowns`, each job is also simulated alone.
+    The name of each run is `name` with the number of the repeat. With `slowdowns`, each job is also simulated
+    alone.
     """
     found = []
     for repeat in range(bench.repeats):

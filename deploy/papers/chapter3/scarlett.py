@@ -18,7 +18,7 @@ LOCAL = ("locality", "tasks", "node")
 def measure(bench: Bench) -> Measured:
     """Measure by how many percent Scarlett reduces the mean job completion time, in each repeat.
 
-    The value `most` is the reduction for FIFO if all maps ran on nodes with their input.
+    The value `most` is the reduction under FIFO if every map ran on a node with its input.
     """
     plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
     return Measured(

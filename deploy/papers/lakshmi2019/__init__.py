@@ -1,4 +1,7 @@
-"""The experiments with the policy CSLA (paper lakshmi2019), in the order of the paper."""
+"""The experiments with CSLA, a policy that mixes CPU-heavy and I/O-heavy jobs (paper lakshmi2019).
+
+They are in the order of the paper.
+"""
 
 from schedbed.deploy.papers.lakshmi2019 import (
     csla_live,

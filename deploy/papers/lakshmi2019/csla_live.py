@@ -20,7 +20,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
-    """Return the live scenario, in which two jobs of `size_gb` GB run in one queue."""
+    """Return the live scenario, in which WordCount and Sort, of `size_gb` GB each, run in one queue."""
     return scenario(groups_of([PAIR], size_gb, SHARED), live=True, user_limit_factor=2)
 
 

@@ -1,4 +1,4 @@
-"""CSLA's gains on randomly drawn hosts on which CSLA gives jobs the same tags as in the paper.
+"""The gains of the policy CSLA on random hosts on which CSLA gives jobs the same tags as in the paper.
 
 A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. Pairs of jobs of 3 GB are
 simulated.
@@ -36,7 +36,8 @@ LAYOUTS = ((SHARED, 2), (QUEUES, 2), (QUEUES, 1))
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper: the tags that CSLA gives to jobs that ran alone.
 
-    Each item is a pair of key and number. `drawn` are the parameters of the drawn host.
+    Each item is a pair of a key, such as `tag_sort`, and the tag as a number. `drawn` are the parameters of
+    the randomly drawn host.
     """
     tags = _tags(bench, drawn)
     for app in TAGGED:
@@ -46,7 +47,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims: CSLA's mean gain for pairs with different and with equal tags.
 
-    The gains are in percent of the makespan. The third value is the difference of the two.
+    A gain is a reduction of the makespan in percent. The third value is the difference of the two.
     """
     queues, factor = LAYOUTS[int(drawn["queues"])]
     asked = _scenario(drawn, PAIRS, SIZE_GB, queues, factor)
@@ -84,8 +85,9 @@ def _scenario(
 ) -> dict[str, Any]:
     """Return a scenario of groups of jobs that run one after the other on the drawn host.
 
-    The gaps between submissions are so large that groups do not overlap even on the slowest possible host.
-    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster.
+    A group is a list of applications with `size_gb` GB of data each, and `queues` are the queues of a group's
+    jobs. Groups do not overlap even on the slowest possible host. `factor` limits what a user may use, as a
+    multiple of the queue's half of the cluster.
     """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]
@@ -103,9 +105,9 @@ def _scenario(
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn, slower: float) -> dict[str, Any]:
-    """Return the job with its submit time multiplied by `slower`.
+    """Return a copy of the job with its submit time multiplied by `slower`.
 
-    If the job is RandomTextWriter, its maps use the CPU time in `drawn`.
+    If the job is RandomTextWriter, its maps use the CPU time in `drawn`, the parameters of the random host.
     """
     made = {**job, "submit": f"{slower * float(job['submit'].removesuffix('s'))}s"}
     if job["name"] == "rtw":

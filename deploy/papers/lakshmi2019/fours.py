@@ -34,9 +34,10 @@ and all four in one that may grow to the whole cluster."""
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all combinations of four jobs, one after the other, and measure how CSLA changes their makespans.
+    """Run combinations of four jobs under Capacity and CSLA, and measure how CSLA changes their makespans.
 
-    The jobs are in two queues as in the paper. A simulation also runs them in a single queue.
+    Combinations run one after the other. The four jobs are in two queues as in the paper; simulations also
+    run them in a single queue.
     """
     size_gb = 1 if bench.live else SIZE_GB
     values: dict[str, list[float]] = {}

@@ -1,4 +1,7 @@
-"""Causes of CSLA's prediction errors and gains, found by changing the stress, the jobs or their order."""
+"""Causes of errors in CSLA's load predictions, and causes of CSLA's gains.
+
+They are found by changing one thing at a time: the stress tasks, the jobs, or the order of jobs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the prediction errors of Table 3 and the gains for pairs of jobs with a changed setup.
+    """Measure CSLA's prediction errors as in Table 3, and its gains for pairs of jobs, with changed setups.
 
     Each measurement changes one part of the setup.
     """
@@ -41,10 +44,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _errors(bench: Bench) -> Found:
-    """Return the errors of CSLA's load predictions, one number per repeat.
+    """Return the errors of CSLA's load predictions, as a dictionary from key to one number per repeat.
 
-    The keys combine the resource, the error measure, the case of stress in Table 3, and the change of the
-    setup.
+    A key contains the resource (CPU or I/O), the error measure, the case of stress tasks in Table 3, and the
+    change of the setup.
     """
     found: Found = {}
     for change, asked in CHANGES.items():
@@ -63,7 +66,8 @@ def _errors(bench: Bench) -> Found:
 def _pairs(bench: Bench) -> Found:
     """Return CSLA's mean gain for pairs of jobs with different tags, for each changed setup.
 
-    The changes are smaller maps, and the submission of each pair's CPU-heavy job first.
+    The changes are smaller maps, and submitting the CPU-heavy job of each pair first. A gain is a reduction
+    of the makespan in percent.
     """
     tags = tags_of(run_alone(bench))
     pairs = [pair for pair in PAIRS if unlike(tags, pair)]

@@ -35,9 +35,9 @@ LIVE_PAIRS: tuple[Pair, ...] = (("wc", "sort"), ("wc", "rtw"), ("pi", "sort"), (
 
 
 def measure(bench: Bench) -> Measured:
-    """Run all pairs of jobs of each size, one after the other, and measure how CSLA changes their makespans.
+    """Run all pairs of jobs of each size under Capacity and CSLA, and measure how CSLA changes makespans.
 
-    All jobs are in one queue. A live run has only four pairs of one size.
+    Pairs run one after the other, with both jobs in one queue. A live run has only four pairs of one size.
     """
     pairs = LIVE_PAIRS if bench.live else PAIRS
     alone = run_alone(bench)

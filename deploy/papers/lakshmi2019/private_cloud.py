@@ -1,4 +1,4 @@
-"""The paper's private cloud and jobs: four virtual machines on one host, five applications, and queues."""
+"""The paper's private cloud and jobs: four virtual machines on one host, five applications, two queues."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
     """Return the value of a scenario's key `cluster`: four nodes with slow cores, as with Hadoop's Java.
 
-    A map of WordCount takes 20 s for its block. With `disk_mbps`, the nodes are virtual machines that share
-    one disk of this rate in MB/s. Otherwise, each node has a disk of 100 MB/s.
+    The cores are so slow that a map of WordCount takes 20 s. With `disk_mbps`, the nodes are virtual machines
+    that share one disk of this rate in MB/s. Otherwise, each node has a disk of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -52,10 +52,11 @@ def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
 
 
 def job(app: str, size_gb: float, queue: str, submit_s: float, finer: int = 1) -> dict[str, Any]:
-    """Return a job of one of the five applications as in a scenario file, submitted at `submit_s` seconds.
+    """Return a job of the application `app` as in a scenario file, submitted at `submit_s` seconds.
 
-    A job without input has as many maps as an input of `size_gb` GB has blocks. `finer` multiplies the number
-    of maps and divides the work of each map.
+    `app` is one of the five applications: `wc`, `pi`, `rtw`, `sort` or `grep`. Jobs without input have as
+    many maps as `size_gb` GB of input would have blocks. `finer` multiplies the number of maps and divides
+    the work of each map.
     """
     common: dict[str, Any] = {"name": app, "queue": queue, "submit": f"{submit_s:g}s"}
     maps = round(MAPS_PER_GB * size_gb) * finer
@@ -83,10 +84,11 @@ def groups_of(
     disk_mbps: int = HOST_DISK_MBPS,
     finer: int = 1,
 ) -> list[list[dict[str, Any]]]:
-    """Return the jobs of each group of applications; all jobs of a group are submitted at the same time.
+    """Return the jobs of each group of applications. All jobs of a group are submitted at the same time.
 
-    The queues of a group's jobs are `queues`. A group is submitted when the previous group must have ended on
-    disks of `disk_mbps` MB/s. `finer` is passed to `job`.
+    Each job has `size_gb` GB of data, and `queues` are the queues of a group's jobs. A group is submitted
+    when the previous group must have ended on disks of `disk_mbps` MB/s. `finer` multiplies the number of
+    maps and divides the work of each map.
     """
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
@@ -111,8 +113,8 @@ def scenario(
     """Return a scenario in which groups of jobs run under Capacity and CSLA with the paper's two queues.
 
     Each heartbeat starts at most one off-switch container, whose input is outside the node's rack. With a
-    `user_limit_factor` of 1, Hadoop's default, a user never holds more than the queue's half of the cluster.
-    With `host_disk`, CSLA considers a node as busy as the disk of its host. `finer` divides the size of
+    `user_limit_factor` of 1, Hadoop's default, a user never uses more than the queue's half of the cluster.
+    With `host_disk`, CSLA regards a node as busy if the disk of its host is busy. `finer` divides the size of
     blocks.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
@@ -148,9 +150,9 @@ def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]
 
 
 def shares(finished: FinishedRun) -> dict[str, tuple[float, float]]:
-    """Return how much CPU (share of a core) and I/O (MB/s) the maps of each job used, by job name.
+    """Return the mean CPU use (share of a core) and I/O rate (MB/s) of the maps of each job, by job name.
 
-    The values are means under the run's first policy.
+    The means are those under the run's first policy.
     """
     run = finished.of(finished.policies[0])
     maps = run.attempts[run.attempts["kind"] == "map"].merge(run.jobs[["job", "name"]], on="job")
@@ -167,8 +169,8 @@ def shares(finished: FinishedRun) -> dict[str, tuple[float, float]]:
 def gains(spans: Mapping[str, list[list[float]]]) -> list[list[float]]:
     """Return by how many percent each group's makespan is shorter under CSLA than under Capacity.
 
-    `spans` has the makespans by policy and group. The result has one list per group, with one number per
-    repeat.
+    `spans` is a dictionary from policy to one list of makespans per group. The result has one list per group.
+    All lists have one number per repeat.
     """
     groups = zip(spans["csla"], spans["capacity"], strict=True)
     return [[100 * share for share in paired(csla, capacity)] for csla, capacity in groups]

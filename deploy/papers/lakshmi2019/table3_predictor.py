@@ -1,4 +1,7 @@
-"""Table 3: the errors of CSLA's predictions of a node's load, without and with stress tasks."""
+"""Table 3: the errors of CSLA's predictions of a node's load, without and with stress tasks.
+
+Stress tasks keep a node's CPU or disk busy.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ RESOURCES = ("cpu", "io")
 def measure(bench: Bench) -> Measured:
     """Run jobs with different stress tasks on every node, and return the prediction errors that CSLA reports.
 
-    The value `ratio` is the RMSE divided by the MAE, which is 1 if all errors are equally large.
+    The value `ratio` is the root mean square error divided by the mean absolute error, which is 1 if all
+    errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
@@ -48,7 +52,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def reports(finished: FinishedRun) -> list[Mapping[str, Any]]:
-    """Return what CSLA reports about its load predictor at the end of the run, one item per repeat."""
+    """Return CSLA's report about its load predictions at the end of the run, one dictionary per repeat."""
     return [
         finished.findings(finished.policies[0], repeat)["predictor"] for repeat in range(finished.run.repeats)
     ]

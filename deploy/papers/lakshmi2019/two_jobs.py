@@ -39,8 +39,9 @@ SAMPLE_GB = 0.25  # one map per node
 class PairRun:
     """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
-    `factor` limits what a user may hold, as a multiple of the queue's half of the cluster. `host_disk` is a
-    parameter of the policy CSLA. `finer` is a factor on the number of maps of each job.
+    `factor` limits what a user may use, as a multiple of the queue's half of the cluster. With `host_disk`,
+    the policy CSLA regards a node as busy if the disk of its host is busy. `finer` multiplies the number of
+    maps of each job.
     """
 
     name: str  # name of the run's folder
@@ -54,7 +55,7 @@ class PairRun:
 
 
 def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
-    """Run the pairs of jobs with the given settings, one pair after the other."""
+    """Run the pairs of jobs with the settings `way`, one pair after the other, under Capacity and CSLA."""
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
@@ -68,27 +69,28 @@ def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
 
 
 def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
-    """Run the pairs of jobs and return their makespans in s, by policy and pair.
+    """Run the pairs of jobs with the settings `way`, and return the makespan in s of each pair.
 
-    Each pair has one number per repeat.
+    The result is a dictionary from policy to a dictionary from pair to one number per repeat.
     """
     spans = makespans(run_pairs(bench, way), len(way.pairs))
     return {policy: dict(zip(way.pairs, found, strict=True)) for policy, found in spans.items()}
 
 
 def pair_gains(bench: Bench, way: PairRun) -> Gains:
-    """Run the pairs of jobs and return by how many percent CSLA reduces each pair's makespan.
+    """Run the pairs of jobs with the settings `way`, and return CSLA's gain for each pair.
 
-    The reduction is against Capacity. Each pair has one number per repeat.
+    A gain says by how many percent the makespan is shorter than under Capacity. Each pair has one number per
+    repeat.
     """
     spans = pair_spans(bench, way)
     return earlier(spans["csla"], spans["capacity"])
 
 
 def untagged(finished: FinishedRun) -> list[float]:
-    """Return the percentage of tasks that CSLA launched before it had given the job a tag.
+    """Return the percentage of tasks that CSLA launched before it had given their job a tag.
 
-    The result has one number per repeat.
+    A tag says whether tasks are CPU-heavy, I/O-heavy, both or neither. The result has one number per repeat.
     """
     found: list[float] = []
     for run in finished.each(finished.policies[1]):
@@ -99,9 +101,9 @@ def untagged(finished: FinishedRun) -> list[float]:
 
 
 def earlier(mine: Gains, first: Gains) -> Gains:
-    """Return by how many percent the makespan of each pair of jobs is smaller in `mine` than in `first`.
+    """Return by how many percent the makespan of each pair of jobs is shorter in `mine` than in `first`.
 
-    Each pair has one number per repeat.
+    Both are dictionaries from pair to makespans in s, one number per repeat.
     """
     return {pair: [100 * share for share in paired(mine[pair], first[pair])] for pair in mine}
 
@@ -113,7 +115,7 @@ def run_alone(bench: Bench) -> FinishedRun:
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
-    """Return the tag of each job by the paper's limits, from the CPU and disk use of its maps under Capacity.
+    """Return the tag of each job, computed with the paper's limits from the CPU and disk use of its maps.
 
     `alone` is a run in which each job was alone on the cluster.
     """
@@ -121,24 +123,31 @@ def tags_of(alone: FinishedRun) -> dict[str, int]:
 
 
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
-    """Return whether the two jobs of a pair have different tags."""
+    """Return whether the two jobs of a pair have different tags. `tags` is a dictionary from job to tag."""
     return tags[pair[0]] != tags[pair[1]]
 
 
 def cpu_heavy_first(tags: Mapping[str, int]) -> list[Pair]:
-    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first."""
+    """Return all pairs of jobs with different tags, with the CPU-heavy job of each pair first.
+
+    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy or I/O-heavy.
+    """
     return [pair if tags[pair[0]] & CPU else (pair[1], pair[0]) for pair in PAIRS if unlike(tags, pair)]
 
 
 def mean_gain(found: Gains, pairs: Sequence[Pair]) -> list[float]:
-    """Return the mean of the gains of the given pairs of jobs, one number per repeat."""
+    """Return the mean over `pairs` of the gains in `found`, one number per repeat.
+
+    `found` is a dictionary from pair of jobs to gains.
+    """
     return [fmean(repeat) for repeat in zip(*(found[pair] for pair in pairs), strict=True)]
 
 
 def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], list[float], list[float]]:
-    """Return the mean gain of pairs with different tags, that of pairs with equal tags, and the difference.
+    """Return the mean gain of pairs with different tags, of pairs with equal tags, and the difference.
 
-    Each of the three has one number per repeat.
+    `found` is a dictionary from pair of jobs to gains, and `tags` from job to tag. Each value has one number
+    per repeat.
     """
     others = mean_gain(found, [pair for pair in found if unlike(tags, pair)])
     control = mean_gain(found, [pair for pair in found if not unlike(tags, pair)])
@@ -146,7 +155,10 @@ def split_gains(found: Gains, tags: Mapping[str, int]) -> tuple[list[float], lis
 
 
 def described(measured: Mapping[str, tuple[float, float]]) -> str:
-    """Return a string with the CPU share, the I/O rate in MB/s and the tag of each application's maps."""
+    """Return text with the CPU share, the I/O rate in MB/s and the tag of the maps of each application.
+
+    `measured` is a dictionary from application to CPU share and I/O rate.
+    """
     return ", ".join(
         f"{NAMES[app]} {100 * cpu:.0f}% of a core and {rate:.1f} MB/s (tag {words(_tag(cpu, rate))})"
         for app, (cpu, rate) in measured.items()

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, other disks of the host, and other orders of the jobs."""
+"""Beyond Figure 4: CSLA's gain with other queues, with other disks, and with another order of the jobs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, on other disks, in other orders."""
+    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, other disks or other job orders."""
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {
@@ -58,7 +58,7 @@ def measure(bench: Bench) -> Measured:
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
     """Return CSLA's mean gain for pairs with different tags, for both orders of submission.
 
-    The CPU-heavy job of each pair is submitted either first or last.
+    The CPU-heavy job of each pair is submitted either first or last. `tags` is a dictionary from job to tag.
     """
     first = cpu_heavy_first(tags)
     last = [(second, head) for head, second in first]

@@ -1,4 +1,4 @@
-"""The experiments with the policy FGCS (paper liu2015), in the order of the paper."""
+"""The experiments with the CPU scheduler FGCS (paper liu2015), in the order of the paper."""
 
 from schedbed.deploy.papers.liu2015 import (
     fgcs_live,

@@ -1,7 +1,8 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-The CPU times of tasks reproduce the paper's measurements. Maps of Pi and Bbp have the measured durations.
-Maps of TeraGen and ETL use the share of a core in Table 1 while they read and write at the disk's rate.
+A test is a set of jobs that run together. The CPU times of tasks reproduce the paper's measurements. Maps of
+Pi and Bbp have the measured durations. Maps of TeraGen and ETL use the share of a core in Table 1 while they
+read and write at the disk's rate.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SAMPLE_TASKS = 16
 class Mix:
     """One of the paper's tests: a set of benchmark jobs that run together.
 
-    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of mix in Table 3.
+    `cpu` and `io` are the names of CPU-bound and I/O-bound jobs. `pattern` is the kind of test in Table 3:
+    `balanced`, `io` or `cpu`.
     """
 
     name: str
@@ -60,7 +62,8 @@ MIXES = (
 def job(name: str, maps: int, mix: str = "") -> dict[str, Any]:
     """Return a job of the benchmark `name`, with `maps` maps, as in a scenario file.
 
-    The maps of a CPU-bound job take the time that the paper measured in the test `mix`.
+    `mix` is the name of one of the paper's tests. The maps of a CPU-bound job take the time that the paper
+    measured in this test.
     """
     each = _map(name, mix)
     made: dict[str, Any] = {
@@ -88,7 +91,7 @@ def _map(name: str, mix: str) -> dict[str, str]:
 
 
 def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
-    """Return the jobs of a test with the numbers of maps in Table 3. Live jobs have a quarter of the maps."""
+    """Return the jobs of a test, with the numbers of maps in Table 3, or a quarter of them if `live`."""
     said = paper_file.load("liu2015").experiments["tests"].values
     part = LIVE_NODES / NODES if live else 1.0
     sizes = {
@@ -99,9 +102,9 @@ def jobs_of(mix: Mix, *, live: bool) -> list[dict[str, Any]]:
 
 
 def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario with eight nodes, each with 8 cores, 24 GB of memory and 10 Gbit/s.
+    """Return a scenario of these jobs and policies on eight nodes, each with 8 cores, 24 GB and 10 Gbit/s.
 
-    A live scenario has two nodes with slower cores, and all times are divided by 20.
+    A live scenario has two nodes with slower cores, and a scale of 1/20, which shortens all times.
     """
     node = {
         "cores": LIVE_CORES if live else CORES,
@@ -126,11 +129,11 @@ def scenario(jobs: Sequence[Mapping[str, Any]], policies: Sequence[Any], *, live
 
 
 def samples(bench: Bench, *, live: bool | None = None) -> FinishedRun:
-    """Run a sample job of each benchmark under FGCS, which measures the CPU demands of their tasks.
+    """Run a sample job of each benchmark under the policy FGCS, which measures the CPU demand of its tasks.
 
-    Section 2.3 describes the samples. `live` selects the cluster as in `scenario`; the default is that of the
-    bench's machines. Samples must run on the hardware of the later jobs: FGCS converts demands to other
-    hardware, and here CPU times do not change with core_speed.
+    Section 2.3 describes the samples. `live` selects the live or the simulated cluster of `scenario`, by
+    default the one on which `bench` runs. Samples must run on the hardware of the later jobs: FGCS converts
+    demands to other hardware, but the CPU times of these synthetic jobs do not change with `core_speed`.
     """
     on_live_nodes = bench.live if live is None else live
     return bench.run("samples", scenario(sample_jobs(), [{"fgcs": {"profiles": "none"}}], live=on_live_nodes))
@@ -145,14 +148,14 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that FGCS measured in a run of the sample jobs, by job name.
+    """Return the CPU demands that FGCS measured in a run of the sample jobs, as a dictionary from job name.
 
-    They are those of the first repeat.
+    Only the first repeat of the run is used.
     """
     return finished.findings(finished.policies[0])["profiles"]["demand"]
 
 
 def run_mix(bench: Bench, mix: Mix) -> FinishedRun:
-    """Run a test under YARN's policy, and under FGCS with the CPU demands that the samples measure."""
+    """Run a test under YARN's policy, and under FGCS with the CPU demands measured in sample jobs."""
     policies = [YARN, {"fgcs": {"profiles": demands(samples(bench))}}]
     return bench.run(mix.name, scenario(jobs_of(mix, live=bench.live), policies, live=bench.live))

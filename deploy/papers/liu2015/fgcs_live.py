@@ -1,4 +1,7 @@
-"""The main result of Figure 4 in live runs: Pi and TeraGen together, under YARN's vcores and under FGCS."""
+"""The main result of Figure 4 in live runs: the jobs Pi and TeraGen together, under YARN and under FGCS.
+
+YARN assigns virtual cores (vcores) to tasks, and FGCS the CPU demands that it measured.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(profiles: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the live scenario of the test. `profiles` are the CPU demands that FGCS uses."""
+    """Return the live scenario with the jobs Pi and TeraGen.
+
+    `profiles` are the CPU demands that FGCS uses, by job name.
+    """
     (mix,) = (each for each in MIXES if each.name == TEST)
     policies = [YARN, {"fgcs": {"profiles": profiles}}]
     return {**scenario(jobs_of(mix, live=True), policies, live=True), "scale": SCALE, "stretch": STRETCH}

@@ -1,6 +1,6 @@
-"""FGCS's gains on randomly drawn nodes on which the jobs of a test take about equally long under YARN.
+"""FGCS's gains on random nodes on which, as in the paper, the jobs of a test take similar times under YARN.
 
-The paper says the same about its nodes.
+A test is a set of jobs that run together.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ MAP_TEST = "pi-teragen"
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper: Pi's mean map time in s, and ratios of job times.
 
-    All are under YARN's policy. A ratio is the longest job time of a test divided by the shortest. For each
-    kind of mix, the largest ratio of its tests is compared. Each item is a pair of key and number.
+    All are measured under YARN's policy. A ratio is the longest job time of a test divided by the shortest.
+    For each kind of test, only the largest ratio must match. Each item is a pair of key and number.
     """
     (mix,) = (each for each in MIXES if each.name == MAP_TEST)
     jobs = jobs_of(mix, live=False)
@@ -47,7 +47,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims: by how many percent FGCS reduces job times on the drawn nodes."""
+    """Return our values for the claims: by how many percent FGCS reduces job times on the drawn nodes.
+
+    The keys are EXPERIMENT/VALUE of paper.yaml.
+    """
     samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
     fgcs = {"fgcs": {"profiles": demands(bench.run("samples", samples))}}
     gains: dict[tuple[str, str], float] = {}
@@ -74,7 +77,10 @@ def _uneven(jobs: Sequence[JobTime]) -> float:
 
 
 def _yarn(bench: Bench, drawn: Drawn, mix: Mix) -> list[JobTime]:
-    """Return the times of a test's jobs under YARN on the drawn nodes. The bench simulates the test once."""
+    """Return the times of the jobs of the test `mix` under YARN on the drawn nodes.
+
+    The test is simulated only at the first call.
+    """
     return bench.times(f"{mix.name}-yarn", _scenario(drawn, jobs_of(mix, live=False), _yarn_policy(drawn)))
 
 
@@ -91,9 +97,9 @@ def _scenario(drawn: Drawn, jobs: Sequence[Mapping[str, Any]], policy: Any) -> d
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn) -> dict[str, Any]:
-    """Return the job with the spread of task lengths in `drawn`.
+    """Return a copy of the job whose task lengths vary as much as `drawn`, the parameters of the nodes, says.
 
-    An I/O-bound job receives the CPU time with which its tasks use Table 1's share of a core on the drawn
+    The CPU time of an I/O-bound job is changed such that its tasks use Table 1's share of a core on the drawn
     disk.
     """
     each = {**job["map"], "variance": drawn["spread"]}

@@ -22,7 +22,7 @@ FASTER = (2, 5)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU load of one node with a TeraGen task on each core. Simulations also try other disks."""
+    """Measure the CPU load of a node with a TeraGen task on each core. Simulations also try faster disks."""
     finished = _run(bench, 1)
     loads, beside = _loads(finished), _cpu_beside(finished)
     values = {"load": loads, "idle": [100 - load for load in loads], "beside": beside}
@@ -43,13 +43,13 @@ def _run(bench: Bench, factor: int) -> FinishedRun:
 
 
 def _loads(finished: FinishedRun) -> list[float]:
-    """Return the node's mean CPU load in percent while the job ran, one number per repeat."""
+    """Return the mean CPU load of the single node while the job ran, in percent, one number per repeat."""
     runs = finished.each(finished.policies[0])
     return [100 * utilisation(_during(run).heartbeats)["cpu"] for run in runs]
 
 
 def _cpu_beside(finished: FinishedRun) -> list[float]:
-    """Return how much more CPU time the tasks would need to cause the CPU load that the paper shows.
+    """Return how much more CPU time the TeraGen tasks would need to cause the CPU load that the paper shows.
 
     The result is in core-seconds per GB written, one number per repeat.
     """

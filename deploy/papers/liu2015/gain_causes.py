@@ -1,6 +1,6 @@
-"""Beyond Figures 4 to 6: why gains are larger and maps slower here than in the paper.
+"""Beyond Figures 4 to 6: why FGCS's gains are larger and maps slower here than in the paper.
 
-The causes tried are the spread of task lengths, the number of vcores and the number of cores.
+The causes tried are the variation of task lengths, and the numbers of virtual cores (vcores) and cores.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ Job = tuple[str, str]  # names of a test and of a job in it
 def measure(bench: Bench) -> Measured:
     """Measure FGCS's gains with other spreads of task lengths and other numbers of vcores and cores.
 
-    Random task lengths differ between repeats, but are the same for all policies.
+    A spread is the relative variation of task lengths. Random task lengths differ between repeats, but are
+    the same for all policies.
     """
     profiles = demands(samples(bench))
     values: dict[str, list[float]] = {}
@@ -67,10 +68,11 @@ def measure(bench: Bench) -> Measured:
 def _gains(
     bench: Bench, mix: Mix, spread: int, profiles: Mapping[str, Any], repeat: int
 ) -> dict[str, dict[str, float]]:
-    """Return by how many percent FGCS reduces the times of the test's CPU-bound jobs in one repeat.
+    """Return by how many percent FGCS reduces the times of the CPU-bound jobs of a test in one repeat.
 
-    The first key stands for the policy compared with, and the second is the name of the job. `spread` is the
-    spread of task lengths in percent, and `profiles` are the CPU demands that FGCS uses.
+    The result is a dictionary from the policy compared with to a dictionary from job name to percent. `mix`
+    is the test, `spread` is the variation of task lengths in percent, and `profiles` are the CPU demands that
+    FGCS uses.
     """
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
@@ -87,9 +89,9 @@ def _gains(
 
 
 def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
-    """Return the values that the paper prints for each kind of mix, such as the least gain of any job.
+    """Return the values that the paper prints for each kind of test, such as the least gain of any job.
 
-    `gains` has the gains by test and job. Each value has one number per repeat.
+    `gains` is a dictionary from test and job to gains. Each value has one number per repeat.
     """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io", "cpu"):
@@ -103,10 +105,11 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 
 
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
-    """Return by how many percent FGCS changes the mean map time if nodes have two more cores.
+    """Return by how many percent maps take longer under FGCS than under YARN on nodes with two more cores.
 
-    The value is that of the I/O-heavy test with the largest change, one number per repeat. `profiles` are the
-    CPU demands that FGCS uses.
+    Both policies reserve the additional cores. Of the I/O-heavy tests, the result is that of the test with
+    the largest change of the mean map time, one number per repeat. `profiles` are the CPU demands that FGCS
+    uses.
     """
     reserved = RESERVED_CORES + MORE_CORES
     policies = [
@@ -126,9 +129,9 @@ def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the least and the largest gain for each spread of task lengths.
+    """Draw the least and the largest gain of FGCS for each variation of task lengths.
 
-    There is one panel for each kind of mix and each policy that FGCS is compared with.
+    There is one panel for each kind of test and each policy that FGCS is compared with.
     """
     panels = [(pattern, base) for base in BASES for pattern in ("balanced", "io")]
     axes: Sequence[Any] = figure.subplots(len(BASES), 2, sharey=True, sharex=True).flat

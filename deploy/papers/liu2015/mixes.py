@@ -1,4 +1,7 @@
-"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under FGCS and under YARN's vcores."""
+"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under FGCS and under YARN.
+
+A test is a mix of jobs that run together.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +54,15 @@ def measure(bench: Bench) -> Measured:
 def map_times(finished: FinishedRun, name: str) -> list[list[float]]:
     """Return the mean duration in s of the maps of the job `name`, as one list per policy.
 
-    Each list has one number per repeat. Durations are divided by the scenario's scale.
+    Each list has one number per repeat. Durations are divided by the scenario's scale, which shortens live
+    runs.
     """
     scale = finished.run.scenario["scale"]
     return [[map_time(run, name) / scale for run in finished.each(policy)] for policy in finished.policies]
 
 
 def map_changes(finished: FinishedRun, name: str) -> list[float]:
-    """Return by how many percent a job's mean map time is longer under the second policy than the first.
+    """Return by how many percent the mean map time of the job `name` is longer under FGCS than under YARN.
 
     The result has one number per repeat.
     """
@@ -67,15 +71,19 @@ def map_changes(finished: FinishedRun, name: str) -> list[float]:
 
 
 def most_changed(changes: Mapping[str, list[float]]) -> list[float]:
-    """Return the changes, one number per repeat, of the test whose mean change is largest.
+    """Return the item of `changes` whose mean is furthest from 0: one number per repeat.
 
-    The largest change of each single repeat would be noise.
+    `changes` is a dictionary from test or job to changes in percent. Means are compared, since the largest
+    change of each single repeat would be noise.
     """
     return max(changes.values(), key=lambda each: abs(fmean(each)))
 
 
 def lengths(run: RunTables, scale: float) -> Mapping[str, float]:
-    """Return the time in s from submission to end of each job, by job name. Times are divided by `scale`."""
+    """Return the time in s from submission to end of each job, by job name.
+
+    Times are divided by `scale`, the factor by which live runs are shortened.
+    """
     took_s = (run.jobs["finish"] - run.jobs["submit"]) / scale
     return dict(zip(run.jobs["name"], took_s, strict=True))
 
@@ -89,18 +97,19 @@ def map_time(run: RunTables, name: str) -> float:
 
 
 def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]]:
-    """Return the gains of two jobs: the one with the smallest mean gain, and the one with the largest.
+    """Return the gains of the job with the smallest mean gain, and of the job with the largest.
 
-    Each has one number per repeat. The least or largest gain of each single repeat would be noise.
+    `gains` is a dictionary from job to one number per repeat. Means are compared, since the least or largest
+    gain of each single repeat would be noise.
     """
     return min(gains.values(), key=fmean), max(gains.values(), key=fmean)
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the values that the paper's text states, for the kinds of mixes that were run.
+    """Return the values that the paper's text states, such as the least gain in tests of one kind.
 
-    `gains` has, for each test, one dictionary per repeat with the gains by job. Each value has one number per
-    repeat.
+    Each value has one number per repeat. `gains` is a dictionary from test to a list with one dictionary per
+    repeat, from job name to gain in percent.
     """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):
@@ -123,7 +132,7 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one panel for each kind of mix with the times of all jobs under FGCS and YARN."""
+    """Draw one panel for each kind of test with the times of all jobs under FGCS and YARN."""
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU demands of tasks in whole percents of a core, as FGCS logs them.
+    """Measure the CPU demands of tasks as FGCS logs them, in whole percents of a core.
 
     Rounding removes the random differences between repeats.
     """

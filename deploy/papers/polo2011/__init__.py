@@ -1,4 +1,4 @@
-"""The experiments with the policy RAS (paper polo2011), in the order of the paper."""
+"""The experiments with RAS, the Resource-aware Adaptive Scheduler (paper polo2011), in the paper's order."""
 
 from schedbed.deploy.papers.polo2011 import (
     causes,

@@ -1,4 +1,7 @@
-"""Causes of RAS's differences from the paper: shorter reduces, the printed job sizes, and an older disk."""
+"""Causes of differences between the paper's results of the policy RAS and the results here.
+
+The experiments run with shorter reduces, with the printed job sizes, and on a slower disk.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ Found = Mapping[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk."""
+    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk.
+
+    In Experiment 1 jobs have no tight completion goals, and in Experiment 2 they have those of Table 1.
+    """
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
         short_ends, short = _both(bench, name, sort_reduce=factor)
@@ -43,10 +49,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
-    """Simulate Experiments 1 and 2 with jobs changed by `change`, which are arguments of `jobs`.
+    """Simulate Experiments 1 and 2 with changed jobs. `change` has keyword arguments of the function `jobs`.
 
-    Return the completion times of the jobs in both experiments, and the values of Figure 6 computed from
-    them. All have one number per repeat.
+    Return the completion times of the jobs in each of the two experiments, and the values of Figure 6, which
+    are computed from these times. All values have one number per repeat.
     """
     relaxed, tight = (
         completions(_run(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)
@@ -66,9 +72,10 @@ def _run(bench: Bench, name: str, asked: Sequence[Any], node: NodeHardware = PAP
 
 
 def _old_disk(bench: Bench) -> Found:
-    """Compare the makespans under Fair and RAS on a disk with slower seeks; RAS runs without and with goals.
+    """Compare the makespans under Fair and RAS on a disk with slower seeks.
 
-    Return by how many percent Fair takes longer than RAS in each comparison, one number per repeat.
+    Return by how many percent Fair takes longer than RAS, one number per repeat. RAS runs once without and
+    once with tight completion goals.
     """
     node = NodeHardware(seek=OLD_SEEK)
     finished = bench.run("old", on_hardware(QUARTER, node, TRIED))

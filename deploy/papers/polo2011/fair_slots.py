@@ -1,4 +1,7 @@
-"""The policy Fair, limited to fewer map slots than a node has. One cluster then serves all of Figure 3."""
+"""The policy Fair, limited to fewer map slots than a node has.
+
+With it, one cluster serves for all numbers of slots in Figure 3.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 def fair_spec(map_slots: int) -> str:
-    """Return the SPEC, the policy's text form, of Fair with at most `map_slots` running maps per node."""
+    """Return the SPEC (text form) of the policy Fair with at most `map_slots` running maps per node."""
     return f"{Path(__file__)}:FairSlots:map_slots={map_slots}"
 
 

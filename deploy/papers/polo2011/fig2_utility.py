@@ -1,4 +1,7 @@
-"""Figure 2: RAS's utility of a job as a function of the job's map slots and reduce slots."""
+"""Figure 2: the utility of a job under RAS as a function of the job's map slots and reduce slots.
+
+The utility compares the slots of a job with the number of slots with which the job meets its goal.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ REQUIRED, MAPS, REDUCES = 20, 35, 10
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the utility of the figure's job for each number of map slots and number of reduce slots."""
+    """Compute the utility of the job in Figure 2 for each number of map slots and number of reduce slots."""
     surface = [[utility(maps, reduces) for reduces in range(REDUCES + 1)] for maps in range(MAPS + 1)]
     found = {
         "required": surface[REQUIRED][REDUCES],
@@ -33,14 +36,14 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Return the utility of the figure's job with these numbers of map and reduce slots (equation 1)."""
+    """Return the utility of the job in Figure 2 with these numbers of map and reduce slots (equation 1)."""
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 
 def _falls(surface: list[list[float]]) -> int:
-    """Return how often one more map slot or reduce slot lowers the utility.
+    """Return how many times the utility becomes lower when a job receives one more map slot or reduce slot.
 
-    `surface` has the utilities by map slots (rows) and reduce slots (columns).
+    `surface` has a row for each number of map slots and a column for each number of reduce slots.
     """
     grid = np.array(surface[1:])
     return int((np.diff(grid, axis=0) < 0).sum() + (np.diff(grid, axis=1) < 0).sum())

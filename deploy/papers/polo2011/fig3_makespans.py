@@ -52,7 +52,8 @@ def measure(bench: Bench) -> Measured:
 def completions(runs: Sequence[RunTables], scale: float) -> dict[str, list[float]]:
     """Return when each job ended, in s since the first submission, by job name.
 
-    Times are divided by `scale`. Each job has one number per run.
+    Times are divided by `scale`, the factor by which live runs are shortened. Each job has one number per
+    run.
     """
     found: dict[str, list[float]] = defaultdict(list)
     for run in runs:

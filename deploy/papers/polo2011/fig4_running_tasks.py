@@ -1,6 +1,6 @@
 """Figure 4: each application's running tasks and the CPU use over time, under Fair and under RAS.
 
-Fair has 4 map slots per node.
+Fair runs at most 4 maps on a node at a time.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def measure(bench: Bench) -> Measured:
 
 
 def _fewer(fair: RunTables, ras: RunTables) -> float:
-    """Return the percentage of RAS's run time in which RAS runs at most as many tasks as Fair.
+    """Return in what percentage of RAS's run time RAS runs at most as many tasks as Fair at the same time.
 
-    After the end of Fair's run, RAS always runs more tasks.
+    When Fair's run has ended, RAS always runs more tasks.
     """
     edges = np.linspace(0.0, makespan(ras.jobs)["all"], POINTS + 1) + ras.jobs["submit"].min()
     both = [_intervals(run).binned(None, edges) for run in (fair, ras)]
@@ -68,8 +68,8 @@ def _intervals(run: RunTables, kind: str | None = None) -> Intervals:
 def over_time(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     """Return time series of a run: the running maps and reduces of each application, and the CPU use.
 
-    The CPU use is the mean over nodes and the standard deviation, in percent. The key `t` has the times in s,
-    divided by `scale`.
+    The CPU use has two series, the mean over nodes and the standard deviation, in percent. The key `t` has
+    the times in s, divided by `scale`, the factor by which live runs are shortened.
     """
     edges = np.linspace(0.0, run.end_s, POINTS + 1)
     found: dict[str, Any] = {"t": (edges[:-1] + edges[1:]) / 2 / scale}

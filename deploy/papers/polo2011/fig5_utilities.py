@@ -1,4 +1,7 @@
-"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions."""
+"""Figure 5: the utilities that RAS computes for the jobs over time, as recorded in its decisions.
+
+The utility compares the slots of a job with the number of slots with which the job meets its goal.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,8 @@ def measure(bench: Bench) -> Measured:
 def utilities(finished: FinishedRun, policy: str, repeat: int) -> pd.DataFrame:
     """Return the utility of each job over time, as RAS recorded it with its decisions.
 
-    The table has a row for each job in each of RAS's scheduling cycles with a decision about the job. Its
-    columns are `t` (begin of the cycle in s, divided by the scale), `name` and `utility`.
+    RAS decides in cycles. The table has a row for each job and each cycle with a decision about the job. The
+    columns are `t` (begin of the cycle in s, divided by the scenario's scale), `name` and `utility`.
     """
     decisions = read_table(finished.folder, "decisions", (policy, repeat))
     told = decisions["reason"].str.extract(_SHARE).astype(float)

@@ -25,7 +25,7 @@ POINTS = 200  # points in time in the figure
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the completion times and utilities of the jobs with goals; compare with jobs without goals."""
+    """Measure the completion times and utilities of jobs with goals, and compare with jobs without goals."""
     size = size_of(bench)
     relaxed = bench.run("experiment1", experiment1(size))
     tight = bench.run("experiment2", experiment2(size))
@@ -49,8 +49,7 @@ def measure(bench: Bench) -> Measured:
 def compared(mine: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
     """Return the values of Figure 6, such as the number of goals met, by key in paper.yaml.
 
-    They are computed from the completion times in s of the jobs with goals (`mine`) and without goals
-    (`before`).
+    `mine` has the completion times in s of the jobs with goals, and `before` those of the jobs without goals.
     """
     due = dict(zip(JOBS, said()["goals"].numbers, strict=True))
     since = goals(tight=True)
@@ -72,7 +71,8 @@ def _gain(mine: Mapping[str, float], fair_s: Sequence[float]) -> float:
 def _maps(run: RunTables, scale: float) -> Mapping[str, np.ndarray]:
     """Return the number of running maps of each job over time.
 
-    The key `t` has the times in s, divided by `scale`. The other keys are job names.
+    The key `t` has the times in s, divided by `scale`, the factor by which live runs are shortened. The other
+    keys are job names.
     """
     times_s = np.linspace(0.0, run.jobs["finish"].max(), POINTS)
     found = {"t": times_s / scale}

@@ -30,8 +30,8 @@ REPEATS = 3
 def measure(bench: Bench) -> Measured:
     """Measure by how many percent Fair takes longer than RAS on each kind of node, one number per repeat.
 
-    Fair has the number of slots that is best on the node. RAS's profiles are converted to the node's
-    hardware.
+    Fair runs with the number of map slots that is best on this kind of node. The task profiles that RAS uses
+    are converted to the node's hardware.
     """
     found: dict[str, list[float]] = {}
     repeats = min(REPEATS, bench.repeats)
@@ -50,7 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw RAS's gain over Fair for each disk, with one line for each kind of node."""
+    """Draw by how many percent Fair takes longer than RAS for each disk, with one line per kind of node."""
     ax = figure.subplots()
     for place, node in enumerate(NODES):
         gains = [fmean(measured.samples(f"{disk}_{node}")) for disk in DISKS]

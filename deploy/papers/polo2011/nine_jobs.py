@@ -57,7 +57,10 @@ def said() -> Values:
 
 
 def sizes_gb(*, printed: bool = False) -> Mapping[str, float]:
-    """Return the input size of each job in GB. Unless `printed`, the sizes of J3 and J4 are exchanged."""
+    """Return the input size of each job in GB, by job name.
+
+    Table 1 seems to exchange the sizes of J3 and J4. They are exchanged back unless `printed`.
+    """
     sizes = dict(zip(JOBS, said()["sizes"].numbers, strict=True))
     return sizes if printed else {**sizes, "J3": sizes["J4"], "J4": sizes["J3"]}
 
@@ -73,8 +76,8 @@ def job(
 ) -> dict[str, Any]:
     """Return one of the nine jobs as in a scenario file, submitted at `submit_s` seconds.
 
-    `goal_s` is its completion goal in s after the submission. `sort_reduce` is a factor on the duration of
-    sort's reduces. With `printed`, the input size is the printed one.
+    `goal_s` is the job's completion goal in s after the submission. `sort_reduce` multiplies the duration of
+    sort's reduces. With `printed`, the input size is that printed in Table 1, even for J3 and J4.
     """
     app, gigabytes = APPS[name], sizes_gb(printed=printed)[name]
     made: dict[str, Any] = {
@@ -101,7 +104,7 @@ def job(
 
 
 def _map(app: str) -> dict[str, str]:
-    """Return the costs of a map of the application, computed from Table 2's shares of CPU and disk.
+    """Return the costs of a map of the application `app`, computed from Table 2's shares of CPU and disk.
 
     A map computes in one thread, so it takes less time if it is alone on a node.
     """
@@ -119,8 +122,8 @@ def _map(app: str) -> dict[str, str]:
 def _sort_reduce(took_s: float) -> dict[str, str]:
     """Return the costs of a reduce of sort that takes `took_s` seconds.
 
-    It uses one core all the time, and Table 2's share of the disk. Only CPU or disk use makes a synthetic
-    task last. One core is 33% of a node's CPU, where Table 2 has 20%.
+    The reduce uses one core all the time, which is 33% of a node's CPU where Table 2 has 20%, since only CPU
+    or disk use makes a synthetic task last. The use of the disk is that of Table 2.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -144,8 +147,9 @@ def goals(*, tight: bool) -> Mapping[str, float]:
 def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce: float = 1.0) -> list[Any]:
     """Return the nine jobs of Table 1 as in a scenario file.
 
-    With `tight`, they have the completion goals of Table 1 (Experiment 2). Otherwise their goals are always
-    met (Experiment 1). `printed` and `sort_reduce` are passed to `job`.
+    With `tight`, jobs have the completion goals of Table 1 (Experiment 2). Otherwise their goals are always
+    met (Experiment 1). With `printed`, J3 and J4 have the printed input sizes. `sort_reduce` multiplies the
+    duration of sort's reduces.
     """
     due = goals(tight=tight)
     submits = zip(JOBS, said()["submits"].numbers, strict=True)
@@ -156,9 +160,10 @@ def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce:
 
 
 def ras(*, live: bool = False) -> dict[str, Any]:
-    """Return the policy RAS with Table 2's profiles of the jobs (section 3.6).
+    """Return the policy RAS with Table 2's profiles of the jobs, as in a scenario file (section 3.6).
 
-    In simulations the profiles are converted from the paper's nodes to the nodes used.
+    A profile says how much CPU, disk, etc. a task uses. In simulations the profiles are converted from the
+    paper's nodes to the nodes used.
     """
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
@@ -202,5 +207,5 @@ def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...])
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return by how many percent `mine_s` is longer than `than_s`, one number per repeat."""
+    """Return how much longer the times `mine_s` are than the times `than_s`, in percent per repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

@@ -28,7 +28,7 @@ LIVE_SCALE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of an experiment: the number of nodes, and the part of the paper's tasks that they run."""
+    """The size of an experiment: the number of nodes, and the share `part` of the paper's tasks that run."""
 
     nodes: int
     part: float
@@ -41,9 +41,9 @@ LIVE = Size(5, 0.25, live=True)
 
 
 def size_of(bench: Bench) -> Size:
-    """Return the size of an experiment: a quarter of the paper's, or the paper's under `reproduce --full`.
+    """Return the size of an experiment: a quarter of the paper's nodes and tasks, or all with `--full`.
 
-    Live runs have another size.
+    Live runs always have a quarter.
     """
     if bench.live:
         return LIVE
@@ -72,8 +72,8 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario of these jobs and policies on the paper's cluster.
 
-    `start_s` replaces Hadoop 1's usual time in s to start an attempt. A live run divides times by 67. It has
-    slower cores, equally fast disks, and no paging.
+    `start_s` replaces the usual time in s that Hadoop 1 takes to start an attempt. Live runs have a scale of
+    0.015, which shortens all times, and nodes with slower cores and no paging.
     """
     disk = {"rate": f"{round(hardware.disk_bps)}B/s", "seek": hardware.seek}
     node = {

@@ -1,4 +1,4 @@
-"""RAS's gains on randomly drawn clusters that match the paper, with a quarter of its nodes and tasks."""
+"""RAS's gains over Fair on random clusters that match the paper, with a quarter of its nodes and tasks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper, as pairs of key and number.
 
-    They are Fair's makespan with four slots and the jobs' times alone, in s. Fair's makespans with fewer and
-    with more slots are in percent above the makespan with four.
+    The values are Fair's makespan with four map slots per node and the times of jobs that run alone, in s.
+    Fair's makespans with fewer and with more slots are in percent above the makespan with four.
     """
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s
@@ -39,7 +39,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims on a drawn cluster: RAS's gains over Fair, and the goals it meets."""
+    """Return our values for the claims on a drawn cluster, by key in paper.yaml.
+
+    The values are by how many percent Fair takes longer than RAS, and how many completion goals RAS meets.
+    """
     fair_s = [_fair_s(bench, drawn, slots) for slots in SLOTS]
     ras_s = makespan_s(_times(bench, drawn, "ras", jobs(QUARTER), ras()))
     tight = _times(bench, drawn, "goals", jobs(QUARTER, tight=True), ras())

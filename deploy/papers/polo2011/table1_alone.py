@@ -27,9 +27,9 @@ GAP_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Run each job alone on the cluster, and measure its time and its use of a node.
+    """Run each job alone on the cluster, and measure the time it takes and the share of a node it uses.
 
-    J3 and J4 also run with the input sizes as printed.
+    J3 and J4 also run with the input sizes as printed, which seem to be exchanged.
     """
     size = size_of(bench)
     alone = jobs_apart(size, JOBS)
@@ -54,9 +54,9 @@ def measure(bench: Bench) -> Measured:
 
 
 def jobs_apart(size: Size, names: Sequence[str], *, printed: bool = False) -> list[dict[str, Any]]:
-    """Return the named jobs as in a scenario file, each submitted when the earlier jobs must have ended.
+    """Return the jobs `names` as in a scenario file, each submitted when the earlier jobs must have ended.
 
-    With `printed`, input sizes are the printed ones.
+    With `printed`, J3 and J4 have the input sizes printed in Table 1.
     """
     submits_s, now_s = {}, 0.0
     for name in JOBS:
@@ -71,10 +71,10 @@ def lengths(run: RunTables) -> Mapping[str, float]:
 
 
 def uses(run: RunTables, app: str, slots: int) -> Mapping[str, float]:
-    """Return the use of a node's CPU and disk, in percent per map slot, while an application's maps run.
+    """Return the percentages of a node's CPU and disk that one map of the application `app` uses.
 
-    The maps are those of the application's largest job. As in section 3.6, the use of the whole node
-    (including the shuffle) is divided by the number of slots.
+    While the maps of the application's largest job run, the use of the whole node (including the shuffle) is
+    measured and divided by the number of map slots, as in section 3.6.
     """
     ids = dict(zip(run.jobs["name"], run.jobs["job"], strict=True))
     attempts = useful(run.attempts[run.attempts["job"] == ids[LARGEST[app]]])

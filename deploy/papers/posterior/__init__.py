@@ -1,1 +1,4 @@
-"""Randomly drawn clusters that match a paper's printed values, and the share on which each claim holds."""
+"""Checks claims on randomly drawn clusters that match the values that a paper prints.
+
+The result is the share of these clusters on which each claim holds.
+"""

@@ -1,4 +1,4 @@
-"""Shares of the drawn clusters that match the paper, and shares of these on which a claim holds."""
+"""Computes which share of the drawn clusters match the paper, and on which share of these a claim holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Draws = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitShare:
-    """The share of clusters with some property: `count` of `of` clusters.
+    """A share of the drawn clusters: `count` clusters of `of` have some property, such as matching the paper.
 
     `low` and `high` are the bounds of the share's 95% interval (Clopper-Pearson).
     """
@@ -41,9 +41,9 @@ class FitShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimShare:
-    """A claim, our values for it on the clusters that match the paper, and the share on which it holds.
+    """A claim, and our values for the claim on the clusters that match the paper.
 
-    The share is that of the matching clusters.
+    `share` is the share of these clusters on which the claim holds.
     """
 
     key: str
@@ -74,14 +74,14 @@ def fitting(draws: Draws) -> Draws:
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return the number of draws that ended because a value missed the printed one, by key of the value."""
+    """Return how many draws ended because a simulated value did not match the paper, by key of the value."""
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 
 def shares_of_claims(paper: str, draws: Draws) -> list[ClaimShare]:
     """Return a `ClaimShare` for each claim in the section `posterior` of the paper's paper.yaml.
 
-    It is computed from the draws that match the paper.
+    Only draws that match the paper are used.
     """
     said, fits = paper_file.load(paper), fitting(draws)
     assert said.posterior is not None

@@ -1,4 +1,4 @@
-"""The interface of the simulations that a paper runs on each randomly drawn cluster."""
+"""The interface of the small simulations that a paper runs on each randomly drawn cluster."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from schedbed.deploy.papers.posterior.prior import Drawn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mini:
-    """The simulations that a paper runs on one randomly drawn cluster.
+    """The small simulations that a paper runs on one randomly drawn cluster.
 
-    They are small, since there are many draws.
-
-    `fits` yields the values to match as (key, value) pairs in the order of paper.yaml, and simulates each
-    value only when it is requested. `claims` returns our value for each claim, by EXPERIMENT/VALUE.
+    `fits` is a function that yields the values to match as pairs of key and number, in the order of
+    paper.yaml, and simulates each value only when it is requested. `claims` is a function that returns our
+    value for each claim, by EXPERIMENT/VALUE.
     """
 
     fits: Callable[[Bench, Drawn], Iterator[tuple[str, float]]]

@@ -24,9 +24,10 @@ Say = Callable[[str], object]
 def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path | None, say: Say) -> Path:
     """Simulate `draws` randomly drawn clusters for a paper, and return the folder with the results.
 
-    `draws` is by default the number in paper.yaml, and `jobs` draws run in parallel. The folder is `out`, by
-    default `runs/posterior-<time>`. `say` prints a line of progress. Raises BadInput if the folder already
-    has results or the paper declares no prior, and RunFailed if a draw fails.
+    `draws` is by default the number in paper.yaml, and `jobs` clusters are simulated in parallel. The folder
+    is `out`, by default `runs/posterior-<time>`. `say` is called with each line of progress. Raises BadInput
+    if the folder already has results or the paper has no section `posterior`, and RunFailed if a simulation
+    fails.
     """
     count = draws or sampling.posterior_of(paper).draws
     started = datetime.now(UTC)
@@ -60,7 +61,10 @@ def posterior(paper: str, *, draws: int | None, seed: int, jobs: int, out: Path 
 
 
 def _save(folder: Path, about: Mapping[str, Any], found: Sequence[Draw]) -> dict[str, Any]:
-    """Write posterior.json, the plots and the page to the folder; return the content of posterior.json."""
+    """Write posterior.json, the plots and the page to the folder, and return the content of posterior.json.
+
+    `about` has the keys of posterior.json that do not come from draws.
+    """
     figure = f"{about['paper']}.svg"
     content = {**about, "figure": figure, "draws": [draw.to_json() for draw in found]}
     (folder / RESULTS).write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -1,4 +1,7 @@
-"""The unknown parameters of a paper's cluster, with ranges to draw from, and printed values to match."""
+"""Models of a paper.yaml's section `posterior`: unknown parameters of a cluster, and values to match.
+
+A random cluster is drawn by giving each parameter a random value of its range.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ Drawn = Mapping[str, float]
 
 
 class OpenParameter(PaperPart):
-    """A parameter that the paper does not print, with the distribution from which it is drawn.
+    """A parameter of the cluster that the paper does not print, with the distribution from which it is drawn.
 
-    The distribution is uniform between `low` and `high`, on a linear or a logarithmic scale, or over the
+    The distribution is uniform: between `low` and `high`, on a linear or a logarithmic scale, or over the
     values in `choices`.
     """
 
@@ -53,9 +56,9 @@ class OpenParameter(PaperPart):
 
 
 class PrintedFit(PaperPart):
-    """A value that the paper prints, and the tolerance within which a drawn cluster must match it.
+    """A value that the paper prints and that the simulation of a drawn cluster must match within a tolerance.
 
-    The value is not a claim.
+    In contrast to a claim, the value only selects clusters.
     """
 
     what: Text
@@ -79,8 +82,8 @@ class PrintedFit(PaperPart):
 class Posterior(PaperPart):
     """The section `posterior` of a paper.yaml: which clusters to draw, what they must match, and the claims.
 
-    The values in `fits` are simulated in this order, and a draw ends with the first value that does not
-    match. `claims` are keys EXPERIMENT/VALUE of the same file, which has the claims' criteria.
+    `prior` has the parameters to draw. The values in `fits` are simulated in this order, and a draw ends with
+    the first value that does not match. `claims` are keys EXPERIMENT/VALUE of claims in the same file.
     """
 
     about: Text
@@ -90,7 +93,7 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of the drawn cluster with this number, by key.
+        """Return the parameters of the drawn cluster with the number `number`, by name of the parameter.
 
         Each parameter has its own random generator, so an additional parameter does not change the others.
         """

@@ -36,9 +36,8 @@ class PlannedDraw:
 class Draw:
     """A draw that was simulated: the parameters of a random cluster, and the values simulated on it.
 
-    `fits` are our values for the values that the paper prints, by key. `misses` is the key of the first value
-    that does not match the paper, or empty. `claims` has values only if the cluster matches all printed
-    values.
+    `fits` has the simulated values that are compared with the paper's, by key. `misses` is the key of the
+    first value that does not match, or empty. `claims` has values only if all values match.
     """
 
     number: int
@@ -92,18 +91,17 @@ def run_draws(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw
 def simulate(scratch: Path, planned: PlannedDraw, _: Send) -> dict[str, Any]:
     """Simulate one draw and return it as JSON values.
 
-    Its runs are written to a temporary folder below `scratch`.
+    The runs of the draw are written to a temporary folder below `scratch`, which is deleted afterwards.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         return one(planned, Path(folder)).to_json()
 
 
 def one(planned: PlannedDraw, folder: Path) -> Draw:
-    """Simulate one draw and return it.
+    """Simulate one draw and return it. The runs are written to `folder`.
 
-    The values that must match the paper are simulated until the first one that does not match. If all match,
-    the claims are simulated. Raises KeyError if the paper's simulations give other values than its paper.yaml
-    declares.
+    The values that must match the paper are simulated until one does not match. If all match, the claims are
+    simulated. Raises KeyError if the paper's simulations do not return the values that paper.yaml declares.
     """
     began_s = time.monotonic()
     posterior, mini = posterior_of(planned.paper), mini_of(planned.paper)
@@ -125,5 +123,5 @@ def one(planned: PlannedDraw, folder: Path) -> Draw:
 
 
 def mini_of(paper: str) -> Mini:
-    """Return the simulations that the paper runs on each drawn cluster."""
+    """Return the small simulations that the paper runs on each drawn cluster."""
     return importlib.import_module(f"schedbed.deploy.papers.{paper}").MINI

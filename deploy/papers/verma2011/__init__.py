@@ -1,4 +1,4 @@
-"""The experiments with the policy ARIA (paper verma2011), in the order of the paper."""
+"""The experiments with ARIA, a policy for jobs with deadlines (paper verma2011), in the paper's order."""
 
 from schedbed.deploy.papers.verma2011 import (
     alone,

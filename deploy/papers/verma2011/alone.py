@@ -1,6 +1,7 @@
 """Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
 
-ARIA's model has several bounds for the completion time of a job; the experiment compares them.
+The policy ARIA has a model of the completion time of a job, with several bounds. The experiment compares the
+bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ TRIED = ("avg", "up", WAVES)
 def measure(bench: Bench) -> Measured:
     """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    Each job is simulated with each bound of ARIA's model. Reduces start when all maps of the job have ended.
+    Each job is simulated with slots computed from each bound of ARIA's model. Reduces start when all maps of
+    the job have ended.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -51,7 +53,8 @@ def measure(bench: Bench) -> Measured:
 def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str = "avg") -> float:
     """Return the percentage of these jobs that are late when each runs alone on the whole cluster.
 
-    `reduce_start` says when reduces start, and `bound` which bound of its model ARIA uses.
+    `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
+    completion time from which ARIA computes slots.
     """
     late = sum(simulate_jobs([job], inf, seed, reduce_start, bound).late for job in jobs)
     return 100 * late / len(jobs)

@@ -1,6 +1,6 @@
 """The main result of Figure 5 in live runs: a job runs with the slots that ARIA computes for a deadline.
 
-The slots are those of the average bound of ARIA's model.
+ARIA computes the slots from the average bound of its model of completion times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure how much time is left at the deadlines when the jobs end, live and simulated.
+    """Measure how much time is left before the deadline when a job ends, live and simulated.
 
     The job's profile is measured in a simulated run in which the job is alone on the same nodes.
     """
@@ -35,18 +35,18 @@ def measure(bench: Bench) -> Measured:
 
 
 def plan(profile: JobProfile) -> Mapping[str, Any]:
-    """Return the live scenario of Figure 5, with slots computed by the average bound of ARIA's model.
+    """Return the live scenario of Figure 5: a copy of the job for each deadline, with the slots it needs.
 
-    `profile` is the job's profile, from which the slots are computed.
+    The slots are computed from the job's profile with the average bound of ARIA's model.
     """
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)
 
 
 def left(finished: FinishedRun) -> Sequence[float]:
-    """Return how much of the deadline is left when a job ends, in percent of the deadline.
+    """Return how long before the deadline jobs end, in percent of the deadline.
 
-    It is the mean over jobs, with one number per repeat.
+    The result has one number per repeat, the mean over jobs.
     """
     return [100 * (1 - fmean(completion_ratios(run))) for run in finished.each(finished.policies[0])]
 

@@ -1,4 +1,7 @@
-"""ARIA's results on randomly drawn machines that give the job the profile behind Figure 5's table."""
+"""The results of the policy ARIA on randomly drawn machines that match the paper.
+
+On these machines, the job's profile (the durations of its phases) is about that behind Figure 5's table.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,19 @@ from schedbed.scheduler.models.job_profile import JobProfile
 
 
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
-    """Yield the values that must match the paper: the parts of the job's profile in s, each with its key."""
+    """Yield the values that must match the paper: the durations in the job's profile in s.
+
+    Each item is a pair of key and number.
+    """
     for key, (value,) in profile_values([_profile(bench, drawn)]).items():
         yield key, value
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims: distances from the deadlines in percent, and numbers of late jobs.
+    """Return our values for the claims, by EXPERIMENT/VALUE.
 
-    Each value is for one bound of ARIA's model.
+    With the average bound of ARIA's model, the value is the largest distance from a deadline in percent. With
+    the lower and the upper bound, it is the number of late jobs.
     """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [

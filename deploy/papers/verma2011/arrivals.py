@@ -1,4 +1,4 @@
-"""Simulation of jobs that are submitted as the load permits (section 7.2): when enough slots are free."""
+"""Simulation of jobs that are submitted when enough slots are free (section 7.2)."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ ALL_MAPS = "all_maps"
 class Outcome:
     """The outcome of a simulation: the times of its jobs, and the mean share of busy slots (`load`).
 
-    `jobs` has the submission, the end and the deadline of each job in s since the start. `attempts` has, by
-    task kind, the times in s at which each attempt took and released its slot.
+    `jobs` has the submission, the end and the deadline of each job in s since the start. `attempts` is a
+    dictionary from task kind to the times in s at which each attempt took and released its slot.
     """
 
     jobs: tuple[tuple[float, float, float], ...]
@@ -67,10 +67,9 @@ class Outcome:
 
     @property
     def exceeded(self) -> float:
-        """Return by how much late jobs exceeded their deadlines: the sum of (T - D) / D over late jobs.
+        """Return the sum of (T - D) / D over all late jobs, which the paper calls utility.
 
-        T is the completion time of a job and D its deadline, both since its submission. The paper calls the
-        sum utility.
+        T is the completion time of a job and D its deadline, both in s after the job's submission.
         """
         return sum((f - d) / (d - s) for s, f, d in self.jobs if f > d)
 
@@ -78,18 +77,19 @@ class Outcome:
 def scenario(
     jobs: Sequence[DueJob], seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> ResolvedScenario:
-    """Return a scenario with the testbed's slots and the given jobs under ARIA, which knows their profiles.
+    """Return a scenario of the given jobs under ARIA on the testbed's slots. ARIA knows the jobs' profiles.
 
-    The durations of tasks are given in the jobs. Submit times are set later by `simulate_jobs`. `reduce_start` says
-    when reduces start, and `bound` which bound of its model ARIA uses.
+    The durations of tasks are given in the jobs. Submit times are set later by `simulate_jobs`.
+    `reduce_start` says when reduces start (`all_maps` or `first_map`), and `bound` is the bound of the
+    completion time from which ARIA computes slots.
     """
     return with_durations(under_aria(jobs, seed, SLOTS_ALONE, 1.0, reduce_start, bound), jobs)
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return a scenario from `under_aria` with all jobs added. They are submitted at the same time.
+    """Return the scenario `bare` with all jobs instead of its single job. All are submitted at time 0.
 
-    The durations of tasks are given in the jobs.
+    `bare` comes from `under_aria`. The durations of tasks are given in the jobs.
     """
     (model,) = bare.jobs
     planned = [
@@ -111,11 +111,11 @@ def under_aria(
     reduce_start: str = "first_map",
     bound: str = "avg",
 ) -> ResolvedScenario:
-    """Return a scenario under ARIA, which knows the profiles of the given jobs.
+    """Return a scenario under the policy ARIA, which knows the profiles of the given jobs.
 
-    The scenario itself has a single job, from which `planned_job` makes the others. `cluster` and `scale` are
-    keys of the scenario. `reduce_start` says when reduces start, and `bound` which bound of its model ARIA
-    uses.
+    The scenario has a single job that serves as a model: `planned_job` makes the given jobs from it.
+    `cluster` and `scale` are keys of the scenario. `reduce_start` says when reduces start, and `bound` is the
+    bound of the completion time from which ARIA computes slots.
     """
     profiles = {f"{USER}/{job.name}": job.profile.to_json() for job in jobs}
     aria = {"spare": "none", "bound": bound, "reduce_start": reduce_start, "profiles": profiles}
@@ -135,7 +135,7 @@ def under_aria(
 def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) -> PlannedJob:
     """Return a copy of the planned job `model` with the name, numbers of tasks and deadline of `job`.
 
-    `number` determines its id, and it is submitted at `submit_s` seconds.
+    The copy's id contains `number`, as in `job_0001`, and the copy is submitted at `submit_s` seconds.
     """
     return replace(
         model,
@@ -151,11 +151,11 @@ def planned_job(model: PlannedJob, number: int, job: DueJob, submit_s: float) ->
 def simulate_jobs(
     jobs: Sequence[DueJob], threshold: float, seed: int, reduce_start: str = ALL_MAPS, bound: str = "avg"
 ) -> Outcome:
-    """Simulate the jobs in order, each of which is submitted as soon as the load permits.
+    """Simulate the jobs in order; each is submitted as soon as the load is low enough.
 
-    A job waits while its load and the current load together exceed `threshold`. Nothing is written, so
-    hundreds of runs take minutes. `reduce_start` says when reduces start, and `bound` which bound of its
-    model ARIA uses.
+    A job's load is the sum of the shares of map and reduce slots that it needs. A job waits while its load
+    and the current load together exceed `threshold`. `reduce_start` says when reduces start, and `bound` is
+    the bound of the completion time from which ARIA computes slots. No tables are written, which saves time.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())
@@ -178,7 +178,10 @@ class _ByLoad(Simulation):
         super().__init__(setup, rows)
 
     def submit_due(self, now_s: float) -> None:
-        """Submit waiting jobs as long as the load permits it. The base class submits jobs by time instead."""
+        """Submit waiting jobs as long as the load stays below the threshold.
+
+        The base class submits jobs by their submit times instead.
+        """
         running = self.master.ledger.jobs.values()
         now = load(sum(job.maps.running for job in running), sum(job.reduces.running for job in running))
         waiting = self.master.waiting
@@ -191,7 +194,10 @@ class _ByLoad(Simulation):
 
 
 class RowsKept:
-    """A receiver of a simulation's rows that keeps the times of jobs and attempts, for an `Outcome`."""
+    """A receiver of a simulation's table rows that keeps only the times of jobs and attempts.
+
+    `simulate_jobs` makes an `Outcome` of these times.
+    """
 
     def __init__(self) -> None:
         self.jobs: list[tuple[float, float, float]] = []

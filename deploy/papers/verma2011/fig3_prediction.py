@@ -1,4 +1,4 @@
-"""Figure 3: predictions of a job's completion time from its profile in another month with other slots."""
+"""Figure 3: a job's profile from one month predicts completion times in another month with other slots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 def measure(bench: Bench) -> Measured:
     """Measure the errors with which the profile of one job predicts the completion times of three others.
 
-    The job ran in September with 256 slots, and its profile is used for the other jobs of the same repeat.
+    The profile contains the durations of the job's phases. The job ran in September with 256 slots, and its
+    profile is used for the other jobs of the same repeat.
     """
     jobs = run_months(bench)
     found: dict[str, list[float]] = {}
@@ -45,7 +46,7 @@ def _predict(known: Month, job: Month) -> Bounds:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the measured completion times, and the three bounds that the profile predicts."""
+    """Draw measured completion times, and the lower, average and upper bounds that the profile predicts."""
     ax = figure.subplots()
     took = [measured.series[name][0] for name in PREDICTED]
     predicted = [measured.series[name][1] for name in PREDICTED]

@@ -20,9 +20,10 @@ SLO_S = 300.0
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute the allocations of slots that meet the deadline, and the figure's points A, B and C.
+    """Compute all pairs of map slots and reduce slots that just meet the deadline, and points A, B and C.
 
-    There is one allocation for each number of map slots.
+    There is one pair for each number of map slots. A has the most map slots, B the most reduce slots, and C
+    the fewest slots in total.
     """
     model = curve(wikitrends(paper_file.load("verma2011").experiments["fig5"].values), MAPS, REDUCES)
     left_s = SLO_S - model.c
@@ -44,7 +45,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the allocations of map and reduce slots on the left, and their sums on the right."""
+    """Draw the pairs of map slots and reduce slots on the left, and the sums of each pair on the right."""
     left, right = figure.subplots(1, 2)
     points = measured.series["points"]
     maps, reduces = zip(*measured.series["curve"], strict=True)

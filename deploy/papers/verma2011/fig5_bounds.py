@@ -1,4 +1,7 @@
-"""Figure 5: the slots that each bound of ARIA's model allocates for a deadline, and the completion times."""
+"""Figure 5: the slots that ARIA computes for a deadline, and the completion times with these slots.
+
+ARIA's model has several bounds of the completion time, and each results in other numbers of slots.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,10 @@ APART_S = 600  # gap between submissions, in which each job runs alone
 
 
 def measure(bench: Bench) -> Measured:
-    """Compute Figure 5's table of slots, and run the job with the slots computed from its own profile.
+    """Compute Figure 5's table of slots, and measure completion times with slots computed from a profile.
 
-    Slots are computed for each deadline and each bound of ARIA's model. The profile is measured first.
+    The profile is that of the simulated or live job, which is measured first. Slots are computed for each
+    deadline and each bound of ARIA's model.
     """
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
@@ -66,18 +70,19 @@ def measure(bench: Bench) -> Measured:
 
 
 def _waves(profile: JobProfile) -> list[tuple[int, int]]:
-    """Return the numbers of waves of maps and of reduces, for each deadline.
+    """Return the numbers of waves of maps and of reduces, as one pair per deadline.
 
-    The job has the slots that the average bound of ARIA's model allocates.
+    A wave is a set of tasks that run at the same time. The job has the slots that ARIA computes from the
+    average bound of its model.
     """
     asked = [_asked(profile, MAPS, REDUCES, "avg", slo_s, SLOTS) for slo_s in SLOS_S]
     return [(ceil(MAPS / maps), ceil(REDUCES / reduces)) for maps, reduces in asked]
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return a lower limit for the largest |completion / deadline - 1| over the deadlines.
+    """Return a lower limit for the largest relative distance of a completion time from its deadline.
 
-    `waves` has the numbers of waves of maps and of reduces for each deadline. If all tasks have the same
+    `waves` has the numbers of waves of maps and of reduces, one pair per deadline. If all tasks have the same
     length, jobs with equal numbers of waves take the same time, which cannot be near two deadlines.
     """
     off = 0.0
@@ -102,9 +107,10 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return the completion time expected by the model of whole waves, divided by the deadline.
+    """Return completion time divided by deadline, one number per deadline, as a model predicts.
 
-    The list has one number per deadline. `profile` is the profile of the job.
+    The model assumes that tasks run in whole waves. `profile` is the job's profile, from which it also
+    computes the slots.
     """
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
@@ -115,7 +121,7 @@ def _planned(profile: JobProfile, *, live: bool) -> list[float]:
 
 
 def job(*, live: bool) -> dict[str, Any]:
-    """Return a job as in a scenario file whose profile is about that of the paper's job.
+    """Return a job as in a scenario file that takes about as long in each phase as the paper's job.
 
     A live job has half the tasks and a tenth of the shuffle data.
     """
@@ -133,10 +139,10 @@ def job(*, live: bool) -> dict[str, Any]:
 def jobs_by_bound(
     profile: JobProfile, plain: Mapping[str, Any], slots: int, tried: Sequence[str] = TRIED
 ) -> list[dict[str, Any]]:
-    """Return a copy of the job `plain` for each bound in `tried` and each deadline, named after its slots.
+    """Return a copy of the job `plain` for each bound in `tried` and each deadline.
 
-    The slots are computed from the job's profile, with at most `slots` of each kind. The copies are submitted
-    `APART_S` seconds apart.
+    A copy's name contains its slots, as in `wikitrends@41x21`. They are computed from the job's profile, with
+    at most `slots` of each kind. The copies are submitted `APART_S` seconds apart.
     """
     made: list[dict[str, Any]] = []
     for bound in tried:
@@ -148,7 +154,7 @@ def jobs_by_bound(
 
 
 def scenario(jobs: list[dict[str, Any]], policies: list[Any], *, live: bool) -> dict[str, Any]:
-    """Return a scenario with 64 nodes of one map slot and one reduce slot each.
+    """Return a scenario of these jobs and policies on 64 nodes of one map slot and one reduce slot each.
 
     A live scenario has eight nodes with half as many slots in total.
     """
@@ -185,9 +191,9 @@ def completion_ratios(run: RunTables) -> list[float]:
 
 
 def profile_values(profiles: Sequence[JobProfile]) -> Mapping[str, list[float]]:
-    """Return the parts of the profiles that determine Figure 5's table, in s, by key in paper.yaml.
+    """Return the durations in job profiles that determine Figure 5's table, in s, by key in paper.yaml.
 
-    Each part has one number per profile.
+    Each duration has one number per profile.
     """
     return {
         "map_avg": [one.map.avg_s for one in profiles],
@@ -214,7 +220,7 @@ def _figures(took: Mapping[str, list[list[float]]]) -> Mapping[str, list[float]]
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
     """Draw the completion time of the job for each deadline and each bound of ARIA's model.
 
-    The deadlines and the paper's range of 7% around them are gray.
+    The deadlines, and ranges of 7% around them as in the paper, are gray.
     """
     ax = figure.subplots()
     names = {"low": "lower bound", "avg": "average", "up": "upper bound", WAVES: "whole waves (ours)"}

@@ -1,6 +1,7 @@
-"""Figure 7: the running maps and reduces over time while jobs of the workload W2 arrive.
+"""Figure 7: the running maps and reduces over time while jobs of the workload W2 (Yahoo!) arrive.
 
-A job arrives when the cluster's load with this job is below a threshold.
+A job arrives when the cluster's load with this job is below a threshold. The load is the sum of the shares of
+map and reduce slots in use.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ POINTS = 600  # points in time in the figure
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
     """Measure the mean and the largest share of busy slots for each load threshold.
 
-    Each repeat draws other jobs, `jobs` in number. The figure shows the first repeat.
+    A job is submitted when the load stays below the threshold. Each repeat draws other jobs, `jobs` in
+    number. The figure shows the first repeat.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values

@@ -33,7 +33,8 @@ FETCH_RATE = "11MB/s"
 class Month:
     """A job of Table 1 in one repeat: its profile, completion time, numbers of tasks, and slots.
 
-    Times are in s and divided by the scenario's scale.
+    The profile contains the durations of the job's phases. Times are in s and divided by the scenario's
+    scale.
     """
 
     profile: JobProfile
@@ -52,9 +53,9 @@ def run_months(bench: Bench) -> dict[str, list[Month]]:
 
 
 def run_unlimited(bench: Bench) -> dict[str, list[Month]]:
-    """Run the four jobs of Table 1 with no limit on the fetch rate of a reduce, except by disks and NICs.
+    """Run the four jobs of Table 1 with no limit on the rate at which a reduce fetches map outputs.
 
-    There are at most three repeats.
+    Only disks and networks limit the rate. There are at most three repeats.
     """
     return _months(bench, "-unlimited", partial(scenario, fetch_rate=None), UNLIMITED_REPEATS)
 
@@ -62,9 +63,9 @@ def run_unlimited(bench: Bench) -> dict[str, list[Month]]:
 def run_changed(
     bench: Bench, name: str, change: Callable[[dict[str, Any]], object]
 ) -> dict[str, list[Month]]:
-    """Run the four jobs of Table 1 with a changed scenario. `change` edits the scenario in place.
+    """Run the four jobs of Table 1 with a changed scenario, and return the results of each job by name.
 
-    `name` is appended to the name of the runs.
+    `change` is a function that edits the scenario in place. `name` is appended to the name of the runs.
     """
 
     def changed(slots: str, *, live: bool) -> dict[str, Any]:
@@ -103,8 +104,9 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
     """Return a scenario in which the jobs of both months run one after the other on a part of the testbed.
 
-    `slots` (`256` or `64`) is the total of map slots in the paper. Simulated runs have Hadoop 1's costs, and
-    a reduce fetches at most at `fetch_rate`. Live runs have neither, and shuffle a tenth of the data.
+    `slots` (`256` or `64`) is the total number of map slots in the paper. Simulated runs have Hadoop 1's
+    costs, and a reduce fetches map outputs at `fetch_rate` at most. Live runs have neither, and shuffle a
+    tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

@@ -36,7 +36,7 @@ TIMED = ("submit", "heartbeat", "tick")
 def measure(bench: Bench) -> Measured:
     """Measure the CPU time in which ARIA schedules one round of tasks for jobs of the workload W1.
 
-    Each repeat draws other jobs.
+    In a round, one heartbeat of every node is answered. Each repeat draws other jobs.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     rounds: list[float] = []
@@ -57,10 +57,10 @@ def setup_for(jobs: Sequence[DueJob], nodes: int, seed: int) -> Setup:
 
 
 def round_s(setup: Setup) -> tuple[float, int]:
-    """Return the CPU time in s of one round of scheduling, and the number of tasks assigned in it.
+    """Return the CPU time in s of one round of scheduling, and the number of tasks assigned in the round.
 
-    In a round all jobs are submitted at once to an empty cluster, and their slots are computed. One heartbeat
-    of every node is then answered with tasks for all of its slots.
+    In a round all jobs are submitted to an empty cluster, and their slots are computed. One heartbeat of
+    every node is then answered with tasks for all slots of the node.
     """
     simulation = _OneRound(setup)
     while simulation.now_s <= setup.cluster.heartbeat_s and simulation.step():
@@ -69,7 +69,10 @@ def round_s(setup: Setup) -> tuple[float, int]:
 
 
 class _OneRound(Simulation):
-    """A simulation that measures the CPU time that the scheduler core spends on its answers."""
+    """A simulation that measures the CPU time in which the scheduler core processes its events.
+
+    These are submissions, heartbeats and regular ticks.
+    """
 
     def __init__(self, setup: Setup) -> None:
         self.spent_s = 0.0

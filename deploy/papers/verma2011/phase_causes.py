@@ -1,4 +1,7 @@
-"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave of reduces in Figure 2."""
+"""Causes of the shuffle and reduce times in Table 1, and of the fourth wave of reduces in Figure 2.
+
+A wave is a set of tasks that run at the same time, one in each slot.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,9 @@ Found = dict[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Table 1's jobs with slower polls and with seeking disks, and Figure 2's job with equal tasks.
+    """Run Table 1's jobs with slower polls and on slower disks, and Figure 2's job with equal tasks.
 
-    A poll is a reduce's question for new map outputs.
+    A poll is a reduce's request for the list of new map outputs. The slower disks seek between streams.
     """
     polled, seeking = run_changed(bench, "poll", _poll), run_changed(bench, "seek", _seek)
     first = [averages(polled, job, "first_shuffle") for job in JOBS]

@@ -1,4 +1,7 @@
-"""Table 1: the profiles of four executions of one application, and how much the profiles differ."""
+"""Table 1: the profiles of four executions of one application, and how much the profiles differ.
+
+A profile contains the durations of a job's phases.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ JOBS = ("sept_256", "oct_256", "sept_64", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the mean duration of each phase of four jobs, and how much it varies.
+    """Measure the mean duration of each phase of four jobs, and by how many percent it varies.
 
     Variation is measured between repeats and between the jobs.
     """
@@ -41,9 +44,9 @@ def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return how far a repeat's mean map or reduce time is from the mean of all repeats, in percent.
+    """Return how far the mean map or reduce time in each repeat is from the mean over repeats, in percent.
 
-    The largest distance of any job is returned, one number per repeat.
+    Of all jobs and both kinds of tasks, the largest distance is returned, one number per repeat.
     """
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():
@@ -55,9 +58,9 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Return the range of the four jobs' values divided by their mean, in percent, one number per repeat.
+    """Return the difference of the largest and the smallest job's value, in percent of the mean of all jobs.
 
-    `by_job` has the values of each job.
+    `by_job` has a list of one number per repeat for each job. The result has one number per repeat.
     """
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 

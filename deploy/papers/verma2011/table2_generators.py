@@ -46,13 +46,19 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the numbers of maps in `drawn`: first those in the paper, in its order, then all others."""
+    """Return the numbers of maps in `drawn`, a set of numbers that occurred for the application `app`.
+
+    Numbers that the paper prints come first, in the paper's order, and then all others.
+    """
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))
 
 
 def _yahoo(bench: Bench, said: Values) -> dict[str, Exact]:
-    """Return the mean and standard deviation of the numbers and durations of W2's tasks, over all repeats."""
+    """Return means and standard deviations of W2's numbers of tasks and durations of tasks, over all repeats.
+
+    W2 is the workload with Yahoo!'s distributions.
+    """
     jobs = [yahoo_job(chance(bench.seed, "W2", n), said) for n in range(JOBS * bench.repeats)]
     drawn: Mapping[str, list[float]] = {
         "yahoo_maps": [len(maps_s) for _, maps_s, _ in jobs],

@@ -1,6 +1,7 @@
 """Table 3: the late jobs and the load in simulations of the workloads W1 and W2.
 
-A job arrives when the cluster's load with this job is below a threshold.
+A job arrives when the cluster's load with this job is below a threshold. The load is the sum of the shares of
+map and reduce slots in use.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ AT_FIRST = 95
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
     """Measure the late jobs and the load of both workloads for each load threshold.
 
-    Each repeat draws other jobs, `jobs` in number. They are the same for all thresholds, except that
-    deadlines that are impossible with a threshold are drawn again.
+    Each repeat draws other jobs, `jobs` in number. They are the same for all thresholds, except that a
+    deadline for which the job could never start below the threshold is drawn again.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
@@ -72,7 +73,12 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 
 
 def figures_of(outcome: Outcome, jobs: int) -> Mapping[str, float]:
-    """Return Table 3's columns: late jobs of 100, exceeded shares (%) of 100 jobs in total, and the load (%)."""
+    """Return the columns of Table 3: late jobs, exceeded deadlines and load.
+
+    `late` is the percentage of the `jobs` jobs that are late. `exceeded` is the sum by which they exceed
+    their deadlines, in percent of the deadline and per 100 jobs. `load` is the share of busy slots in
+    percent.
+    """
     return {
         "late": 100 * outcome.late / jobs,
         "exceeded": 100 * outcome.exceeded * 100 / jobs,

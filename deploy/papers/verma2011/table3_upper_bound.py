@@ -1,4 +1,7 @@
-"""Table 3 again, if ARIA and the arrivals ask for the slots of the model's upper bound instead of its average."""
+"""Table 3 again, if jobs ask for the slots that ARIA computes from the upper bound of its model.
+
+In Table 3 the slots are computed from the average bound of the completion time.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +47,9 @@ SERIES: dict[str, tuple[str, Draw | None]] = {
 
 
 def measure(bench: Bench, jobs: int | None = None) -> Measured:
-    """Measure late jobs and load of both workloads at the thresholds at which the paper has no late job.
+    """Measure late jobs and load of both workloads at the load thresholds at which the paper has no late job.
 
-    Tasks and seeds are those of Table 3.
+    Task durations and seeds are those of Table 3.
     """
     jobs = jobs or (FULL_JOBS if bench.full else JOBS)
     said = paper_file.load("verma2011").experiments["table2"].values
@@ -66,7 +69,7 @@ def measure(bench: Bench, jobs: int | None = None) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the average load by threshold next to the paper's, one plot per workload."""
+    """Draw the mean load for each load threshold next to the paper's, with one plot per workload."""
     for ax, name in zip(figure.subplots(1, len(SERIES), sharey=True), SERIES, strict=True):
         keys = [f"{name}_{threshold}_load" for threshold in reversed(THRESHOLDS)]
         ours = [measured.samples(key) for key in keys]

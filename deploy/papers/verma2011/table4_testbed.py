@@ -1,6 +1,7 @@
 """Table 4: the late jobs and the load in live runs of the workload W1.
 
-A job arrives when the cluster's load with this job is below a threshold.
+A job arrives when the cluster's load with this job is below a threshold. The load is the sum of the shares of
+map and reduce slots in use.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LIVE, LIVE_SCALE = 8, 0.05
 def measure(bench: Bench) -> Measured:
     """Measure the late jobs and the load of the workload W1 for each load threshold.
 
-    Each repeat draws other jobs.
+    A job is submitted when the load stays below the threshold. Each repeat draws other jobs.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)
@@ -57,11 +58,11 @@ def measure(bench: Bench) -> Measured:
 
 
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
-    """Return a scenario of the jobs under ARIA, with tasks that use only CPU.
+    """Return a scenario of the jobs under the policy ARIA, with tasks that use only CPU.
 
-    A job is submitted when its least slots would be free if each earlier job held its least slots until its
-    deadline. The sum of loads stays below `threshold`. A live scenario has one of eight tasks, and all times
-    are multiplied by the scale.
+    Each job is assumed to use its least slots until its deadline. A job is submitted when the sum of the
+    loads stays below `threshold`. A live scenario has an eighth of the tasks, and its scale shortens all
+    times.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:

@@ -1,4 +1,7 @@
-"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!) in Table 2, with profiles and deadlines."""
+"""Random jobs of the workloads W1 (testbed) and W2 (Yahoo!) in Table 2, with profiles and deadlines.
+
+A profile contains the durations of a job's phases.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,10 @@ LEAST_S = 1.0  # the least duration of a task, since normal distributions also g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueJob:
-    """A drawn job: the seconds for which each task holds a slot, and the deadline in s after the submission.
+    """A random job: the seconds for which each task holds a slot, and the deadline in s after the submission.
 
-    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline.
+    `asks` are the least numbers of map slots and reduce slots with which the job meets its deadline,
+    according to ARIA's model.
     """
 
     name: str
@@ -44,7 +48,10 @@ class DueJob:
 
     @property
     def load(self) -> float:
-        """Return the load that the job causes if it has only the slots that it needs to meet its deadline."""
+        """Return the load of the job: the sum of the shares of map and reduce slots that it needs.
+
+        With the slots in `asks` the job just meets its deadline.
+        """
         return load(*self.asks)
 
 
@@ -64,7 +71,8 @@ def testbed_job(
 ) -> tuple[str, list[float], list[float]]:
     """Return a random job of W1: the application's name, and the durations of its maps and reduces in s.
 
-    `said` are the values of Table 2. `reduces` is the number of reduces of each job.
+    `coin` is the random generator, and `said` are the values of Table 2. `reduces` is the number of reduces
+    of each job.
     """
     app = coin.choice(APPS)
     maps = coin.choice(said[f"{app}_maps"].numbers)
@@ -79,8 +87,8 @@ def testbed_job(
 def yahoo_job(coin: Random, said: Values) -> tuple[str, list[float], list[float]]:
     """Return a random job of W2: the name `yahoo`, and the durations of its maps and reduces in s.
 
-    `said` are the values of Table 2. The printed normal distributions often give numbers of tasks below 1,
-    which are drawn again.
+    `coin` is the random generator, and `said` are the values of Table 2. The printed normal distributions
+    often give numbers of tasks below 1, which are drawn again.
     """
     sizes = [_at_least_one(coin, *said[f"yahoo_{kind}"].numbers) for kind in ("maps", "reduces")]
     map_s, reduce_s = said["yahoo_map_s"].numbers, said["yahoo_reduce_s"].numbers
@@ -99,12 +107,12 @@ def workload(
     bound: str = "avg",
     draw: Draw | None = None,
 ) -> list[DueJob]:
-    """Return random jobs of the workload `name` with deadlines uniform between T and 3 T.
+    """Return random jobs of the workload `name`, each with a deadline uniform between T and 3 T.
 
     T is the job's time with all slots of the cluster. If the slots needed for a deadline exceed the load
     `threshold`, the deadline is drawn again, since the job could never be submitted. `said` are the values of
-    Table 2. `bound` is the bound of ARIA's model that gives the slots needed for a deadline. `draw` replaces the
-    generator of the workload's jobs.
+    Table 2. `bound` is the bound of the completion time from which the slots are computed. `draw` replaces
+    the generator of the workload's jobs.
     """
     drawn: list[DueJob] = []
     for number in range(jobs):
@@ -137,9 +145,9 @@ def _due(
 
 
 def _profile(maps_s: list[float], reduces_s: list[float]) -> JobProfile:
-    """Return the profile of a job with these task durations.
+    """Return the profile of a job with these task durations in s.
 
-    It has no shuffle phase, since Table 2's durations of reduces include the shuffle.
+    The profile has no shuffle phase, since Table 2's durations of reduces include the shuffle.
     """
     return JobProfile(
         map=Times(mean(maps_s), max(maps_s)),

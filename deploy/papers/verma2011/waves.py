@@ -1,4 +1,7 @@
-"""Figures 1 and 2: the same sort job with many slots and with few slots, and its waves of tasks."""
+"""Figures 1 and 2: the same sort job with many slots and with few slots, and its waves of tasks.
+
+A wave is a set of tasks that run at the same time, one in each slot.
+"""
 
 from __future__ import annotations
 
@@ -78,16 +81,16 @@ def scenario(maps: int, reduces: int, *, live: bool) -> dict[str, Any]:
 
 
 def waves(run: RunTables, kind: str) -> int:
-    """Return the number of waves of tasks of the kind: the largest number of tasks that one node ran.
+    """Return the number of waves of maps or reduces: the largest number of such tasks that one node ran.
 
-    A node has at most one slot of a kind.
+    `kind` is `map` or `reduce`. A node has at most one slot of each kind.
     """
     done = useful(run.attempts)
     return int(done[done["kind"] == kind].groupby("node").size().max())
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the nodes that ran more reduces than the number of reduces divided by slots, rounded up."""
+    """Return the names of nodes that ran more reduces than the number of reduces per slot, rounded up."""
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)
@@ -96,7 +99,8 @@ def _busier(run: RunTables) -> list[str]:
 def _lengths(runs: Sequence[RunTables], busier: Sequence[Sequence[str]]) -> list[str]:
     """Return a note that compares reduce durations on the nodes `busier` with those on other nodes.
 
-    The list is empty if no node is busier. Durations count from the end of the last map.
+    `busier` has one list of nodes per run. Durations are measured from the end of the last map. The result is
+    a list with one note, or empty if no node is busier.
     """
     lengths: dict[bool, list[float]] = {True: [], False: []}
     for run, nodes in zip(runs, busier, strict=True):

@@ -1,4 +1,7 @@
-"""Job profiles (section 2.2): that of the paper's job WikiTrends, and those measured in runs."""
+"""Job profiles, the durations of a job's phases (section 2.2).
+
+They are the profile of the paper's job WikiTrends, and profiles measured in runs.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ MAPS, REDUCES = 71, 64
 def wikitrends(said: Values) -> JobProfile:
     """Return a profile of the paper's job WikiTrends that reproduces Figure 5's table.
 
-    The table depends only on the sum of the four phases' maxima. Here the other maxima equal their means, and
-    the longest map has the rest of the sum.
+    The table depends only on the sum of the maxima of four phases. Here the maxima of shuffles and reduces
+    equal their means, and the longest map takes the rest of the sum.
     """
     map_s, shuffle_s, reduce_s = (said[key].number for key in ("map_avg", "shuffle_avg", "reduce_avg"))
     longest_map_s = said["maxima"].number - 2 * shuffle_s - reduce_s
@@ -29,9 +32,8 @@ def wikitrends(said: Values) -> JobProfile:
 def profile_of(run: RunTables, job: str) -> JobProfile:
     """Return the profile of a job in a finished run, as ARIA's profiler would measure it.
 
-    `job` is the job's id.
-
-    Raises ValueError if no map ended.
+    A profile contains the durations of the job's phases. `job` is the job's id. Raises ValueError if no map
+    ended.
     """
     profiler = Profiler()
     for row in useful(run.attempts[run.attempts["job"] == job]).to_dict("records"):

@@ -1,4 +1,7 @@
-"""The experiments with the policy DTSS (thesis xu2015), in the thesis's order, and for its future work."""
+"""The experiments with the policy DTSS, which splits maps (thesis xu2015), in the thesis's order.
+
+They are followed by experiments for the thesis's future work.
+"""
 
 from schedbed.deploy.papers.xu2015 import analysis, beyond, dtss_live, dtss_mini, fig12, fig13, fig14, fig15
 

@@ -1,7 +1,7 @@
 """Section 4.1.1.3: how the completion time of a split map depends on its split point P.
 
-The completion time is computed by the thesis's model from measured durations. A split map has two parts; P is
-the share of the first one.
+DTSS splits a map without local input into two parts, and P is the share of the first part. The completion
+time is computed by the thesis's model from measured durations.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 def measure(bench: Bench) -> Measured:
     """Measure the inputs of the thesis's model, and compute how much time splitting maps saves.
 
-    The inputs are means of each repeat: the duration of unsplit maps with local input (N) and with remote
-    input (M) under delay scheduling, and the wait of a split map's second part under P=0.25 (D).
+    The inputs are three durations: of unsplit maps with local input (N) and with remote input (M) under delay
+    scheduling, and the wait of a split map's second part under DTSS with P=0.25 (D). Each is a mean of one
+    repeat.
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}
@@ -48,7 +49,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def whole_maps(run: RunTables) -> tuple[float, float]:
-    """Return the mean durations in s of maps with local input, and of all other maps.
+    """Return the mean duration in s of maps with local input, and that of all other maps.
 
     A value is NaN if there are no such maps.
     """
@@ -59,9 +60,9 @@ def whole_maps(run: RunTables) -> tuple[float, float]:
 
 
 def waited(run: RunTables) -> float:
-    """Return the mean time in s between the assignments of the first and the second part of a split map.
+    """Return the mean time in s from the assignment of a split map's first part to that of the second part.
 
-    Only second parts with local input are included.
+    Only maps whose second part had local input are included.
     """
     parts = useful(run.attempts)
     parts = parts[parts["split_of"].notna() & (parts["split_of"] != "")].sort_values("offset")

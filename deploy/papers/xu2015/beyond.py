@@ -1,4 +1,7 @@
-"""Chapter 6 (future work): DTSS learns the split point of maps, or keeps copies of fetched blocks."""
+"""Chapter 6 (future work) with two variants of the policy DTSS, which splits maps.
+
+One variant learns at which point to split maps, and the other keeps copies of fetched blocks.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ SHOWN = (QUARTER, MOST, LEARNT, COPIES)
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the users' mean gains and the share of local input with both variants of DTSS.
+    """Measure the users' mean gains and the share of local input with two variants of DTSS.
 
-    The runs are those of Figure 12. Gains are reductions of the makespan against delay scheduling, in
+    The jobs are those of Figure 12. A gain is the reduction of a user's makespan against delay scheduling, in
     percent.
     """
     runs = run_twenty_jobs(bench)
@@ -58,7 +61,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the users' mean gain over delay scheduling for each variant of DTSS."""
+    """Draw the users' mean gain over delay scheduling for each variant of the policy DTSS."""
     ax = figure.subplots()
     for place, policy in enumerate(SHOWN):
         found = measured.series["gains"][policy]

@@ -1,6 +1,7 @@
-"""DTSS's results on randomly drawn clusters that match the thesis's Table 6 and number of epochs.
+"""The results of the policy DTSS on randomly drawn clusters that match the thesis.
 
-Each cluster runs the twenty jobs once.
+They match Table 6 (map slots over time) and the number of epochs, intervals of fixed length, until the end of
+the jobs. Each cluster runs the twenty jobs once.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from schedbed.deploy.results.metrics import locality
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the thesis, as pairs of key and number.
 
-    They are the busy slots at the start of Table 6, the number of epochs under DTSS, and the distance from
-    Table 6.
+    The values are the number of busy slots in the first epochs under delay scheduling, the number of epochs
+    under DTSS, and the mean difference between our slots and those in Table 6.
     """
     finished, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
@@ -37,9 +38,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims on a drawn cluster: DTSS's gains, local input, and fairness.
+    """Return our values for the claims on a drawn cluster, by EXPERIMENT/VALUE.
 
-    Local input is also measured in a run whose input is spread evenly over the nodes.
+    They concern DTSS's gains, local input, and fairness. Local input is also measured in a run whose input is
+    spread evenly over the nodes.
     """
     setting, finished = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies
@@ -64,7 +66,7 @@ def _setting(drawn: Drawn) -> Setting:
 
 
 def _skewed(bench: Bench, drawn: Drawn) -> FinishedRun:
-    """Return a run on the drawn cluster with all input on one node. The bench runs it only once."""
+    """Return a run on the drawn cluster with all input on one node. Later calls return the same run."""
     (finished,) = run_twenty_jobs(bench, setting=_setting(drawn))
     return finished
 

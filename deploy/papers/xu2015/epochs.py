@@ -1,6 +1,6 @@
 """The scheduling epochs of Figure 15 and Tables 6 to 9: users' map slots and fair share ratios by epoch.
 
-An epoch is a fixed number of seconds.
+An epoch is a fixed number of seconds. A ratio is a user's map slots divided by the user's fair share.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ EPOCH_S = APART_S / EPOCHS_BETWEEN_JOBS
 
 
 def epochs(run: RunTables, scale: float) -> float:
-    """Return the number of scheduling epochs until the last map ended. `scale` is that of the scenario."""
+    """Return the number of scheduling epochs, intervals of fixed length, until the last map ended.
+
+    `scale` is the factor by which the scenario shortens times.
+    """
     return float(run.attempts.loc[run.attempts["kind"] == "map", "end"].max()) / (EPOCH_S * scale)
 
 
 def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return the mean number of running maps in each epoch of `epoch_s` seconds, by user.
+    """Return the mean number of running maps in each epoch of `epoch_s` seconds, as a dictionary by user.
 
     The last epoch is the one in which the last job ended.
     """
@@ -36,10 +39,10 @@ def slots(run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
 
 
 def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Mapping[str, np.ndarray]:
-    """Return each user's fair share ratios (equations 40 and 41) in the first 20 epochs.
+    """Return each user's fair share ratios (equations 40 and 41) in the first 20 epochs of `epoch_s` seconds.
 
-    `held` has each user's running maps by epoch. A user's ratios begin with the epoch of the user's first
-    job.
+    A ratio is the number of running maps divided by the user's fair share of slots. `held` is a dictionary
+    from user to running maps by epoch. A user's ratios begin with the epoch of the user's first job.
     """
     submits = run.jobs.groupby("user")["submit"].min()
     first = {str(user): round(submit_s / epoch_s) for user, submit_s in submits.items()}
@@ -51,7 +54,7 @@ def ratios(held: Mapping[str, np.ndarray], run: RunTables, epoch_s: float) -> Ma
 def off_fair(found: Mapping[str, np.ndarray]) -> float:
     """Return the mean distance of fair share ratios from 1, over all users and epochs.
 
-    `found` has them by user.
+    `found` is a dictionary from user to ratios by epoch.
     """
     return float(np.abs(np.concatenate(list(found.values())) - 1).mean())
 
@@ -59,7 +62,8 @@ def off_fair(found: Mapping[str, np.ndarray]) -> float:
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
     """Return the mean absolute difference between the cells of a printed table and our values.
 
-    Both have one array per user. The last printed cell of each user is that of epoch 20.
+    Both are dictionaries from user to values by epoch. The last printed cell of each user is that of epoch
+    20.
     """
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())

@@ -1,4 +1,7 @@
-"""Figure 12: each user's makespan if all input is on one of five nodes."""
+"""Figure 12: each user's makespan if all input is on one of five nodes, under delay scheduling and DTSS.
+
+The policy DTSS splits maps without local input into two parts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def measure(bench: Bench) -> Measured:
     """Measure by how many percent DTSS reduces the users' makespans against delay scheduling.
 
     The mean, the least and the largest reduction are measured in each repeat. Simulations also try other
-    values of the fitted parameters.
+    values of the parameters that were fitted, since the thesis does not print them.
     """
     names = (
         "quarter_mean",
@@ -65,7 +68,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def tasks_a_map(run: RunTables) -> float:
-    """Return the mean number of tasks into which an original map was split."""
+    """Return the number of map tasks divided by the number of maps before splitting."""
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"]
     whole = maps["split_of"].isna() | (maps["split_of"] == "")
@@ -75,8 +78,8 @@ def tasks_a_map(run: RunTables) -> float:
 def other(bench: Bench, setting: Setting) -> dict[str, list[float]]:
     """Return DTSS's gains and number of epochs with other values of the fitted parameters.
 
-    `setting` has these values. Gains are reductions of the makespan against delay scheduling in percent. Each
-    value has one number per repeat.
+    `setting` has these values. A gain is the reduction of a user's makespan against delay scheduling in
+    percent. An epoch is an interval of fixed length. Each value has one number per repeat.
     """
     runs, key = run_twenty_jobs(bench, setting=setting), setting.name.removeprefix("-").replace("-", "_")
     delay, quarter, most = setting.policies

@@ -19,7 +19,10 @@ SHOWN = {"delay": DELAY, "quarter": QUARTER, "most": MOST}
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the local input in GB under each policy in the runs of Figure 12, divided by the scale."""
+    """Measure how many GB of local input maps read under each policy, on the jobs of Figure 12.
+
+    The amounts are divided by the scenario's scale, since the scale also reduces the amount of data.
+    """
     found: dict[str, list[float]] = {key: [] for key in SHOWN}
     for finished in run_twenty_jobs(bench):
         for key, policy in SHOWN.items():
@@ -32,7 +35,7 @@ def measure(bench: Bench) -> Measured:
 def local_bytes(run: RunTables) -> int:
     """Return the number of input bytes of the maps that ran on a node with their input.
 
-    A part of a split map is also a map.
+    The parts of split maps are included.
     """
     maps = useful(run.attempts)
     return int(maps.loc[(maps["kind"] == "map") & (maps["locality"] == "node"), "length"].sum())

@@ -1,4 +1,7 @@
-"""Figure 14: each user's makespan if the input is spread over all nodes."""
+"""Figure 14: each user's makespan under delay scheduling and DTSS if the input is spread over all nodes.
+
+The policy DTSS splits maps without local input into two parts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,8 @@ NOTE = (
 def measure(bench: Bench) -> Measured:
     """Measure DTSS's gains and the share of local input for the jobs of Figure 12, with input on all nodes.
 
-    Simulations also measure local input with two other layouts that are even over all jobs.
+    Simulations also measure local input if blocks are placed at random, or if each job has a node with all of
+    its input.
     """
     runs = run_twenty_jobs(bench, layout="even")
     found = {
@@ -42,8 +46,8 @@ def measure(bench: Bench) -> Measured:
 def _local(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the percentages of local input bytes and of local map tasks, one number per repeat.
 
-    `quarter_local_tasks` is the percentage of all map tasks that are local. `quarter_local_whole` is the
-    percentage that are local and were not split.
+    Keys begin with `delay` (delay scheduling) or `quarter` (DTSS with P=0.25). `quarter_local_whole` is the
+    percentage of map tasks that are local and unsplit. `rests_local` is that of second parts that are local.
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}
@@ -59,10 +63,10 @@ def _local(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
 
 
 def whole_and_rests(run: RunTables) -> tuple[float, float]:
-    """Return two percentages: of map tasks that are local and unsplit, and of local second parts.
+    """Return two percentages: of map tasks that are local and unsplit, and of second parts that are local.
 
-    The first is a share of all map tasks, and the second a share of the second parts of split maps. The
-    second is 100 if no map was split.
+    The first is a share of all map tasks, and the second a share of the second parts of split maps, or 100 if
+    no map was split.
     """
     maps = useful(run.attempts)
     maps = maps[maps["kind"] == "map"].sort_values("offset")

@@ -1,4 +1,7 @@
-"""Figure 15 and Tables 6 to 9: each user's map slots in each epoch, and their distance from a fair share."""
+"""Figure 15 and Tables 6 to 9: each user's map slots in each epoch, and their distance from a fair share.
+
+An epoch is an interval of fixed length.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,9 @@ BEFORE_RAMP = 15  # epochs of Table 6 with one slot in use
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure each user's map slots by epoch in the runs of Figure 12, and the distance from a fair share.
+    """Measure each user's map slots by epoch for the jobs of Figure 12, and the distance from a fair share.
 
-    The distance from the thesis's tables is also measured.
+    The distance between our values and the thesis's tables is also measured.
     """
     said = paper_file.load("xu2015").experiments["fig15"].values
     found: dict[str, Exact | list[float]] = {}
@@ -83,9 +86,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the mean distance of map slots from Table 6 (`delay`) or 7 (`quarter`), one number per repeat.
+    """Return the mean difference between our map slots and those in a table, one number per repeat.
 
-    `setting` has values of the parameters that the thesis does not print.
+    The table is Table 6 if `key` is `delay`, or Table 7 if `key` is `quarter`. `setting` has values of the
+    parameters that the thesis does not print.
     """
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
@@ -95,9 +99,10 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
-    """Return the other values to which the parameters of the simulation were fitted, in addition to Table 6.
+    """Return the number of slots in use at the start of the runs and the number of epochs.
 
-    They are the slots in use at the start of the runs, and the number of epochs, one number per repeat.
+    The simulation's unknown parameters were fitted to these values and to Table 6. Each value has one number
+    per repeat.
     """
     busy, ended = [], []
     for finished in runs:

@@ -1,12 +1,12 @@
 """The workload and the cluster of sections 5.1.1 and 5.1.2: twenty IO-bound jobs of three users, 30 s apart.
 
 Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat
-draws other jobs, so an interval covers such workloads in general. Reads and writes are as in SWIM's jobs. Any
-other time of a Hadoop attempt is represented by the start of its JVM, which takes as long for a part of a map
-as for a whole map. In live runs, where no framework adds costs, this time is CPU time, divided among the
-parts of a map. Pools of equal shares are ordered by name, as in HFS and as Table 6 suggests. The length of a
-start and the waiting time of a job are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use
-the same values.
+draws other jobs, so an interval covers such workloads in general. Reads and writes are as in jobs of the
+workload generator SWIM. Any other time of a Hadoop attempt is represented by the start of its JVM, which
+takes as long for a part of a map as for a whole map. In live runs, where no framework adds costs, this time
+is CPU time, divided among the parts of a map. Pools of equal shares are ordered by name, as in the Hadoop
+Fair Scheduler and as Table 6 suggests. The duration of a JVM start and the time that a job waits for a local
+slot are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use the same values.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ LIVE_SCALE = 0.05
 class Setting:
     """Values of the parameters that the thesis does not print.
 
-    `start_s` is the time to start an attempt, `cpu_s` the CPU time of a whole map, and `wait_s` the waiting
-    time T1. `name` is appended to the names of runs; it is empty for the fitted values.
+    `start_s` is the time to start an attempt, `cpu_s` the CPU time of a whole map, and `wait_s` the time T1
+    that a job waits for a local slot. `name` is appended to the names of runs, and is empty for the fitted
+    values.
     """
 
     name: str
@@ -48,7 +49,8 @@ class Setting:
     def policies(self) -> tuple[str, str, str]:
         """Return the SPECs (text forms) of delay scheduling, DTSS with P=0.25, and DTSS with P=0.75.
 
-        The waiting time T2 is 0, since the thesis's Algorithm 1 does not have it.
+        DTSS splits a map at P, the share of the first part. The waiting time T2 (for a slot in the rack) is
+        0, since the thesis's Algorithm 1 does not have it.
         """
         waits = f"node_wait={self.wait_s:g}s,rack_wait=0s,ties=name"
         return f"delay:{waits}", f"dtss:p=0.25,{waits}", f"dtss:p=0.75,{waits}"
@@ -78,7 +80,7 @@ on a node at random; each job's whole input on one node, the next job's on the n
 
 
 def jobs(seed: int, repeat: int, *, cpu_s: float = 0.0) -> list[dict[str, Any]]:
-    """Return the random jobs of a repeat as in a scenario file. `cpu_s` is the CPU time of each task in s."""
+    """Return the random jobs of a repeat as in a scenario file. `cpu_s` is the CPU time of each task."""
     coin, made = chance(seed, "xu2015", repeat), []
     for number in range(JOBS):
         task = {"cpu": f"{cpu_s}s", "write": BLOCK}
@@ -106,10 +108,10 @@ def scenario(
     live: bool,
     setting: Setting = FITTED,
 ) -> dict[str, Any]:
-    """Return a scenario of five nodes with one map slot and one reduce slot each.
+    """Return a scenario of these jobs and policies on five nodes with one map slot and one reduce slot each.
 
     `layout` selects where the input is placed: `skewed`, `even`, `random` or `whole` (see `LAYOUTS`).
-    `setting` has the time to start an attempt. A live scenario divides all times by 20.
+    `setting` has the time to start an attempt. A live scenario has a scale of 1/20, which shortens all times.
     """
     node = {
         "cores": 4,
@@ -132,7 +134,8 @@ def scenario(
 def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = FITTED) -> list[FinishedRun]:
     """Run the scenario with other random jobs in each repeat, and return one run per repeat.
 
-    `layout` selects where the input is placed. `setting` has the unknown parameters of the policies.
+    `layout` selects where the input is placed (see `LAYOUTS`). `setting` has the parameters of the cluster
+    and the policies that the thesis does not print.
     """
     policies = list(setting.policies)
     if layout != "skewed":
@@ -151,7 +154,10 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return the resolved scenario with each job's whole input on one node. Jobs use the nodes in turn."""
+    """Return a scenario with the whole input of each job on one node, the next job's on the next node.
+
+    `name` is the scenario's name, and `asked` has its other keys as in a scenario file.
+    """
     made = resolve({"name": name, "repeats": 1, "profiles": {"store": "none"}, **asked})
     nodes = [node.node for node in made.cluster.nodes]
     inputs = [
@@ -162,7 +168,7 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(finished: FinishedRun, policy: str) -> RunTables:
-    """Return the run's tables with each attempt's start set to its assignment, when it takes its slot."""
+    """Return a run's tables in which each attempt starts when it was assigned, and so takes its slot."""
     run = finished.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
@@ -175,6 +181,6 @@ def makespans(finished: FinishedRun, policy: str) -> Mapping[str, float]:
 
 
 def gains(finished: FinishedRun, policy: str, than: str = DELAY) -> list[float]:
-    """Return by how many percent each user's makespan is shorter under `policy` than under `than`."""
+    """Return by how many percent the makespan is shorter under `policy` than under `than`, for each user."""
     mine, theirs = makespans(finished, policy), makespans(finished, than)
     return [100 * (1 - mine[user] / theirs[user]) for user in theirs]
