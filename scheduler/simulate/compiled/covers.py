@@ -60,8 +60,9 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The names of the compiled versions of a policy's three axes. The name is None for an axis without a
-    compiled version.
+    """The names of the compiled versions of a policy's three axes (order of jobs, locality, admission).
+
+    The name is None for an axis without a compiled version.
     """
 
     order: str | None
@@ -70,7 +71,7 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the names of the compiled versions of the policy's axes.
+    """Return the names of the compiled versions of the policy's axes (order of jobs, locality, admission).
 
     Returns None if the policy has any code besides its three axes.
     """

@@ -120,7 +120,10 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of ranges with these sizes. The first continues the last range in `before`."""
+    """Yield the end positions of adjacent ranges of these sizes.
+
+    The first begins at the last end in `before`.
+    """
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
@@ -220,7 +223,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set the initial values that are not zero: no pool has a position, and no chain waits for a timer."""
+    """Set fields of `state` to -1: no pool is in the sorted list of pools, and no chain waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0

@@ -1,8 +1,9 @@
-"""Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` function by function.
+"""Max-min fair sharing of CPUs, disks and network links among flows (compiled).
 
-The difference: each resource has a linked list of its flows, in the order in which they started. The list
-entry of a flow is the number `flow * width + place`, where `place` is the position of the resource on the
-flow's path and `width` is the maximum length of a path.
+Mirrors `cluster.virtual.fluid.max_min` function by function. The difference: each resource has a linked list
+of its flows, in the order in which they started. The list entry of a flow is the number `flow * width +
+place`, where `place` is the position of the resource on the flow's path and `width` is the maximum length of
+a path.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Stop the flow `item` and remove it from its resources.
+    """Stop the flow `item` and remove it from the resources on its path. Mirrors `Sharing.stop`.
 
-    Adds the amount that the flow has moved to the totals of the resources. Mirrors `Sharing.stop`.
+    The amount that the flow has moved is added to the total of each resource.
     """
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
@@ -213,10 +214,10 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Collect the flows whose rates depend on the resource `number`, and the resources that they use.
+    """Search for the flows whose rates depend on the resource `number`, and for the resources that they use.
 
-    Stores both lists in `state` and returns their lengths. `instant` identifies the current call of `settle`.
-    Mirrors `Sharing._collect`.
+    Stores the lists of flows and resources in `state`, and returns their lengths. `instant` identifies the
+    current call of `settle`. Mirrors `Sharing._collect`.
     """
     state.num.stamp += 1
     state.num.solves += 1
@@ -260,9 +261,10 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Reduce the free capacity of the resource `number` by the rates of its flows that were not collected.
+    """Reduce the free capacity of the resource `number` by the rates of flows that `_collect` left out.
 
-    Flows that were not collected keep their rates. Returns the number of these flows.
+    These flows keep their rates. `stamp` identifies the search in `_collect`. Returns the number of these
+    flows.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
