@@ -88,8 +88,8 @@ def own_cpu_s() -> float:
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
     """Return the seconds that an attempt must still wait to be as slow as on one emulated core.
 
-    `used_s` is its CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed in host
-    cores.
+    `used_s` is the attempt's CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed
+    in host cores.
     """
     return max(0.0, used_s / core_speed - elapsed_s)
 
@@ -285,7 +285,7 @@ class Stream:
         self._level = clock()
 
     def reserve(self, amount: float) -> float:
-        """Charge `amount` now. Return the seconds to wait until it is paid at the bucket's rate."""
+        """Charge `amount` now. Return the seconds after which it is paid at the bucket's rate."""
         since = stream_since(self._level, self._clock())
         self._level = self._budget.reserve(self._name, amount, since, self._place)
         if self._beyond is not None:

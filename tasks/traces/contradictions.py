@@ -59,7 +59,7 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the distinct objects in `tasks`.
+    """Return the tasks, with each task object only once.
 
     Equal tasks are often one object that is repeated millions of times.
     """

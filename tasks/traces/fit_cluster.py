@@ -31,7 +31,8 @@ class TraceLoad:
     def add(self, job: SyntheticJob) -> None:
         """Add a job to the load.
 
-        The job is assumed to end, without waiting, after its longest map and then its longest reduce.
+        The end of the job is estimated as if it did not wait for slots: after its longest map and then its
+        longest reduce.
         """
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)

@@ -116,17 +116,17 @@ def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return the seconds of a reduce's shuffle after the attempt had started and all maps had ended.
+    """Return how long a reduce's shuffle lasted, in seconds, after all maps and the start of the attempt.
 
-    `mapped` is the end of the last map in ms. The result is None if a time is missing.
+    `mapped` is the time in ms at which the last map ended. The result is None if a time is missing.
     """
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt of a task, or {} without one, and the number of other attempts that
-    failed.
+    """Return the first successful attempt of the task `raw`, or {} without one, and the number of failed
+    attempts.
 
     `where` is the position in the trace for messages.
     """

@@ -214,7 +214,7 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Search for the flows whose rates depend on the resource `number`, and for the resources that they use.
+    """Collect the flows whose rates depend on the resource `number`, and the resources that these flows use.
 
     Stores the lists of flows and resources in `state`, and returns their lengths. `instant` identifies the
     current call of `settle`. Mirrors `Sharing._collect`.
