@@ -1,5 +1,5 @@
-"""Software enforcement of a node's declared rates: GCRA buckets in a memory-mapped file, and pacing of CPU
-time.
+"""Software enforcement of a node's declared rates: token buckets (GCRA) in a memory-mapped file, and
+pacing of CPU time.
 
 The file of a node contains a bucket for its CPU, its disk and each direction of its network. The node's agent
 and attempts map the file. Charges are served in order of arrival, in small pieces, so that a rate is shared
@@ -250,8 +250,8 @@ def _cell(name: str, field: int) -> int:
 class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
-    `cell` is its index, or -1 without a cell. `until` is the value of the cell while it belongs to the
-    stream.
+    `cell` is the index of the cell, or -1 without a cell. `until` is the cell's value if it still belongs to
+    the stream.
     """
 
     __slots__ = ("cell", "until")

@@ -26,11 +26,11 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """The location of a map's output. If `lost` is True, the output is gone and a new attempt will replace
-    it.
+    """The location of a map's output.
 
-    `after` is the index of the map whose records precede those of this output in the input. None means that
-    the map's own index determines the position.
+    If `lost` is True, the output is gone and a new attempt will replace it. `after` is set for a later part
+    of a split that the policy DTSS has cut. It is the index of the map whose records precede those of this
+    output in the input.
     """
 
     index: int

@@ -48,7 +48,7 @@ class StatusFileAge:
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> StatusFileAge | None:
-    """Return the detector for an attempt of a user's application, or None for a shipped application.
+    """Return a `StatusFileAge` for an attempt of a user's application, or None for a shipped application.
 
     `status` is the path of the attempt's status file.
     """

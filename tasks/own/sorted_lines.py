@@ -59,9 +59,7 @@ class SortedLines:
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge sorted sequences of lines, at most `WINDOW_BYTES` at a time, which limits the memory
-        needed.
-        """
+        """Merge sorted sequences of lines, at most `WINDOW_BYTES` at a time to save memory."""
         share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
         left = [(_plain(run), 0) for run in runs if len(run)]
         while left:

@@ -209,7 +209,9 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Record whether the user's code is running (`busy`) or waits for its input."""
+        """Record for the detection of hanging code whether the user's code is running (`busy`) or waits for
+        input.
+        """
         if self.watch is not None:
             self.watch.busy = busy
 

@@ -1,4 +1,4 @@
-"""Contradictions between the columns of a trace, which warn users before they rely on a column."""
+"""Checks for contradictions between the columns of a trace, to warn users before they rely on a column."""
 
 from __future__ import annotations
 

@@ -114,7 +114,9 @@ def scenario_of(
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return the total load of the jobs of a trace, as converted with the default assumptions."""
+    """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default
+    assumptions.
+    """
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
@@ -148,9 +150,10 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the values of a scenario for the map or reduce phase of a job: its mean task and the variation.
+    """Return a scenario's values for the maps or the reduces of a job: the mean cost and the random
+    variation.
 
-    `costs` are the costs of all tasks of the phase.
+    `costs` are the costs of all these tasks.
     """
     first = costs[0]
     if all(cost is first for cost in costs):

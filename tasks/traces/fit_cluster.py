@@ -1,4 +1,4 @@
-"""A proposed cluster for a trace: the traced machine if it is known, otherwise enough slots for the load."""
+"""A proposed cluster for running a trace: the recorded one if it is known, or enough slots for the load."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
 
 
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
-    """Return a proposed cluster for a trace: the traced machine if it is known, otherwise a computed one.
+    """Return a proposed cluster for a trace: the recorded machine if it is known, otherwise a computed one.
 
     The computed cluster has as many slots as the load `asked` needs.
     """

@@ -96,7 +96,11 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a random trace whose jobs have only totals of bytes, as `from_trace.synthesize` accepts."""
+    """Return a random trace, in which only the totals of input, shuffled and output bytes of each job are
+    known.
+
+    `from_trace.synthesize` converts such a trace to synthetic jobs.
+    """
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)

@@ -33,7 +33,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 def stage_changed(state: State, stage: int) -> None:
     """Update whether a stage (the maps or the reduces of a job) has tasks that may start now.
 
-    Also marks the stage, so that the order of jobs is updated. Mirrors `CoreTables._changed`.
+    The policy's order of jobs is updated before the next decision. Mirrors `CoreTables._changed`.
     """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0

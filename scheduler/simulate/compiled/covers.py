@@ -22,10 +22,10 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return the reason why the compiled loop cannot run the simulation, or None if it can.
+    """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
 
-    Only the setup and the policy are checked here, so the simulation must not have begun. `tables.make_state`
-    later checks the costs and the inputs of tasks.
+    Only the setup and the policy are checked, before the simulation begins. `tables.make_state` later checks
+    the costs and the inputs of tasks.
     """
     setup = simulation.setup
     for field in fields(Setup):

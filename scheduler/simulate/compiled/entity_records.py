@@ -176,7 +176,9 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of wake-ups: each heartbeat timer of a group of nodes wakes the next node of the group."""
+    """A chain of wake-ups: the heartbeat timer of one node of a ring (a sorted set of nodes) wakes the next
+    node.
+    """
 
     at: f8
     until: f8

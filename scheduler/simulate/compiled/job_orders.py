@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def touch(state: State, stage: int) -> None:
-    """Mark a stage (the maps or the reduces of a job) as changed since the policy's last decision."""
+    """Mark a stage (the maps or the reduces of a job) as changed. `settle` then updates the order of jobs."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
@@ -22,7 +22,7 @@ def touch(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.settle")
 @compiled
 def settle(state: State) -> None:
-    """Update the order of jobs for all stages that changed since the policy's last decision.
+    """Update the order of jobs for all stages that were marked as changed since the policy's last decision.
 
     Mirrors `CoreTables.settle`.
     """

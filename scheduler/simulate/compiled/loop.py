@@ -139,8 +139,9 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """Process one event of the event queue. `number` identifies its node or other object, depending on the
-    kind.
+    """Process one event of the event queue.
+
+    Depending on `kind`, `number` is a node, a reply or another object.
     """
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)

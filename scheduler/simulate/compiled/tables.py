@@ -40,7 +40,7 @@ FILES = 1 << 14
 
 
 class NotCovered(Exception):
-    """Raised for a simulation that the compiled loop does not cover. The message contains the reason."""
+    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""
 
 
 class Costs:
@@ -286,7 +286,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of each job's maps by node, then by rack, and the maps in the order of the groups."""
+    """Return the groups of each job's maps by input node, then by input rack, and the maps in this order."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]

@@ -21,8 +21,8 @@ _DEPTH_MAX = 50
 def read_rumen(path: Path) -> Trace:
     """Return the jobs of a trace file in order of submission, or the hosts of a topology file.
 
-    The cost of a task is that of its successful attempt. Failed attempts are counted, but have no cost.
-    Raises BadInput for an object that is neither a job nor a topology.
+    The cost of a task is that of its successful attempt. Failed attempts are only counted. Raises BadInput
+    for an object that is neither a job nor a topology.
     """
     notes, jobs = Notes(), []
     for number, raw in objects(path):

@@ -163,7 +163,10 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Process the expired timer or finished flow `item` of an attempt. Mirrors `RunningAttempt.fire`."""
+    """Process an event of an attempt: the timer or flow `item` has expired or ended.
+
+    Mirrors `RunningAttempt.fire`.
+    """
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -192,7 +195,7 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Remove an ended attempt from its node, and add its task to the list `State.told` of ended tasks.
+    """Remove an ended attempt from its node, and add its task to the list of ended tasks, `State.told`.
 
     Mirrors `RunningAttempt._tell`.
     """

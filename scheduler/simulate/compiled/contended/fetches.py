@@ -20,7 +20,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Start to fetch the map outputs that were announced before the reduce `work` started.
+    """Start to fetch the map outputs that had been announced to the node before the reduce `work` started.
 
     Mirrors `ReduceRun.start`.
     """

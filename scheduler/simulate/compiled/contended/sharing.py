@@ -60,7 +60,7 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Return the capacity of the resource `number` in units per second.
+    """Return the capacity of the resource `number` in bytes per second or, for a CPU, in cores.
 
     If several flows use a disk, seeks reduce its capacity. Mirrors `Resource.given`.
     """
@@ -294,7 +294,7 @@ def _set(state: State, item: int, rate: float) -> None:
 
 @compiled
 def _sort(state: State, count: int) -> None:
-    """Sort the `count` collected flows by rate limit. Flows with equal limits keep their order."""
+    """Sort the `count` flows found by `_collect` by rate limit. Flows with equal limits keep their order."""
     order, other, flows = state.in_order, state.spare, state.flows
     for low in range(0, count, _FEW):
         for place in range(low, min(low + _FEW, count)):
@@ -328,7 +328,8 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Compute max-min fair rates for `count` collected flows that share only the resource `number`.
+    """Compute max-min fair rates for the `count` flows found by `_collect`, which share only the resource
+    `number`.
 
     Mirrors `max_min._fill_one`.
     """
@@ -353,9 +354,9 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Compute max-min fair rates for `count` collected flows over `links` resources by progressive filling.
+    """Compute max-min fair rates by progressive filling, for `count` flows and `links` resources.
 
-    Mirrors `max_min.fill`.
+    These are the flows and resources found by `_collect`. Mirrors `max_min.fill`.
     """
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp
