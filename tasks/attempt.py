@@ -26,9 +26,9 @@ REASON_CHARS = 300
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
     """Run an attempt on a live node. Return its process's exit code: 0 if it succeeded and 1 if it failed.
 
-    The file `report.json` contains the reason of a failure. `limited` is a context that limits the process to
-    one core while the application's code runs. Must be called from the main thread of a process that has no
-    other use, since it uses SIGPROF and the process's CPU clock.
+    The file `report.json` contains the reason of a failure. The context manager `limited` limits the process
+    to one core while the application's code runs. Must be called from the main thread of a process that has
+    no other use, since it uses SIGPROF and the process's CPU clock.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt

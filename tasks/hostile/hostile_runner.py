@@ -51,7 +51,8 @@ _PARAMETERS = (
 def run_hostile(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
     """Run an attempt whose application is the hostile program named by the parameter `attack`.
 
-    `limited` limits the process to one core. The result is the exit code, as for `run_attempt`.
+    The context manager `limited` limits the process to one core. The result is the exit code of
+    `run_attempt`.
     """
     add_app(_app(node.root / "attempts" / spec.attempt))
     return run_attempt(spec, node, limited)

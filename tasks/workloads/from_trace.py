@@ -71,9 +71,9 @@ def select(
 ) -> list[TraceJob]:
     """Return the first `count` jobs that were submitted in [from_s, until_s), with new submission times.
 
-    `from_s` and `until_s` are times in the trace. They count from the first job if the trace's clock is the
-    time of day. The new submission times count from `from_s`, or from the first selected job if `from_s` is
-    0.
+    `from_s` and `until_s` are times in the trace or, if the trace contains times of day, seconds since its
+    first job. The new submission times are seconds since `from_s` or, if `from_s` is 0, since the first
+    selected job.
     """
     if not jobs:
         return []

@@ -135,8 +135,8 @@ def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], in
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes to its output
-    file.
+    """Return the number of bytes that a map passes to reduces or, if `shuffled` is False, writes to its
+    output file.
 
     Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
     in Hadoop 2, local files of maps without reduces, although the output of such maps is in HDFS.

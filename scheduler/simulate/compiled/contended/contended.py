@@ -142,8 +142,8 @@ def has_room(state: State) -> bool:
 def advance(state: State, now_s: float) -> bool:
     """Process the events of all attempts up to the time `now_s`. Mirrors `Sharing.advance`.
 
-    Returns False if the compiled loop must pause before all events are processed, since an attempt needs a
-    block for its output or arrays must be enlarged.
+    Returns False if the compiled loop must pause earlier, because an attempt needs a block for its output or
+    arrays must be enlarged.
     """
     sec = state.sec
     while True:
@@ -223,7 +223,7 @@ def _tell(state: State, work: int) -> None:
 def take(state: State, now_s: float) -> bool:
     """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send the reports.
 
-    Returns False if the compiled loop must pause first, since an attempt needs a block for its output or
+    Returns False if the compiled loop must pause first, because an attempt needs a block for its output or
     arrays must be enlarged. Mirrors `HeartbeatSchedule.take`.
     """
     if not advance(state, now_s):

@@ -87,10 +87,10 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Start the flow `item`, whose size, rate limit and path are set. Mirrors `Sharing.start`.
+    """Start the flow `item`. The caller has set its size, its rate limit and its path of resources.
 
     If all resources on the path have enough capacity, the rate is the flow's limit. Otherwise `settle` must
-    recompute the rates.
+    recompute the rates. Mirrors `Sharing.start`.
     """
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
