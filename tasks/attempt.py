@@ -24,12 +24,11 @@ REASON_CHARS = 300
 
 
 def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextManager[None]) -> int:
-    """Run an attempt on a live node. Return 0 if it succeeded and 1 if it failed, as the exit code of its
-    process.
+    """Run an attempt on a live node. Return its process's exit code: 0 if it succeeded and 1 if it failed.
 
-    The file `report.json` contains the reason of a failure. `limited` limits the process to one core while
-    the application's code runs. Must be called from the main thread of a process that has no other use, since
-    it uses SIGPROF and the process's CPU clock.
+    The file `report.json` contains the reason of a failure. The context manager `limited` limits the process
+    to one core while the application's code runs. Must be called from the main thread of a process that has
+    no other use, since it uses SIGPROF and the process's CPU clock.
     """
     client = HttpNode(spec, node)
     scratch = node.root / "attempts" / spec.attempt
@@ -50,9 +49,11 @@ def run_attempt(spec: AttemptSpec, node: NodeContext, limited: AbstractContextMa
 def _paced(
     limited: AbstractContextManager[None], client: HttpNode, budget: Budget, core_speed: float, scratch: Path
 ) -> Iterator[None]:
-    """Limit the code of the `with` block to one emulated core by sleeping.
+    """Limit the code of the `with` block to one emulated core by sleeping, in addition to the limits of
+    `limited`.
 
-    `budget` must be the object that `client` uses, so that the pacer can see when its buckets are locked.
+    `core_speed` is the speed of the core in host cores, and `scratch` the attempt's folder. `budget` must be
+    the object that `client` uses, since a sleep must not begin while `client` holds a lock of the budget.
     """
     with limited:
         pacer = CpuPacer(budget, core_speed, withheld=withheld_reader(scratch / WITHHELD))
@@ -68,11 +69,12 @@ def _paced(
 def _paid_in_full(
     limited: AbstractContextManager[None], core_speed: float, steady: SteadyTime
 ) -> Iterator[None]:
-    """Limit the code of the `with` block by `limited`, and sleep at the end if the code ran too fast.
+    """Limit the code of the `with` block by `limited`, a CPU quota, and sleep at the end if the code ran too
+    fast.
 
-    A CPU quota lets a process use a period's share early, and up to a kernel tick more, and compensates in
-    later periods. An attempt that ends before the compensation has run too fast. The sleep extends its
-    duration to that of the same CPU time on one emulated core.
+    The kernel lets a process exceed its quota briefly, and delays the process in later periods. An attempt
+    that ends before this delay has run too fast. The sleep makes it last as long as on one emulated core,
+    whose speed is `core_speed` host cores. `steady` is the clock.
     """
     began_s, used_s = steady.now_s(), 0.0
     try:
@@ -101,8 +103,10 @@ def run_on(
 ) -> int:
     """Run an attempt with any implementation of `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
 
-    Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `core_speed`
-    is the number of host core-seconds that an emulated core provides per emulated second.
+    Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `epoch_s` is
+    the time of day of the run's start, and `stretch` the real seconds per emulated second, which `changes`
+    may change. `core_speed` is the number of host core-seconds that an emulated core provides per emulated
+    second.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)
@@ -126,7 +130,7 @@ def run_on(
 def _run(
     spec: AttemptSpec, node: AttemptNode, root: Path, progress: StatusFile, core_speed: float
 ) -> list[int]:
-    """Run the map or reduce function of the attempt's application.
+    """Run the map or reduce function of the attempt's application. `progress` is the attempt's status file.
 
     Return the size in bytes of each partition of a map's output, or [] for other tasks.
     """

@@ -32,9 +32,8 @@ class StatusFile:
     """The file `status` of an attempt with its progress (0 to 1) and phase, rewritten at most every 0.2 s.
 
     Times are emulated seconds since the run's start, whose time of day is `epoch_s`. `stretch` is the number
-    of real seconds per emulated second, unless the run changes it in the file `changes`. The object is
-    created when the application's code begins. `setup_cpu_s` is the CPU time that the process had used
-    before.
+    of real seconds per emulated second, unless the run changes it in the file `changes`. `setup_cpu_s` is the
+    CPU time that the process had used when the object was created, before the application's code ran.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class StatusFile:
 
 
 class Meter:
-    """The counters of a running attempt. `add` may be called from any thread."""
+    """The counters of resources that a running attempt has used. `add` may be called from any thread."""
 
     def __init__(self) -> None:
         self._values: dict[str, float] = {}

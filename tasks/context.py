@@ -19,10 +19,10 @@ class NodeContext:
     """The settings of a node for its attempts.
 
     `root` is a folder with `blocks/` (replicas), `mapout/<attempt>/` (map outputs for reduces) and
-    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the file of the node's
-    resource budgets (see `tasks.pacing`), or None without limits. `pace_cpu` is False if a cgroup already
-    limits the CPU. `authority` is the certificate authority (PEM) of the agents' certificates, or "" without
-    TLS.
+    `attempts/<attempt>/` (scratch files, `status`, `report.json`). `budget` is the file with the rates of the
+    node's disk, network and CPU (see `tasks.pacing`), or None without limits. `pace_cpu` is False if a cgroup
+    already limits the CPU. `authority` is the certificate authority (PEM) of the agents' certificates, or ""
+    without TLS.
     """
 
     node: NodeId

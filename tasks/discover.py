@@ -19,10 +19,10 @@ def names_in(folder: Path) -> tuple[str, ...]:
 
 
 def declared(package: str, attribute: str, kind: type[Declared]) -> list[Declared]:
-    """Import all modules of a package. Return the values of their variable `attribute`, in order of module
-    names.
+    """Import all modules of a package, and return the values of the variable `attribute` of each module.
 
-    Modules without the variable are skipped. Raises TypeError if a value is not of type `kind`.
+    The values are in the order of module names. Modules without the variable are skipped. Raises TypeError if
+    a value is not of type `kind`.
     """
     paths: Iterable[str] = import_module(package).__path__
     found: list[Declared] = []

@@ -74,17 +74,18 @@ class MapTask:
                 yield piece if len(piece) <= self._piece_bytes else piece[low : low + self._piece_bytes]
 
     def collect(self, kind: str, collector: Collector, form: RunFormat) -> None:
-        """Feed the split to the collector, write spills when it is full, and publish the merged output.
+        """Feed the records of the split to the collector, which sorts them, and publish the sorted output.
 
-        `kind` is the kind of records as in `chunks`, and `form` the format of the sorted output.
+        When the collector is full, its content is written to a spill file. `kind` is "text", "records" or
+        "raw", and `form` the format of the sorted output.
         """
         self.gather(map(bytes, self.chunks(kind)), collector, form)
 
     def gather(self, pieces: Iterable[bytes], collector: Collector, form: RunFormat) -> None:
-        """Feed pieces of whole records to the collector, write spills when it is full, and publish the merged
-        output.
+        """Feed pieces of whole records to the collector, which sorts them, and publish the sorted output.
 
-        `form` is the format of the sorted output.
+        When the collector is full, its content is written to a spill file. `form` is the format of the sorted
+        output.
         """
         writer = MapOutputWriter(form, self.scratch, self._final, self.sort_buffer_bytes, self.node)
         for piece in pieces:
@@ -95,9 +96,9 @@ class MapTask:
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
-        """Publish the given partitions as the map's output, for a map that does not sort.
+        """Publish the given partitions, unsorted, as the map's output.
 
-        If `form` is given, the records are counted.
+        If the format `form` is given, the attempt's counter of output records is updated.
         """
         self.partitions = publish(self.scratch, self._final, self.node, partitions, form)
 

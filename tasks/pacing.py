@@ -1,5 +1,5 @@
-"""Software enforcement of a node's declared rates: GCRA buckets in a memory-mapped file, and pacing of CPU
-time.
+"""Software enforcement of a node's declared rates: token buckets (GCRA) in a memory-mapped file, and
+pacing of CPU time.
 
 The file of a node contains a bucket for its CPU, its disk and each direction of its network. The node's agent
 and attempts map the file. Charges are served in order of arrival, in small pieces, so that a rate is shared
@@ -88,8 +88,8 @@ def own_cpu_s() -> float:
 def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
     """Return the seconds that an attempt must still wait to be as slow as on one emulated core.
 
-    `used_s` is its CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed in host
-    cores.
+    `used_s` is the attempt's CPU time, `elapsed_s` its duration so far, and `core_speed` the core's speed
+    in host cores.
     """
     return max(0.0, used_s / core_speed - elapsed_s)
 
@@ -250,8 +250,8 @@ def _cell(name: str, field: int) -> int:
 class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
-    `cell` is its index, or -1 without a cell. `until` is the value of the cell while it belongs to the
-    stream.
+    `cell` is the index of the cell, or -1 without a cell. `until` is the cell's value if it still belongs to
+    the stream.
     """
 
     __slots__ = ("cell", "until")
@@ -285,7 +285,7 @@ class Stream:
         self._level = clock()
 
     def reserve(self, amount: float) -> float:
-        """Charge `amount` now. Return the seconds to wait until it is paid at the bucket's rate."""
+        """Charge `amount` now. Return the seconds after which it is paid at the bucket's rate."""
         since = stream_since(self._level, self._clock())
         self._level = self._budget.reserve(self._name, amount, since, self._place)
         if self._beyond is not None:

@@ -1,7 +1,8 @@
-"""The parts into which the policy DTSS cuts a map's split: their bytes, costs, and order of outputs.
+"""The parts into which the scheduling policy DTSS cuts a map's split: their bytes, costs, and order of
+outputs.
 
 Only maps whose output goes to reduces are cut, since each output file of a map-only job may be a separate
-document (as with etl).
+document, as in the application etl.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Part:
 
     @property
     def is_first(self) -> bool:
-        """Return whether the part is the first part of its split."""
+        """Return whether the part is the first part of the split `whole`."""
         return self.offset == self.whole.offset
 
     @property
@@ -63,8 +64,9 @@ class Part:
 
 
 def cut(whole: Split, share: float) -> tuple[Part, Part] | None:
-    """Return a split cut into two parts, or None if a part would be empty. The first has `share` of the
-    bytes.
+    """Cut a split into two parts, of which the first has `share` (0 to 1) of the bytes.
+
+    Returns None if a part would be empty.
     """
     length = int(whole.length * share)
     if not 0 < length < whole.length:

@@ -88,7 +88,7 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the bytes of the split in pieces, without looking for records."""
+    """Return the bytes of the split in pieces, which may end within a record."""
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

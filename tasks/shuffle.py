@@ -64,7 +64,7 @@ class Shuffle:
         self._held_bytes = 0
 
     def run(self) -> list[Run]:
-        """Copy the partition of each map's output until all maps are done.
+        """Copy the reduce's partition of each map's output until all maps are done.
 
         Returns the copies as sorted runs, in the order of their records in the job's input.
         """
@@ -107,7 +107,10 @@ class Shuffle:
                 self._abandon(output.index)
 
     def _abandon(self, index: int) -> None:
-        """Cancel the fetch of the map output `index`, which was replaced. Its old node may never answer."""
+        """Cancel the fetch of the output of map `index`, after another attempt's output has replaced it.
+
+        The node of the old output may never answer.
+        """
         for future in [future for future, output in self._fetching.items() if output.index == index]:
             future.cancel()
             del self._fetching[future]

@@ -77,9 +77,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The resources that a task declares. They must be free in a container that admits the task.
+    """The resources that a task requests: memory in bytes, and virtual cores.
 
-    The declared memory is also the attempt's memory limit.
+    In a cluster with containers instead of slots, a node must have them free to start the task. The memory is
+    also the attempt's memory limit.
     """
 
     memory_bytes: int
@@ -88,7 +89,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """A job that is ready to be submitted. `submit_s` and `deadline_s` are seconds since the run's start."""
+    """A job that is ready to be submitted, with its splits and the costs or code of its tasks.
+
+    `submit_s` and `deadline_s` are seconds since the run's start.
+    """
 
     job: str  # Such as job_0001.
     name: str

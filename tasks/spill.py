@@ -44,9 +44,9 @@ Run = Buffer | FileRun
 
 
 class Collector(Protocol):
-    """The part of a map application that partitions and sorts.
+    """The part of a map application that partitions and sorts the map's output.
 
-    It accepts chunks of records, and returns a sorted run for each partition.
+    It accepts chunks of records, and returns a sorted run (a sequence of records) for each partition.
     """
 
     @property
@@ -105,10 +105,10 @@ class LocalFile:
 
 
 def merge_runs(form: RunFormat, runs: Sequence[Run], memory_bytes: int, charge: Charge) -> Iterator[Buffer]:
-    """Merge runs into one sorted run, and yield it in pieces.
+    """Merge sorted runs of records into one run, and yield it in pieces.
 
     If the files among the runs have at most `memory_bytes` in total, they are merged in memory, otherwise
-    window by window. `charge` is called with the number of bytes of each read from a file.
+    window by window. After each read from a file, `charge` is called with the number of bytes.
     """
     runs = [run for run in runs if len(run)]
     files = sum(len(run) for run in runs if isinstance(run, FileRun))
@@ -182,11 +182,10 @@ def _read_at(path: Path, offset: int, length: int) -> bytes:
 
 
 class MapOutputWriter:
-    """Writes the partitioned output of a map: first spills in the folder `scratch`, then the merged output in
-    `final`.
+    """Writes the partitioned output of a map: first spills in the folder `scratch`, then the merged output.
 
-    All files are written in `scratch`, and the output is renamed at the end, so a map that dies leaves no
-    output.
+    The merged output is also written in `scratch`, and renamed to `final` at the end, so a map that dies
+    leaves no output.
     """
 
     def __init__(
@@ -241,7 +240,8 @@ def publish(
     """Write partitions as a map's output (`data`, `index.json`) in the folder `scratch`, and rename it to
     `final`.
 
-    Returns the size of each partition in bytes. If `form` is given, the written records are counted.
+    Returns the size of each partition in bytes. If the format `form` is given, the attempt's counter of
+    output records is updated.
     """
     folder = scratch / "output"
     folder.mkdir()

@@ -22,8 +22,9 @@ ROWS_A_PIECE = 10_000  # Sorted records are copied in pieces of 1 MB.
 
 
 class RunFormat(Protocol):
-    """The operations that merging needs for a format of records. A run is a sorted sequence of whole
-    records.
+    """The operations that merging needs for a format of records. A run is a sorted sequence of whole records.
+
+    A window is a part of a run that is in memory.
     """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:

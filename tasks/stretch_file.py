@@ -1,8 +1,7 @@
-"""The stretch of a run (real seconds per emulated second) as it changes over time, in a file that all
-processes of the run map.
+"""The stretch of a run (real seconds per emulated second), which may change during the run.
 
-One process appends changes. Each change takes effect shortly after it is written, so that all processes know
-it by then.
+The changes are in a file that all processes of the run map. One process appends changes. Each change takes
+effect shortly after it is written, so that all processes know it by then.
 """
 
 from __future__ import annotations

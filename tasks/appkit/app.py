@@ -55,14 +55,14 @@ RUNTIME_PARAMETERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """An application: its functions, its parameters, and its costs for the simulator.
+    """An application: its map and reduce functions, its parameters, and its costs for the simulator.
 
     `input` is a kind of input that can be generated, "raw" or "none". `reduces` is "needed", "never" or
-    "any". `default_maps` is the number of maps of a job without input. `paper` names papers that use the
-    application. `derive(read, input bytes, reduces, seed)` returns the derived parameters at submission.
-    `check` checks an output. `costs` are for the simulator; if missing, the simulator measures the
-    application on its host. `work` names the parameter that sets the work of a map without input.
-    `generate(size, seed)` generates a kind of input that no other application has.
+    "any". `default_maps` is the number of maps of a job without input. `paper` is the papers that use the
+    application. `derive(read, input bytes, reduces, seed)` computes the `derived` parameters at submission.
+    `check` finds errors in an output. If `costs` is None, the simulator measures the application on its host.
+    `work` is the parameter that sets the work of a map without input. `generate(size, seed)` generates a kind
+    of input that no other application has.
     """
 
     name: str
@@ -81,7 +81,7 @@ class App:
     generate: Callable[[int, int], Iterator[bytes]] | None = None
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given parameters, completed with defaults.
+        """Return the given parameters of a job, with default values for all others.
 
         Raises BadInput for an unknown or missing parameter, whose name is in the message.
         """

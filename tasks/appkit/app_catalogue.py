@@ -27,7 +27,7 @@ def add_app(app: App) -> None:
 
 
 class RunsApp(Protocol):
-    """The attributes of a job or attempt that determine its application."""
+    """A job or an attempt, reduced to the two attributes that determine which application it runs."""
 
     @property
     def app(self) -> str: ...
@@ -38,7 +38,7 @@ class RunsApp(Protocol):
 def app_of(job: RunsApp) -> App:
     """Return the application that a job runs: a shipped application or one that a user has written.
 
-    Parameters of the job determine some of its properties, such as the costs of a streaming job.
+    For users' applications, the job's parameters also determine properties such as the costs.
     """
     source = class_of(job.params)
     return completed(APPS[job.app] if source is None else app_of_class(job.app, source), job.params)
@@ -54,9 +54,10 @@ def generate(kind: str, size: int, seed: int) -> Iterator[bytes]:
 
 
 def check_output(app: str, ran: Ran, data: Pieces, parts: Parts) -> str | None:
-    """Return a one-line message about an error in the output of a shipped application.
+    """Return a one-line message about an error in the output of the shipped application `app`.
 
-    Returns None if the output is correct or if the application has no check.
+    Returns None if the output is correct or if the application has no check. `ran` describes the job, and
+    `data` and `parts` are its input and its output files.
     """
     check = APPS[app].check
     try:

@@ -48,7 +48,7 @@ class AppCosts:
 class Work:
     """The name of the parameter that sets the amount of work of a map without input.
 
-    With `shared`, the value is the work of all maps together, which is divided equally.
+    If `shared` is True, the value is the work of all maps of the job together, which is divided equally.
     """
 
     parameter: str

@@ -19,9 +19,10 @@ ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictio
 
 
 class KeyCounts:
-    """A map's collector that counts keys and partitions them by CRC-32.
+    """A collector, the part of a map that stores and sorts its output, which counts keys.
 
-    Subclasses override `keys`, which returns the keys in a text, or `feed`.
+    The CRC-32 of a key selects the reduce. Subclasses override `keys`, which returns the keys in a text, or
+    `feed`.
     """
 
     def __init__(self, reduces: int) -> None:
@@ -74,8 +75,9 @@ def merged_counts(task: ReduceTask) -> Iterator[tuple[bytes, int]]:
 
 
 def write_lines(task: ReduceTask, lines: Iterable[bytes]) -> None:
-    """Write the lines, given without newlines, to the output file of the reduce. Each line counts as a
-    record.
+    """Write the lines, given without newlines, to the output file of the reduce.
+
+    Adds the number of lines to the attempt's counter of output records.
     """
     output = task.create()
     for batch in _batches(lines):

@@ -21,9 +21,9 @@ MILLIONTHS = 1_000_000  # Whole millionths are added, so that the sum is indepen
 
 
 class FeatureCounts(KeyCounts):
-    """A map's collector that counts pages by label, and sums the weights of words by label and word.
+    """A map's collector (the store of its output) that counts pages by label.
 
-    The reduces add the sums of all maps.
+    It also sums the weights of words by label and word. The reduces add the sums of all maps.
     """
 
     def feed(self, chunk: bytes) -> None:

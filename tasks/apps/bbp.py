@@ -87,7 +87,8 @@ def _exactly(first: int) -> int:
 
 
 def _sure(value: int, first: int, bits: int) -> bool:
-    """Return whether the eight digits are certain, although all terms in the sum `value` were rounded.
+    """Return whether the eight digits in the sum `value` are certain, although all terms of the sum were
+    rounded.
 
     `value` is in units of 2^-`bits`, and `first` is the number of digits before the eight.
     """
@@ -100,7 +101,7 @@ def _cut(value: int, first: int, bits: int, wanted: int) -> int:
 
 
 def groups_of(start: int, digits: int, maps: int) -> list[range]:
-    """Return the range of digit groups that each of the `maps` maps computes.
+    """Return the range of digit groups (of eight digits) that each of the `maps` maps computes.
 
     All maps compute about the same number of terms of the series. Later digits need more terms, so later
     ranges are shorter.

@@ -1,7 +1,8 @@
-"""Gridmix's combiner job (polo2011's Combine): a word count whose maps add counts before the shuffle.
+"""Gridmix's combiner job, as in the paper polo2011 (Combine): a word count whose maps add counts before the
+shuffle.
 
 Gridmix uses the reduce of Hadoop's wordcount as the combiner. In schedbed, wordcount already combines, so
-this module only declares wordcount under a second name, with separate costs.
+this module only declares wordcount under a second name, with separately measured costs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion of a text to XML (liu2015, 3.1): a job with much I/O, little computing, and no reduces.
+"""Conversion of a text to XML, as in the paper liu2015 (section 3.1): much I/O, little computing, no reduces.
 
 Each line becomes a row, and each field of the line (between tabs) becomes a cell. Characters that XML cannot
 contain (control characters, bytes that are not UTF-8) become the replacement character U+FFFD.

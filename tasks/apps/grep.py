@@ -16,9 +16,10 @@ from schedbed.tasks.spill_formats import CountLines
 
 
 class MatchCounts(KeyCounts):
-    """A map's collector that counts the texts matched by a regular expression, or by one of its groups.
+    """A map's collector (the store of its output) that counts the texts matched by a regular expression.
 
-    Each line is searched separately, so that the counts do not depend on how the input is split.
+    Instead of whole matches, one group of the expression can be counted. Each line is searched separately, so
+    that the counts do not depend on how the input is split.
     """
 
     def __init__(self, reduces: int, pattern: str, group: int) -> None:

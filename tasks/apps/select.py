@@ -1,4 +1,4 @@
-"""Selection of a small share of records, as in Gridmix's scan of web data (polo2011's Select).
+"""Selection of a small share of records, as in Gridmix's scan of web data (Select in the paper polo2011).
 
 By default, maps keep 0.2% of the records, and reduces keep 5% of these. Deviation from Gridmix, which keeps
 every n-th record of a task: a hash of the key decides, so that the result does not depend on how the input is
@@ -28,7 +28,9 @@ MASK = (1 << 64) - 1
 
 
 class Selector(RecordSorter):
-    """A map's collector that keeps the records whose keys have a hash below `limit`, and sorts them."""
+    """A map's collector (the store of its output) that keeps and sorts the records with a key hash below
+    `limit`.
+    """
 
     def __init__(self, boundaries: list[bytes], limit: int) -> None:
         super().__init__(boundaries, GROW_BYTES)

@@ -27,7 +27,9 @@ GROW_BYTES = 4 * 2**20
 
 
 class RecordSorter:
-    """A map's collector that appends records to one array and sorts the array in `drain`."""
+    """A map's collector (the store of its output) that appends records to one array and sorts them in
+    `drain`.
+    """
 
     def __init__(self, boundaries: list[bytes], expected_bytes: int) -> None:
         self.buffered: int = 0

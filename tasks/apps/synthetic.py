@@ -17,11 +17,10 @@ LAST = 0.05  # Share of the CPU time that is burned after the output.
 
 
 class CostRun:
-    """An attempt's consumption of its declared cost in small steps, so that computing, reading and writing
-    alternate.
+    """A running synthetic attempt, which consumes its declared cost in small steps.
 
-    A little CPU time is reserved for `finish`, since the end of a task also uses CPU. The declared CPU time
-    includes the CPU time for reading and writing.
+    Computing, reading and writing alternate. A little CPU time is reserved for `finish`, since the end of a
+    task also uses CPU. The declared CPU time includes the CPU time for reading and writing.
     """
 
     def __init__(self, task: MapTask | ReduceTask, phase: str, began: float) -> None:

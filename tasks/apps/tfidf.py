@@ -27,9 +27,9 @@ PAGES_KEY = b""  # Sorts before all words.
 
 
 class TermCounts(KeyCounts):
-    """A map's collector that counts the occurrences of each word in each page.
+    """A map's collector (the store of its output) that counts the occurrences of each word in each page.
 
-    All counts of a word go to the same reduce, and the map's number of pages goes to every reduce.
+    All counts of a word go to the same reduce. Each map sends its number of pages to every reduce.
     """
 
     def __init__(self, reduces: int) -> None:

@@ -1,4 +1,7 @@
-"""Counts of one-way links in a graph: edges i -> j for which no edge j -> i exists (verma2011, 7.1)."""
+"""Counts of one-way links in a graph: edges i -> j for which no edge j -> i exists.
+
+The application is that of the paper verma2011 (section 7.1).
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ NODES = 50_000
 
 
 class LinkCounts(KeyCounts):
-    """A map's collector of edges. A key consists of the two ends of an edge and its direction.
+    """A map's collector (the store of its output) for edges of a graph.
 
-    The edges of both directions between two nodes go to the same reduce.
+    A key is the two ends of an edge and its direction. The edges of both directions between two graph nodes
+    go to the same reduce.
     """
 
     def group(self, key: bytes) -> bytes:

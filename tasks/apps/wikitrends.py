@@ -36,7 +36,7 @@ VIEW_BYTES = 12_000  # Approximate number of bytes sent for a view.
 
 
 class ViewCounts(KeyCounts):
-    """A map's collector that sums the page views of each article of one project.
+    """A map's collector (the store of its output) that sums the page views of each article of one project.
 
     An empty `project` selects all projects.
     """

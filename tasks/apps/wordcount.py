@@ -31,8 +31,10 @@ Numbers = npt.NDArray[Any]
 
 
 class WordCounts(KeyCounts):
-    """A map's collector that counts words. A short word is stored as the number formed by its bytes,
-    padded with zeros."""
+    """A map's collector (the store of its output) that counts words.
+
+    A short word is stored as the number formed by its bytes, padded with zeros.
+    """
 
     def __init__(self, reduces: int) -> None:
         super().__init__(reduces)

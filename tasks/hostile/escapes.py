@@ -72,11 +72,9 @@ def group_folders() -> list[tuple[Path, Path]]:
 
 
 def stolen_files() -> Iterator[int]:
-    """Yield duplicates of the control group files that the node's processes have open, if the kernel permits
-    it.
+    """Yield duplicates of the control group files that the agent and the attempt's parent process have open.
 
-    Only the parent process (from which the attempt was forked) and its parent (the agent) are tried, no other
-    process of the host.
+    The kernel may refuse, and then nothing is yielded. Other processes of the host are not tried.
     """
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:

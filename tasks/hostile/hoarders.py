@@ -1,6 +1,4 @@
-"""Programs that hold more memory than declared, in ways that a limit on a process's data segment does not
-include.
-"""
+"""Programs that use more memory than declared, in ways that escape a limit on a process's data segment."""
 
 from __future__ import annotations
 

@@ -41,9 +41,9 @@ def spin(seconds: float) -> None:
 
 
 def fork(work: Callable[[], None], *, own_session: bool = False) -> int:
-    """Fork a child process that calls `work` and exits. Return its process id.
+    """Fork a child process that calls `work` and exits. Return the child's process id.
 
-    With `own_session`, the child leaves the attempt's process group and session.
+    If `own_session` is True, the child leaves the attempt's process group and session.
     """
     pid = os.fork()
     if pid:

@@ -1,5 +1,4 @@
-"""Programs that use network connections directly, without the agent, and thereby bypass the node's network
-budget.
+"""Programs that use network connections directly, and thereby bypass the network budget of their node.
 
 They call `os.read` and `os.write`, since the kernel counts these bytes for each process (`/proc/PID/io`).
 """

@@ -34,7 +34,7 @@ def waited_children(work: HostileWork) -> None:
 
 
 def unwaited_children(work: HostileWork) -> None:
-    """Use CPU in orphan processes with separate sessions, whose end no process waits for."""
+    """Use CPU in orphan processes with separate sessions. No process waits for their end."""
     orphans_of(CHILDREN, work.seconds)
     time.sleep(work.seconds)
 
@@ -50,7 +50,7 @@ def orphans_of(count: int, seconds: float) -> None:
 
 
 def shells(work: HostileWork) -> None:
-    """Burn CPU in two shells."""
+    """Use CPU in two shell processes."""
     script = f"ulimit -t {SHELL_CPU_S}; while :; do :; done"
     running = [subprocess.Popen(["sh", "-c", script], stdin=subprocess.DEVNULL) for _ in range(SHELLS)]
     try:

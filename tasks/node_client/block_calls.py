@@ -10,8 +10,9 @@ from schedbed.tasks.specs import BlockRange, NodeId
 
 
 class BlockCalls:
-    """The methods of the NameNode for attempts (implemented by `cluster.attempt_calls`). A failed call
-    raises OSError.
+    """The calls of the NameNode that attempts may use, sent through the agent. A failed call raises OSError.
+
+    The module `cluster.attempt_calls` implements the other side.
     """
 
     def __init__(self, link: AgentLink) -> None:

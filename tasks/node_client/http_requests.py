@@ -41,10 +41,9 @@ class Refused(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes`, or has the default size
-    for 0.
+    """An HTTP connection whose kernel receive buffer is limited to `buffer_bytes`.
 
-    `tls` is None for connections without TLS.
+    For 0, the buffer has the default size. `tls` is None for connections without TLS.
     """
 
     def __init__(
@@ -66,8 +65,9 @@ class _Connection(http.client.HTTPConnection):
 
 
 class AgentLink:
-    """A client of the agents, with one persistent connection for each thread and agent. All errors are
-    OSError.
+    """A client for HTTP requests to agents, with one persistent connection for each thread and agent.
+
+    All errors are OSError.
     """
 
     def __init__(self, context: NodeContext) -> None:
@@ -92,8 +92,9 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the CPU time used so far from the CPU budget, while a transfer waits. Only the main
-        thread does this.
+        """Pay for the CPU time used so far from the node's CPU budget, while a transfer waits.
+
+        Only the main thread does this.
         """
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()
@@ -115,9 +116,9 @@ class AgentLink:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        """Send a request and return the response, with its body unread.
+        """Send a request to the agent at `url`, and return the response with its body unread.
 
-        A persistent connection that the agent has closed is opened again, once.
+        If the agent has closed a persistent connection, the request is sent once more over a new connection.
         """
         for fresh in (False, True):
             connection = self.connection(url, fresh)
@@ -134,7 +135,8 @@ class AgentLink:
     def finish(self, url: str, response: http.client.HTTPResponse) -> bytes:
         """Read and return the remaining body of a response.
 
-        Raises Refused for an error status, but OSError (ENOSPC) for status 507.
+        Raises OSError (ENOSPC) for status 507, which means a full disk, and Refused for any other error
+        status.
         """
         try:
             body = response.read()
@@ -205,10 +207,10 @@ class AgentLink:
         self.peers.update(answer.get("peers", answer))
 
     def receiving(self, node: NodeId) -> Charge:
-        """Return a function that charges bytes received from a node to the budget `rx`.
+        """Return a function that charges bytes received from a node to the network budget `rx`.
 
         Call `receiving` before the request is sent, since the transfer's time counts from this call. For the
-        attempt's own node the function does nothing, since the agent charges the disk.
+        attempt's own node the function does nothing, since the agent charges the disk instead.
         """
         return self.stream("rx") if node != self.context.node else lambda amount_bytes: None
 

@@ -26,11 +26,11 @@ class FetchFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapOutputAt:
-    """The location of a map's output. If `lost` is True, the output is gone and a new attempt will replace
-    it.
+    """The location of a map's output.
 
-    `after` is the index of the map whose records precede those of this output in the input. None means that
-    the map's own index determines the position.
+    If `lost` is True, the output is gone and a new attempt will replace it. `after` is set for a later part
+    of a split that the policy DTSS has cut. It is the index of the map whose records precede those of this
+    output in the input.
     """
 
     index: int
@@ -76,10 +76,11 @@ class AttemptNode(Protocol):
         ...
 
     def map_outputs(self, cursor: int) -> tuple[int, list[MapOutputAt], bool]:
-        """Return the job's map outputs that were announced after position `cursor`.
+        """Return the job's map outputs that were announced after position `cursor` in the list of
+        announcements.
 
-        The result consists of the cursor for the next call, the list of map outputs, and whether all maps are
-        done.
+        The result is a tuple of the cursor for the next call, the list of map outputs, and whether all maps
+        are done.
         """
         ...
 
@@ -171,10 +172,9 @@ class HttpNode:
         return data
 
     def ended(self, *, succeeded: bool) -> None:
-        """Pass the attempt's copy of its input block to the agent if the attempt succeeded, or else delete
-        it.
+        """Pass the attempt's copy of its input block to the agent as a new replica, if the attempt succeeded.
 
-        Called after the attempt's report is written.
+        If it failed, the copy is deleted. Called after the attempt's report is written.
         """
         if succeeded:
             self._reader.copy.give()
@@ -200,7 +200,7 @@ class HttpNode:
         return self._link.budget
 
     def settle_cpu_by(self, settle: Callable[[], None]) -> None:
-        """Set the function that charges the attempt's CPU time. It is called while a transfer waits."""
+        """Set the function that charges the attempt's CPU time, which is called while a transfer waits."""
         self._link.settle_cpu = settle
 
     def need_room(self) -> None:

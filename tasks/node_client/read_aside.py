@@ -18,8 +18,8 @@ NAME = "kept"  # File name in the attempt's folder.
 class KeptCopy:
     """A contiguous copy of bytes that an attempt has read from the block in which its split begins.
 
-    Before the first byte is copied, the NameNode is asked whether to keep a replica of the block. Errors of
-    the copy do not affect reading.
+    Before the first byte is copied, the NameNode is asked whether the node should keep a replica of the
+    block. Errors of the copy do not affect reading.
     """
 
     def __init__(self, spec: AttemptSpec, link: AgentLink) -> None:
@@ -31,10 +31,10 @@ class KeptCopy:
         self._low = self._high = 0
 
     def take(self, block: BlockRange, at: int, piece: Buffer) -> None:
-        """Append a piece that was read from another node at position `at` of the block.
+        """Append a piece, which was read from another node at position `at` of the block, to the copy.
 
-        Pieces of other blocks and pieces that do not continue the copy are ignored, and so are all pieces if
-        the NameNode wants no replica. An error ends the copying.
+        A piece is ignored if it is of another block, if it does not continue the copy, or if the NameNode
+        wants no replica. An error ends the copying.
         """
         if self._wanted is False or not block.offset <= self._spec.offset < block.offset + block.length:
             return
@@ -53,7 +53,7 @@ class KeptCopy:
         return BlockCalls(self._link).keeps(block.block, self._spec.keep_budget)
 
     def give(self) -> None:
-        """Pass the copy to the agent, which fetches the missing parts of the block.
+        """Pass the copy to the agent, which fetches the missing parts of the block and stores a replica.
 
         Called after the attempt has succeeded.
         """

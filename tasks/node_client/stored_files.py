@@ -155,7 +155,10 @@ class OutputFile:
         self._put: _BlockPut | None = None
 
     def write(self, data: Buffer) -> None:
-        """Append data, and send it to the agent except for a small buffered remainder."""
+        """Append data to the file.
+
+        Sends the data to the agent, except for a small remainder that stays in a buffer.
+        """
         self._meter.add("output_bytes", len(data))
         if len(data) < SEND_BYTES // 2:
             self._pending += data

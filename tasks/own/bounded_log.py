@@ -11,7 +11,7 @@ SHOWN_CHARS = 160
 
 
 def trim(log: int) -> None:
-    """Shorten a log that has more than `LOG_BYTES` bytes to its end.
+    """Delete the beginning of a log that has more than `LOG_BYTES` bytes, so that only its end remains.
 
     `log` is a file descriptor that is open for reading and appending. If another process appends at the same
     time, a line may be lost.

@@ -1,7 +1,7 @@
 """Calls of functions that may run user code, in a child process. Request and answer are JSON.
 
-The driver never runs user code itself. The child process has its own session. All processes of the session
-are killed when the child has answered or takes too long.
+The driver (the process that runs a scenario) never runs user code itself. The child process has its own
+session. All processes of the session are killed when the child has answered or takes too long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ Answer = dict[str, Any]
 
 
 def ask(module: str, request: Mapping[str, Any], limit_s: float) -> Answer:
-    """Call the function `main` of a module in a child process with this request, and return the answer.
+    """Run a module as a program in a child process, send it the request, and return the answer.
 
-    Raises BadInput if the child raises it, ends without an answer, or takes longer than `limit_s` seconds.
+    Raises BadInput if the module raises BadInput, ends without an answer, or takes longer than `limit_s`
+    seconds.
     """
     answers, theirs = os.pipe()
     with os.fdopen(answers, "rb") as answer:
@@ -64,7 +65,7 @@ def _read(text: bytes, code: int) -> Answer:
 
 
 def answer_with(work: Callable[[Answer], Answer]) -> None:
-    """Act as the child process of `ask`: read the request, call `work`, and write the result.
+    """Act as the module that `ask` runs: read the request, call `work` with it, and write the result.
 
     If `work` raises BadInput, the error is written instead.
     """

@@ -53,9 +53,7 @@ class ClassSource:
         return method in self.lines
 
     def to_json(self) -> dict[str, Any]:
-        """Return the declarations as JSON values, in the form that is stored in a job's parameter
-        `program`.
-        """
+        """Return the declarations as JSON values, as they are stored in a job's parameter `program`."""
         return asdict(self)
 
     @staticmethod
@@ -127,9 +125,10 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return a dictionary of the members of a class by name, including base classes in the file, and a flag.
+    """Return the members of a class by name, including those of base classes in the same file, and a flag.
 
-    The flag is True if the class has base classes outside the file, other than `object`.
+    The flag is True if the class has base classes outside the file, other than `object`. `classes` are all
+    classes of the file, and `depth` is the number of subclasses passed.
     """
     members: dict[str, Member] = {}
     foreign = depth > len(classes)
@@ -183,8 +182,8 @@ def _parameters(
 ) -> tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]:
     """Return the arguments of the constructor `made` in three groups.
 
-    The groups are: a dictionary from argument to plain default value, the arguments without a default, and
-    the arguments whose default is an expression.
+    `path` and `owner` name the file and the class. The groups are: a dictionary from argument to plain
+    default value, the arguments without a default, and the arguments whose default is an expression.
     """
     if not isinstance(made, ast.FunctionDef):
         return {}, (), ()
@@ -219,7 +218,8 @@ def _literal(node: Member | None) -> Any:
 def _constant(path: Path, owner: str, node: Member | None, *, kind: type[T], what: str) -> T | None:
     """Return the value of the class attribute that `node` assigns, or None if `node` is None.
 
-    Raises BadInput with the message `what` if the value is not a literal of the type `kind`.
+    Raises BadInput with the message `what` if the value is not a literal of the type `kind`. `path` and
+    `owner` are the file and the class for the message.
     """
     try:
         value = _literal(node)

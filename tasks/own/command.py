@@ -33,8 +33,9 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126  # Exit codes of a shell.
 
 
 class Command:
-    """A shell command that an attempt runs. `role` is mapper, combiner or reducer, and `text` the command
-    line.
+    """A shell command that an attempt runs in `folder`.
+
+    `role` is mapper, combiner or reducer, and `text` the command line.
     """
 
     def __init__(
@@ -120,10 +121,10 @@ class Command:
                     yield data
 
     def _feed(self, stdin: int, waiting: memoryview, pieces: Iterator[Buffer]) -> memoryview:
-        """Write as much input as the pipe accepts. Return the unwritten remainder of the current piece.
+        """Write as much input to the command as the pipe `stdin` accepts.
 
-        The result is empty when all input is written, or when the command has stopped reading, as `head`
-        does.
+        Return the unwritten part of the current piece. `waiting` is the previous result. The result is empty
+        when all input is written, or when the command has stopped reading, as `head` does.
         """
         waiting = waiting or _next(pieces)
         try:
@@ -143,11 +144,11 @@ class Command:
                 self._note(False, process, errors)
 
     def _note(self, moved: bool, process: subprocess.Popen[bytes], errors: int) -> bool:
-        """Add to the time without data, or reset it if data `moved`. Return whether to continue reading
-        output.
+        """Measure for how long no data has moved to or from the command.
 
-        Returns False if the command has failed while a process that it started keeps its output open. Raises
-        BadInput if no data moved for too long.
+        Return whether to continue reading output. `moved` is True if data moved just now. Returns False if
+        the command has failed while a process that it started keeps its output open. Raises BadInput if no
+        data moved for too long.
         """
         in_time = self._idle.note(moved)
         if moved or (in_time and process.poll() is None):

@@ -1,4 +1,7 @@
-"""Checks an output with a user's class in a child process: `python -m schedbed.tasks.own.judge FD`."""
+"""Checks an output with a user's class in a child process.
+
+The process is `python -m schedbed.tasks.own.judge FD`, where FD is the file descriptor for the answer.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,11 @@ PIECE_BYTES = 2**20
 def judge(
     source: ClassSource, params: dict[str, Any], folder: Path, data: Path | None, parts: Iterable[Path]
 ) -> str | None:
-    """Return the message of the user's class about an error in an output, or None if it finds none.
+    """Call the check of a user's class in a child process.
 
-    `folder` contains the files of the application, `data` is the job's input, and `parts` are the files of
-    the output. Raises BadInput if the check itself fails.
+    Return its message about an error in the output, or None. `folder` contains the files of the application,
+    `data` is the job's input, and `parts` are the files of the output. Raises BadInput if the check itself
+    fails.
     """
     request = {
         "source": source.to_json(),

@@ -44,9 +44,10 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with the two properties that depend on a job's parameters filled in.
+    """Return the application with two properties that depend on a job's parameters.
 
-    The properties are whether the application has reduces, and its declared costs.
+    The properties are whether the application has reduces (of a streaming job), and the costs that the user
+    has declared.
     """
     if app.name == "streaming":
         app = replace(app, reduces="needed" if params.get("reducer") else "never")

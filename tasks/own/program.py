@@ -1,9 +1,9 @@
-"""The files of a user's application, on their way from the driver's host through the block store to attempts.
+"""The files of a user's application, which attempts read from the block store.
 
-A job's parameter `files` lists each file with its digest. The files are stored in the block store, like those
-of Hadoop's distributed cache, so that containers and other hosts can read them. Each node keeps the files
-that its attempts have read, under their digests. The code runs only in attempts, or in child processes of the
-driver (`tasks.own.child`).
+The driver (the process that runs a scenario) uploads the files, so that containers and other hosts can read
+them, as from Hadoop's distributed cache. A job's parameter `files` lists each file with its digest. Each node
+stores the files that its attempts have read, under their digests. The code runs only in attempts, or in child
+processes of the driver (`tasks.own.child`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ProgramFile:
 
 
 def files_to_json(files: Sequence[ProgramFile]) -> list[dict[str, Any]]:
-    """Return the files as JSON values, in the form that is stored in a job's parameter `files`."""
+    """Return the files as JSON values, as they are stored in a job's parameter `files`."""
     return [asdict(file) for file in files]
 
 

@@ -19,7 +19,7 @@ GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class StatusFileAge:
-    """The time since the status file of an attempt last changed, and the limit for it."""
+    """The time since the status file of an attempt last changed, and the longest time that is permitted."""
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status
@@ -48,7 +48,7 @@ class StatusFileAge:
 
 
 def silence_of(spec: AttemptSpec, status: Path) -> StatusFileAge | None:
-    """Return the detector for an attempt of a user's application, or None for a shipped application.
+    """Return a `StatusFileAge` for an attempt of a user's application, or None for a shipped application.
 
     `status` is the path of the attempt's status file.
     """

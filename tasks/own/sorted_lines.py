@@ -27,9 +27,9 @@ Partition = Callable[[bytes, int], int]
 
 
 class SortedLines:
-    """The format of sorted lines, for merging map outputs.
+    """The format of sorted lines, as `RunFormat` describes it for merging map outputs.
 
-    A record is a line, and its key (for `RunFormat`) is the whole line.
+    A record is a line, and its key is the whole line.
     """
 
     def combine(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
@@ -59,9 +59,7 @@ class SortedLines:
         return _upto(_plain(window), key, 0, len(window))
 
     def _by_windows(self, runs: Sequence[Buffer]) -> Iterator[Buffer]:
-        """Merge sorted sequences of lines, at most `WINDOW_BYTES` at a time, which limits the memory
-        needed.
-        """
+        """Merge sorted sequences of lines, at most `WINDOW_BYTES` at a time to save memory."""
         share = max(WINDOW_MIN_BYTES, WINDOW_BYTES // len(runs))
         left = [(_plain(run), 0) for run in runs if len(run)]
         while left:
@@ -114,7 +112,10 @@ def _merged(runs: Iterable[Buffer]) -> Iterator[bytes]:
 
 
 def expanded(counts: Counter[bytes], lines: list[bytes]) -> Iterator[bytes]:
-    """Yield the sorted lines in pieces, and each line `counts[line]` times. `lines` is sorted in place."""
+    """Yield the sorted `lines` in pieces, with each line repeated `counts[line]` times.
+
+    `lines` is sorted in place.
+    """
     lines.sort()
     piece: list[bytes] = []
     size = 0
@@ -141,7 +142,8 @@ def by_crc(key: bytes, reduces: int) -> int:
 
 
 class LineCollector:
-    """The collector of a user's map: it sorts lines and divides them among the reduces.
+    """The collector of a user's map (the store of its output): it sorts lines and divides them among the
+    reduces.
 
     `partition` chooses the reduce for a key. `combine`, if given, shortens sorted lines before they are
     stored.

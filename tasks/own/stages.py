@@ -127,7 +127,8 @@ def environment_of(task: Task) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _opened(task: Task) -> Iterator[Program]:
-    """Write the application's files to a folder, yield its code, and delete the folder at the end.
+    """Write the application's files to a folder, yield its code, and delete the folder at the end of the
+    `with` block.
 
     If the application is a class, the folder is also the working folder, and hanging code is interrupted.
     """
@@ -195,7 +196,7 @@ def _write(task: Task, output: Output, pieces: Iterable[bytes]) -> None:
 
 
 def _bounded(task: Task, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces unchanged. Raises BadInput if their total size exceeds what the attempt may write."""
+    """Yield the pieces unchanged. Raises BadInput if their total size exceeds the job's `output_limit`."""
     most, written = int(task.params[LIMIT]), 0
     kind = task.spec.kind.value
     for piece in pieces:

@@ -51,7 +51,9 @@ class UserClass:
             self._object = made(**given)
 
     def mark(self) -> object:
-        """Return a value that changes whenever the class reads a record or returns a pair."""
+        """Return a value that changes whenever the class reads a record or returns a pair, to detect hanging
+        code.
+        """
         return tuple(self._done)
 
     def mapped(self, kind: str, chunks: Iterable[Buffer], *, last: bool) -> Iterator[bytes]:
@@ -108,7 +110,7 @@ class UserClass:
         return said if isinstance(said, str) else "check says that it is wrong"
 
     def wrong(self, method: str, what: str) -> BadInput:
-        """Return an error about an invalid result of a method, with the method's file and line.
+        """Return a BadInput error about an invalid result of a method, with the method's file and line.
 
         `what` describes the error and follows the method's name in the message.
         """
@@ -147,9 +149,10 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Convert pairs to lines, and yield them in pieces. User code runs only while a piece is made.
+        """Yield the pairs that a method of the user's class returns, converted to lines by `encode`, in
+        pieces.
 
-        `method` is the method of the user's class that yields the pairs.
+        `method` is the name of the method. User code runs only while a piece is made.
         """
         while True:
             lines: list[str] = []
@@ -206,13 +209,16 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Record whether the user's code is running (`busy`) or waits for its input."""
+        """Record for the detection of hanging code whether the user's code is running (`busy`) or waits for
+        input.
+        """
         if self.watch is not None:
             self.watch.busy = busy
 
 
 class _Feed:
-    """The sorted input lines of the user's class, as pairs that are read when the class requests them.
+    """The input lines of the user's class, as pairs of key and value that are read when the class requests
+    them.
 
     An error while lines are read is stored in `error`, since the class may catch it.
     """

@@ -42,7 +42,7 @@ class Idle:
         return self.tick_s * self._progress.stretch
 
     def note(self, moved: bool) -> bool:
-        """Add a tick in which no data moved, or reset the counter if data moved.
+        """Count a tick of the timer in which no data moved, or reset the counter if data `moved`.
 
         Returns False if the counter has reached the limit.
         """
@@ -64,8 +64,8 @@ class Idle:
 class Watch:
     """A timer that interrupts hanging user code in the main thread.
 
-    `mark` must return a value that changes whenever the code reads or writes data. `also` is called at each
-    tick.
+    `mark` must return a value that changes whenever the code reads or writes data. The function `also` is
+    called at each tick of the timer.
     """
 
     def __init__(self, idle: Idle, mark: Callable[[], object], also: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Contradictions between the columns of a trace, which warn users before they rely on a column."""
+"""Checks for contradictions between the columns of a trace, to warn users before they rely on a column."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _tasks(jobs: Sequence[TraceJob]) -> Iterator[TraceTask]:
 
 
 def _some(tasks: Sequence[TraceTask]) -> Sequence[TraceTask]:
-    """Return the distinct objects in `tasks`.
+    """Return the tasks, with each task object only once.
 
     Equal tasks are often one object that is repeated millions of times.
     """

@@ -28,7 +28,7 @@ ALIKE = "tasks of a job are equal: their mean, and `variance` for how much their
 class Conversion:
     """A scenario made from a trace: its settings (`head`), its jobs, and notes on assumptions and lost data.
 
-    Iterating over `jobs` also sets `job_count` and `task_count`.
+    Iterating over `jobs` also counts the jobs and tasks in `job_count` and `task_count`.
     """
 
     name: str
@@ -53,8 +53,8 @@ class Conversion:
     def _policies(self) -> list[Any]:
         """Return the policies that the scenario compares.
 
-        They are FCFS and EASY if jobs have requested run times, otherwise FIFO, fair sharing and delay
-        scheduling.
+        If jobs have requested run times, these are FIFO, FCFS (EASY without backfilling) and EASY
+        backfilling. Otherwise they are FIFO, fair sharing and delay scheduling.
         """
         if any(job.requested_s is not None for job in self.chosen):
             return ["fifo", {"easy": {"backfill": False}}, "easy"]
@@ -82,7 +82,8 @@ class Conversion:
 def conversion(trace: Trace, name: str, jobs: int | None = None, *, fit: bool = False) -> Conversion:
     """Return a scenario with the first `jobs` jobs of a trace, or with all jobs if `jobs` is None.
 
-    The scenario's cluster is small enough for a laptop or, with `fit`, suits the trace.
+    The scenario's cluster is small enough for a laptop. If `fit` is True, its size is derived from the trace
+    instead.
     """
     chosen, assume = select(trace.jobs, jobs, 0.0, None), Assume()
     losses = [
@@ -105,14 +106,17 @@ def scenario_of(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the values of a scenario made from a trace, and notes on assumptions and lost data.
 
-    The arguments are those of `conversion`.
+    The scenario has the first `jobs` jobs, or all jobs for None. If `fit` is True, the size of its cluster is
+    derived from the trace, instead of a cluster for a laptop.
     """
     made = conversion(trace, name, jobs, fit=fit)
     return {**made.head, "workload": {"jobs": list(made.jobs)}}, made.notes
 
 
 def trace_demands(trace: Trace) -> TraceLoad:
-    """Return the total load of the jobs of a trace, as converted with the default assumptions."""
+    """Return the total load of the jobs of a trace, after conversion to synthetic jobs with default
+    assumptions.
+    """
     assume = Assume()
     return demands(synthetic_jobs(select(trace.jobs, None, 0.0, None), assume), assume.io_rate)
 
@@ -146,9 +150,10 @@ def _job(job: SyntheticJob) -> dict[str, Any]:
 
 
 def _phase(costs: Sequence[Cost]) -> dict[str, Any]:
-    """Return the values of a scenario for the map or reduce phase of a job: its mean task and the variation.
+    """Return a scenario's values for the maps or the reduces of a job: the mean cost and the random
+    variation.
 
-    `costs` are the costs of all tasks of the phase.
+    `costs` are the costs of all these tasks.
     """
     first = costs[0]
     if all(cost is first for cost in costs):

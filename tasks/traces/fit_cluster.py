@@ -1,4 +1,4 @@
-"""A proposed cluster for a trace: the traced machine if it is known, otherwise enough slots for the load."""
+"""A proposed cluster for running a trace: the recorded one if it is known, or enough slots for the load."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class TraceLoad:
     def add(self, job: SyntheticJob) -> None:
         """Add a job to the load.
 
-        The job is assumed to end, without waiting, after its longest map and then its longest reduce.
+        The end of the job is estimated as if it did not wait for slots: after its longest map and then its
+        longest reduce.
         """
         maps, reduces = task_seconds(job, self.io_rate)
         self.map_s += sum(maps)
@@ -77,7 +78,7 @@ def demands(jobs: Iterable[SyntheticJob], io_rate: float) -> TraceLoad:
 
 
 def fit_cluster(trace: Trace, asked: TraceLoad) -> Fit:
-    """Return a proposed cluster for a trace: the traced machine if it is known, otherwise a computed one.
+    """Return a proposed cluster for a trace: the recorded machine if it is known, otherwise a computed one.
 
     The computed cluster has as many slots as the load `asked` needs.
     """

@@ -79,8 +79,8 @@ class _Stream:
     def _more(self, wanted: int) -> bool:
         """Read at least `wanted` more characters from the file. Return False at the end of the file.
 
-        Callers request as many characters as are in memory, so that repeated decoding costs only a constant
-        factor.
+        Before an incomplete object is decoded again, the text in memory is doubled, so that the total time
+        stays proportional to the length of the file.
         """
         fresh: list[str] = []
         while wanted > 0 and (piece := next(self._pieces, None)) is not None:

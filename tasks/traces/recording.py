@@ -40,7 +40,7 @@ class Recording:
 
 @dataclass(slots=True)
 class _Seen:
-    """The facts about the cluster that have been found so far while reading the trace."""
+    """The facts about the recorded cluster that have been found so far in a trace."""
 
     racks: dict[str, str] = field(default_factory=dict)  # Rack by host.
     spans: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))

@@ -15,7 +15,7 @@ ASSUMED = (
 
 
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
-    """Return the largest number of processors in use at the same time.
+    """Return the largest number of processors that the jobs used at the same time.
 
     The recorded time of a job in the system includes its wait. The job is assumed to run at the end of this
     time.

@@ -19,9 +19,10 @@ class Notes:
         self._tasks: Counter[str] = Counter()
 
     def job(self, raw: Mapping[str, Any], maps: int, reduces: int) -> None:
-        """Count a job if it failed, or if the tasks that it lists are fewer or more than it declares.
+        """Count a job if it failed, if it lists no maps, or if its numbers of tasks differ from its declared
+        totals.
 
-        `maps` and `reduces` are the numbers of listed tasks.
+        `raw` is the job in the trace. `maps` and `reduces` are the numbers of listed tasks.
         """
         if raw.get("outcome") not in ("SUCCESS", None):
             self._jobs["did not succeed in the trace and are taken as if they had"] += 1
@@ -31,8 +32,9 @@ class Notes:
             self._jobs["list other numbers of tasks than their totals say; the listed ones count"] += 1
 
     def left_out(self, kinds: Iterable[Any]) -> None:
-        """Count the tasks of a job that are neither maps nor reduces. `kinds` contains Rumen's name for
-        each of them.
+        """Count tasks that are neither maps nor reduces.
+
+        `kinds` contains Rumen's name of the kind of each task.
         """
         for kind in kinds:
             self._tasks[

@@ -79,10 +79,10 @@ def _drawn(kind: Fields, name: str, coin: Coin) -> float:
 
 
 def _tasks(kind: Fields, coin: Coin) -> tuple[tuple[TraceTask, ...], tuple[TraceTask, ...]]:
-    """Return the maps and the reduces of a random job of the class `kind`. A job has at least one map.
+    """Return the maps and the reduces of a random job. A job has at least one map.
 
-    In the newer form of specifications, all tasks that are not reduces become maps. `coin` is the random
-    generator.
+    `kind` is the job's class in the SYNTH specification, and `coin` the random generator. In the newer form
+    of specifications, all tasks that are not reduces become maps.
     """
     found: dict[bool, list[TraceTask]] = {False: [], True: []}
     if "tasks" in kind:

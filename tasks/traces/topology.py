@@ -1,4 +1,7 @@
-"""Mapping of the hosts in a trace to emulated nodes. It is deterministic and preserves racks if possible."""
+"""Assignment of the hosts in a trace to emulated nodes.
+
+It is deterministic and preserves racks if possible.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from schedbed.tasks.traces.trace import Host
 
 
 def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, NodeId]:
-    """Return a dictionary from traced host to node, in which the hosts of a traced rack have nodes of one
-    rack.
+    """Return a dictionary from traced host to emulated node.
 
-    `nodes` maps each node to its rack. Sorted hosts are assigned to the nodes of a rack in turn. If the trace
-    has fewer racks than the cluster, hosts are assigned to all nodes in turn.
+    `nodes` maps each node to its rack. The hosts of a traced rack, in sorted order, are assigned to the nodes
+    of one rack in turn. If the trace has fewer racks than the cluster, hosts are assigned to all nodes in
+    turn.
     """
     ordered = sorted(set(hosts))
     traced, ours = sorted({rack for rack, _ in ordered}), list(dict.fromkeys(nodes.values()))
@@ -32,10 +35,10 @@ def map_hosts(hosts: Iterable[Host], nodes: Mapping[NodeId, str]) -> dict[Host, 
 def replica_nodes(
     hosts: Sequence[Host], mapped: Mapping[Host, NodeId], nodes: Sequence[NodeId], count: int, start: int
 ) -> tuple[NodeId, ...]:
-    """Return `count` different nodes for the replicas of a block.
+    """Return `count` different nodes for the replicas of a block, whose traced hosts are `hosts`.
 
-    The nodes to which `mapped` assigns the block's traced hosts come first, followed by the next nodes in
-    `nodes`. For a block without hosts, the first node is number `start`.
+    The nodes to which `mapped` assigns these hosts come first, followed by the next nodes in `nodes`. For a
+    block without hosts, the first node is number `start` in `nodes`.
     """
     wanted = list(dict.fromkeys(mapped[host] for host in hosts))[:count]
     place = nodes.index(wanted[-1]) + 1 if wanted else start

@@ -36,7 +36,8 @@ class TraceTask:
 class TraceJob:
     """A recorded job.
 
-    In some formats, such as SWIM's, only three totals of bytes are known, and `maps` is empty.
+    In some formats, such as SWIM's, only the totals of input, shuffled and output bytes are known, and `maps`
+    is empty.
     """
 
     name: str
@@ -101,9 +102,9 @@ class Trace:
 class TraceFormat:
     """A trace format. Each module of the package `formats` declares one as `FORMAT`.
 
-    The name of the module is the name of the format. `looks_like` returns whether a file has the format,
-    given its first 20,000 characters. Formats with `last_resort` are tried after all others, since files of
-    other formats look similar.
+    The name of the module is the name of the format. `read` reads a file. `looks_like` returns whether a file
+    has the format, given its first 20,000 characters. Formats with `last_resort` are tried after all others,
+    since files of other formats may look like them.
     """
 
     read: Callable[[Path], Trace]

@@ -18,9 +18,9 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob
 
 
 def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
-    """Return `count` arrival times in order, in seconds.
+    """Return `count` random arrival times in seconds, in increasing order.
 
-    The gaps between them, and before the first, are exponentially distributed with mean `mean_gap_s`.
+    The gaps between them, and the gap before the first, are exponentially distributed with mean `mean_gap_s`.
     """
     _above_zero(mean_gap_s=mean_gap_s)
     coin, now_s, times_s = chance(seed, "poisson arrivals"), 0.0, []
@@ -31,12 +31,12 @@ def poisson_arrivals(count: int, mean_gap_s: float, seed: int) -> list[float]:
 
 
 def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) -> list[float]:
-    """Return the submission time of each job, such that the sum of the loads of running jobs is at most
+    """Return submission times (s) of jobs, such that the sum of the loads of running jobs is at most
     `threshold`.
 
     A job is a pair (load, duration in s). Jobs are submitted in order, each as soon as the sum permits. A job
-    with a load above the threshold is submitted when no other job runs. (verma2011, 7.2, where the load is
-    the share of slots in a job's minimum allocation.)
+    with a load above the threshold is submitted when no other job runs. The paper verma2011 (section 7.2)
+    uses this method. Its load is the share of slots in a job's minimum allocation.
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []
@@ -96,7 +96,11 @@ class Drawn:
 
 
 def drawn_trace(wanted: Drawn) -> Trace:
-    """Return a random trace whose jobs have only totals of bytes, as `from_trace.synthesize` accepts."""
+    """Return a random trace, in which only the totals of input, shuffled and output bytes of each job are
+    known.
+
+    `from_trace.synthesize` converts such a trace to synthetic jobs.
+    """
     if wanted.jobs < 1 or wanted.users < 1 or min(wanted.shuffle, wanted.output) < 0:
         raise BadInput(f"cannot draw {wanted}: expected 1 or more jobs and users, and shares of 0 or more")
     times_s = poisson_arrivals(wanted.jobs, wanted.mean_gap_s, wanted.seed)
@@ -118,8 +122,8 @@ def drawn_trace(wanted: Drawn) -> Trace:
 def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: float) -> float:
     """Return the approximate duration in seconds of a job alone on the given numbers of map and reduce slots.
 
-    The result is the mean of the two bounds of verma2011 (2.1). Task durations are those of `task_seconds`.
-    Each slot has a core.
+    The result is the mean of a lower and an upper bound of the makespan (paper verma2011, section 2.1). Task
+    durations are estimated by `task_seconds` with `io_rate` bytes/s. Each slot has a core.
     """
     _above_zero(map_slots=map_slots, reduce_slots=reduce_slots, io_rate=io_rate)
     maps, reduces = task_seconds(job, io_rate)
@@ -127,10 +131,10 @@ def isolated_s(job: SyntheticJob, map_slots: int, reduce_slots: int, io_rate: fl
 
 
 def task_seconds(job: SyntheticJob, io_rate: float) -> tuple[list[float], list[float]]:
-    """Return the approximate durations in seconds of all maps and of all reduces of a job.
+    """Return the approximate durations in seconds of all maps, and of all reduces, of a job.
 
-    A duration is the traced one if it is known, otherwise the CPU time plus the time for all bytes at
-    `io_rate` bytes/s.
+    A duration is that in the trace if it is known, otherwise the CPU time plus the time for reading and
+    writing all bytes at `io_rate` bytes/s.
     """
     fetched = sum(cost.write_bytes for cost in job.maps) / max(1, len(job.reduces)) if job.reduces else 0.0
     maps = [_task_s(cost, cost.read_bytes, io_rate) for cost in job.maps]
@@ -144,11 +148,10 @@ def with_deadlines(
     least: float = 1.0,
     most: float = 3.0,
 ) -> list[SyntheticJob]:
-    """Return the jobs with random deadlines. A deadline is the job's duration when it runs alone, times a
-    random factor.
+    """Return the jobs with random deadlines.
 
-    The factor is uniform in [least, most], by default [1, 3] as in verma2011. `alone_s` contains the duration
-    of each job in seconds.
+    A deadline is the job's duration when it runs alone (`alone_s`, in seconds), times a random factor. The
+    factor is uniform in [least, most], by default [1, 3] as in the paper verma2011.
     """
     if not 0 < least <= most:
         raise BadInput(f"deadline factors from {least:g} to {most:g}: expected a range above 0")

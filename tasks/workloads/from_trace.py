@@ -1,11 +1,12 @@
 """Conversion of a trace to synthetic jobs: selection of jobs, shrinking to a smaller cluster, and
 assumptions.
 
-The assumptions are the fields of `Assume`. SWIM records only the numbers of bytes of a job. A SWIM job
-becomes one map per block of input (a map-only job one map per block of output, if there are more) and one
-reduce per `reduce_bytes` of shuffle or output, whichever is larger. Each of its tasks has 1 s of CPU time
-plus its bytes divided by `cpu_rate`. A Rumen task keeps its recorded CPU time. If none was recorded, its CPU
-time is its working time minus its bytes divided by `io_rate`, but at least a tenth of the working time.
+The assumptions are the fields of `Assume`. Traces in SWIM's format contain only the numbers of bytes of a
+job. A SWIM job becomes one map per block of input (a map-only job one map per block of output, if there are
+more) and one reduce per `reduce_bytes` of shuffle or output, whichever is larger. Each of its tasks has 1 s
+of CPU time plus its bytes divided by `cpu_rate`. A task in Rumen's format keeps its recorded CPU time. If
+none was recorded, its CPU time is its working time minus its bytes divided by `io_rate`, but at least a tenth
+of the working time.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _WORK_SHARE_MIN = 0.1
 class Assume:
     """The assumptions for the conversion of a trace.
 
-    Sizes and rates are those of the traced cluster, before scaling. `share` is the share of a job's tasks
-    that is kept (emulated nodes / traced nodes). The bytes of each task are unchanged. `users` is the number
-    of users that jobs are divided among at random. 0 means the users in the trace, or five users if the trace
-    has none.
+    Sizes and rates are those of the traced cluster, before scaling. `share` is the share of each job's tasks
+    that is kept (emulated nodes / traced nodes). The bytes of each task are unchanged. Jobs are divided among
+    `users` users at random. If `users` is 0, jobs have the users in the trace, or five users if the trace has
+    none.
     """
 
     block_bytes: int = 64 * 2**20
@@ -70,9 +71,9 @@ def select(
 ) -> list[TraceJob]:
     """Return the first `count` jobs that were submitted in [from_s, until_s), with new submission times.
 
-    `from_s` and `until_s` are times in the trace. They count from the first job if the trace's clock is the
-    time of day. The new submission times count from `from_s`, or from the first selected job if `from_s` is
-    0.
+    `from_s` and `until_s` are times in the trace or, if the trace contains times of day, seconds since its
+    first job. The new submission times are seconds since `from_s` or, if `from_s` is 0, since the first
+    selected job.
     """
     if not jobs:
         return []
@@ -168,7 +169,7 @@ def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
 
 
 def _only_hosts(job: TraceJob) -> bool:
-    """Return whether the trace contains the location of the job's input but not its size."""
+    """Return whether the trace contains the hosts of the job's input but not the input's size."""
     return any(task.hosts for task in job.maps) and all(task.input_bytes is None for task in job.maps)
 
 
@@ -224,9 +225,10 @@ def _cpu_s(task: TraceTask, moved_bytes: float, assume: Assume) -> float | None:
 
 
 def _kept(count: int, share: float) -> Sequence[int]:
-    """Return the indices of the tasks to keep out of `count`: a share of them, evenly spread, at least one.
+    """Return the indices of the tasks to keep, of `count` tasks: a share of them, evenly spread, but at least
+    one.
 
-    If `share` is above 1, tasks are repeated.
+    If `share` is above 1, indices are repeated.
     """
     if not count:
         return ()
@@ -241,10 +243,10 @@ def _chosen(tasks: Sequence[T], places: Sequence[int]) -> Sequence[T]:
 
 
 def _shrunk(reduces: Sequence[Cost], places: Sequence[int], maps_share: float) -> Sequence[Cost]:
-    """Return the costs of the reduces with the indices `places`, which are those to keep.
+    """Return the costs of the reduces to keep, which are those with the indices `places`.
 
-    If the share of reduces kept is larger than `maps_share`, the share of maps kept, the costs are scaled
-    down.
+    If a larger share of reduces than of maps is kept, each reduce's cost is scaled down in proportion.
+    `maps_share` is the share of maps that is kept.
     """
     if not places:
         return []

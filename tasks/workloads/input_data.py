@@ -101,7 +101,7 @@ def _documents(size: int, seed: int) -> Iterator[bytes]:
 def whole_lines(lines: Iterable[bytes], wanted: int, one_at_least: bool) -> Iterator[bytes]:
     """Yield the first lines that fit in `wanted` bytes, as one piece.
 
-    With `one_at_least`, the first line is included even if it is longer.
+    If `one_at_least` is True, the first line is included even if it is longer.
     """
     taken: list[bytes] = []
     for line in lines:

@@ -50,7 +50,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job whose input is not yet stored on nodes. The fields are those of `JobSpec`.
+    """A job before its input is stored on nodes. Fields with names of `JobSpec` have the same meaning.
 
     If `input` is given, map i reads block i. If synthetic jobs with different amounts of input share a file,
     the maps read consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no
@@ -84,11 +84,11 @@ class PlannedJob:
 
 
 def build_job(planned: PlannedJob, locate: Locate, params: Mapping[str, Any] | None = None) -> JobSpec:
-    """Return the planned job as a job to submit, after its input is stored. `locate` returns the blocks of a
-    file.
+    """Return the planned job as a job to submit, after its input is stored.
 
-    `params` are added to the planned parameters. For the application sort, the driver adds `boundaries`.
-    Raises ValueError if the file does not have the planned blocks.
+    `locate` returns the blocks of a file. `params` are added to the planned parameters, such as the key
+    ranges that the driver computes for the application sort. Raises ValueError if the file does not have the
+    planned blocks.
     """
     return JobSpec(
         job=planned.job,
@@ -140,8 +140,8 @@ def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job as consecutive ranges of a file whose blocks do not match its
-    maps.
+    """Return the splits of a synthetic job as consecutive ranges of a file, if blocks and maps do not
+    correspond.
 
     Raises ValueError if the maps read more bytes than the file has.
     """

@@ -1,5 +1,5 @@
-"""A simulator loop compiled by numba. It runs the common setups much faster than the Python classes do.
+"""A simulator whose event loop is compiled by numba. It mirrors the Python classes of `scheduler.simulate`.
 
-The module `covers` lists the conditions for its use. The loop writes the same rows of output tables as the
-classes in `scheduler.simulate`.
+It is much faster than the Python classes and writes the same rows of output tables, but supports only the
+common settings and policies. The module `covers` lists the conditions.
 """

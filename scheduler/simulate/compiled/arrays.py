@@ -27,8 +27,9 @@ Arrays = dict[str, Any]
 
 
 class Record:
-    """A row of a table. Each annotation of a subclass declares a column: its name and its type (`f8`, `i8`,
-    `i4`, `i1` or `Pair`).
+    """A row of a table. Each annotation of a subclass declares a column by its name and type.
+
+    The types are `f8` (a float), `i8`, `i4` and `i1` (integers of 8, 4 and 1 bytes), and `Pair` (two values).
     """
 
 

@@ -22,8 +22,8 @@ TASK_MASK = (1 << TASK_BITS) - 1
 def launch(state: State, task: int, node: int, now_s: float) -> None:
     """Start an attempt of the task on the node. Mirrors `ExactEmulation.launch`.
 
-    The end of a map is scheduled at once. The end of a reduce is scheduled when all map outputs of the job
-    have been announced to the node.
+    For a map, the end of the attempt is scheduled at once. For a reduce, it is scheduled when all map outputs
+    of the job have been announced to the node.
     """
     entry, run = state.nodes[node], state.tasks[task]
     run.start = now_s + entry.latency
@@ -114,8 +114,8 @@ def _map_seconds(state: State, task: int, node: int) -> float:
 def source_of(state: State, task: int, node: int) -> int:
     """Return the node from which a map on `node` reads its block.
 
-    This is `node` itself if it holds a replica, otherwise a holder in the same rack, otherwise any holder.
-    Mirrors `ExactCosts._source` with `nearest_first`.
+    This is `node` itself if it has a replica of the block, otherwise a node of the same rack with a replica,
+    otherwise any node with a replica. Mirrors `ExactCosts._source` with `nearest_first`.
     """
     run = state.tasks[task]
     rack = state.nodes[node].rack
@@ -170,9 +170,10 @@ def all_told(state: State, node: int, job: int, now_s: float) -> None:
 )
 @compiled
 def _start_reduce(state: State, task: int, node: int, now_s: float) -> None:
-    """Compute the duration of a reduce and schedule its end, after all map outputs have been announced.
+    """Compute the duration of a reduce and schedule its end.
 
-    Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`.
+    Mirrors `ExactEmulation._try_reduce` with `ExactCosts.of_reduce`. Called when all map outputs of the job
+    have been announced to the node.
     """
     run, entry = state.tasks[task], state.nodes[node]
     cost = state.costs[run.cost]
@@ -212,10 +213,10 @@ def writes_file(state: State, task: int) -> bool:
 
 @compiled
 def note_file(state: State, at_s: float, number: int, step: int) -> None:
-    """Record that a task's output file changed, or that a job ended, at the time `at_s`.
+    """Record for the simulated NameNode that a task's output file changed, or a job ended, at `at_s`.
 
     `step` is `WRITTEN` or `IN_PLACE` (committed) for the task `number`, or `JOB_OVER` for the job `number`.
-    The records are passed to the NameNode when the compiled loop pauses.
+    Python code passes the records to the NameNode when the compiled loop pauses.
     """
     row = state.file_rows[state.num.n_files]
     state.num.n_files += 1
@@ -230,9 +231,10 @@ def note_file(state: State, at_s: float, number: int, step: int) -> None:
 )
 @compiled
 def take(state: State, now_s: float) -> None:
-    """Queue the reports of attempts that ended by `now_s`, and schedule their nodes' heartbeats.
+    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send the reports.
 
-    Mirrors `HeartbeatSchedule.take`.
+    Also adds the resources that the attempts used to the counters of their nodes. Mirrors
+    `HeartbeatSchedule.take`.
     """
     while state.num.ends > 0 and state.end_s[0] <= now_s:
         at_s, task = state.end_s[0], state.end_code[0] & TASK_MASK
@@ -259,7 +261,8 @@ def take(state: State, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Add the CPU seconds and disk bytes of an attempt since the last `usage` to the counters of its node.
+    """Add the CPU seconds and disk bytes that an attempt used since the last `usage` call to its node's
+    counters.
 
     Mirrors `ExactNode.count`.
     """

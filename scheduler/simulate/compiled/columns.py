@@ -45,13 +45,13 @@ class Labels:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Return the ids of the tasks with these numbers. The number -1 (no task) gives ""."""
+        """Return the ids of the tasks with these numbers. The number -1 (no task) becomes ""."""
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:
-        """Return the ids of launched tasks as a text column. The number -1 (no task) gives "".
+        """Return the ids of launched tasks as a text column. The number -1 (no task) becomes "".
 
-        The column stores a code for each row and a list of texts. Most rows have the text "".
+        The column stores an integer code for each row and a list of texts. Most rows have the text "".
         """
         is_task = tasks >= 0
         codes = np.zeros(len(tasks), np.int32)
@@ -92,7 +92,10 @@ def _ids(job: JobSpec) -> Iterator[str]:
 
 
 def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Column]:
-    """Return the columns of the decisions table for the rows from `low` up to but not including `high`."""
+    """Return the columns of the decisions table by name, for the rows `low` to `high` (exclusive).
+
+    `said` converts numbers to ids and texts.
+    """
     rows = state.decision_rows[low:high]
     return {
         "t": rows["t"],
@@ -106,9 +109,10 @@ def decisions(state: State, said: Labels, low: int, high: int) -> dict[str, Colu
 
 
 def heartbeats(state: State, said: Labels, decision_s: float, count: int) -> dict[str, Column]:
-    """Return the columns of the heartbeats table for the first `count` rows.
+    """Return the columns of the heartbeats table by name, for the first `count` rows.
 
-    `decision_s` is the JobTracker's service time of each heartbeat in seconds.
+    `said` converts numbers to ids. `decision_s` is the JobTracker's service time of each heartbeat in
+    seconds.
     """
     rows = state.heartbeat_rows[:count]
     return {
@@ -125,9 +129,11 @@ def heartbeats(state: State, said: Labels, decision_s: float, count: int) -> dic
 
 
 def attempts(state: State, said: Labels, splits: tuple[Values, Values], which: Values) -> dict[str, Column]:
-    """Return the columns of the attempts table for the tasks whose numbers are in `which`, in the same order.
+    """Return the columns of the attempts table by name, for the tasks with the numbers `which`, in this
+    order.
 
-    `splits` contains the offsets and the lengths in bytes of the splits of all tasks.
+    `said` converts numbers to ids. `splits` contains the offsets and the lengths in bytes of the splits of
+    all tasks.
     """
     tasks = state.tasks[which]
     costs, nodes = state.costs[tasks["cost"]], tasks["node"]

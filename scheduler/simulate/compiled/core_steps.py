@@ -33,7 +33,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 def stage_changed(state: State, stage: int) -> None:
     """Update whether a stage (the maps or the reduces of a job) has tasks that may start now.
 
-    Also marks the stage, so that the order of jobs is updated. Mirrors `CoreTables._changed`.
+    The policy's order of jobs is updated before the next decision. Mirrors `CoreTables._changed`.
     """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
@@ -122,7 +122,7 @@ def _record(state: State, task: int) -> None:
 )
 @compiled
 def reported(state: State, task: int, node: int, now_s: float) -> None:
-    """Process a node's report that the task's attempt has succeeded: free the slot and continue the task.
+    """Process a node's report that the task's attempt has succeeded, and free the attempt's slot.
 
     A map whose output is shuffled is done at once. For any other task, the commit of the output is scheduled.
     Mirrors `Ledger.reported`.
@@ -189,7 +189,7 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 @twin_of("schedbed.scheduler.policy:Composed.decide", "schedbed.scheduler.policy:Composed._offer")
 @compiled
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
-    """Choose a task for a free slot of the node by the policy. `kind` is 0 for a map, 1 for a reduce.
+    """Let the policy choose a task for a free slot of the node. `kind` is 0 for a map, 1 for a reduce.
 
     Returns the task or -1, the code of the reason, and the number in the reason's text. Mirrors
     `Composed.decide`.
@@ -278,10 +278,10 @@ def _offer(state: State, node: int, kind: int) -> None:
 )
 @compiled
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
-    """Process the node's `finished` ended attempts after the core has processed their reports.
+    """Update the simulator's counters for `finished` ended attempts that the node has reported to the core.
 
-    Removes ended reduces from the node's counters, and wakes the nodes that need the output of an ended map.
-    Mirrors `HeartbeatSchedule._count`.
+    Ended reduces no longer count as running. An ended map wakes the nodes that need its output. Mirrors
+    `HeartbeatSchedule._count`.
     """
     state.num.reported += finished
     for place in range(finished):

@@ -22,10 +22,10 @@ ORDERS, LOCALITIES, ADMISSIONS = ("fifo", "fair"), ("greedy", "delay"), ("slots"
 
 
 def why_not(simulation: Simulation) -> str | None:
-    """Return the reason why the compiled loop cannot run the simulation, or None if it can.
+    """Return the reason why the compiled loop cannot run the simulation, or None if no reason was found.
 
-    Only the setup and the policy are checked here, so the simulation must not have begun. `tables.make_state`
-    later checks the costs and the inputs of tasks.
+    Only the setup and the policy are checked, before the simulation begins. `tables.make_state` later checks
+    the costs and the inputs of tasks.
     """
     setup = simulation.setup
     for field in fields(Setup):
@@ -60,8 +60,9 @@ def why_not(simulation: Simulation) -> str | None:
 
 
 class Forms(NamedTuple):
-    """The names of the compiled versions of a policy's three axes. The name is None for an axis without a
-    compiled version.
+    """The names of the compiled versions of a policy's three axes (order of jobs, locality, admission).
+
+    The name is None for an axis without a compiled version.
     """
 
     order: str | None
@@ -70,7 +71,7 @@ class Forms(NamedTuple):
 
 
 def forms_of(policy: Policy) -> Forms | None:
-    """Return the names of the compiled versions of the policy's axes.
+    """Return the names of the compiled versions of the policy's axes (order of jobs, locality, admission).
 
     Returns None if the policy has any code besides its three axes.
     """

@@ -8,9 +8,7 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class NodeEntry(Record):
-    """A node: its rates, its heartbeat timer, and the counters that the JobTracker and the simulator keep for
-    it.
-    """
+    """A node with its rates, its heartbeat timer, and the counters of the JobTracker and the simulator."""
 
     number_0: f8  # `base_s` of `SimNode`. This time and the next three are in seconds.
     grid: f8
@@ -144,7 +142,7 @@ class PoolEntry(Record):
 
 
 class PoolStageEntry(Record):
-    """The counters and the sort key of a pool, for either its maps or its reduces."""
+    """The counters and the sort key of a pool of jobs, for either its maps or its reduces."""
 
     running: i8
     ready: i8
@@ -155,7 +153,11 @@ class PoolStageEntry(Record):
 
 
 class NearEntry(Record):
-    """A group of a job's maps: all whose input is on one node, or all whose input is in one rack."""
+    """A group of maps of a job with input on the same node, or with input in the same rack.
+
+    `where` is the number of the node or rack. `cursor` and `end` are the range of `State.near_task` that
+    contains the maps of the group. Maps before `cursor` have started.
+    """
 
     where: i4
     cursor: i8
@@ -174,7 +176,9 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of wake-ups: each heartbeat timer of a group of nodes wakes the next node of the group."""
+    """A chain of wake-ups: the heartbeat timer of one node of a ring (a sorted set of nodes) wakes the next
+    node.
+    """
 
     at: f8
     until: f8
@@ -203,8 +207,10 @@ class ReplyEntry(Record):
 
 
 class NewsEntry(Record):
-    """An announcement of a job's map outputs, numbers `since` to `until` (exclusive) in order of
-    completion.
+    """An announcement of a job's map outputs to a node.
+
+    `since` and `until` (exclusive) are the range of the outputs in the order in which the maps were
+    completed.
     """
 
     job: i4

@@ -1,5 +1,6 @@
-"""A pointer to all arrays of the compiled loop. Passing one pointer between compiled functions is cheap and
-shortens compilation.
+"""A pointer to all arrays of the compiled loop.
+
+Compiled functions pass this one pointer to each other, which is fast and shortens compilation.
 """
 
 from __future__ import annotations

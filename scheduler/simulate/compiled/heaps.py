@@ -1,5 +1,6 @@
-"""Heaps of (time, code) entries, and rings, which are sets of nodes sorted by their heartbeat timers
-(compiled).
+"""Heaps of events, each a pair of a time and an integer code, and rings (compiled).
+
+A ring is a set of nodes sorted by the times of their heartbeat timers.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def heap_drop(times: Floats, codes: Ints, size: int) -> None:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.push")
 @compiled
 def push_event(state: State, at_s: float, kind: int, number: int) -> None:
-    """Add an event at `at_s` to the event queue. Mirrors `EventQueue.push`.
+    """Add an event at the time `at_s` to the event queue. Mirrors `EventQueue.push`.
 
-    `number` identifies the object of the event, such as a node, depending on `kind`.
+    `number` identifies the node, reply or other object of the event, depending on the event's `kind`.
     """
     heap_push(state.event_s, state.event_code, state.num.events, at_s, (kind << SHIFT) | int(number))
     state.num.events += 1
@@ -141,7 +142,7 @@ def last_before(state: State, ring: int, rank: int) -> int:
 @twin_of("schedbed.scheduler.simulate.event_queue:EventQueue.passed")
 @compiled
 def passed(state: State) -> int:
-    """Return the highest index of a node whose heartbeat timer has fired at the current time, or -1.
+    """Return the highest index of the nodes whose heartbeat timers have fired at the current time, or -1.
 
     Mirrors `EventQueue.passed`.
     """
@@ -208,7 +209,10 @@ def ring_after(state: State, ring: int, now_s: float) -> tuple[float, int]:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want")
 @compiled
 def want(state: State, node: int, now_s: float) -> None:
-    """Schedule the heartbeat of the node's next timer, unless one is scheduled. Mirrors `TimerSchedule.want`."""
+    """Schedule a heartbeat of the node at the time of its next timer, unless one is scheduled.
+
+    Mirrors `TimerSchedule.want`.
+    """
     entry = state.nodes[node]
     if entry.grid < 0.0:
         entry.grid = next_grid(state, node, now_s)
@@ -218,7 +222,10 @@ def want(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.want_any")
 @compiled
 def want_any(state: State, now_s: float) -> None:
-    """Schedule the heartbeat of the node whose timer fires next among all nodes. Mirrors `TimerSchedule.want_any`."""
+    """Schedule a heartbeat of the node whose timer fires next among all nodes.
+
+    Mirrors `TimerSchedule.want_any`.
+    """
     _, node = ring_after(state, 0, now_s)
     if node >= 0:
         want(state, node, now_s)

@@ -58,7 +58,7 @@ def twin_of(*originals: str) -> Callable[[F], F]:
 def entry(function: F) -> F:
     """Return the function as machine code that Python code can call.
 
-    The machine code is cached on disk, together with the functions that it calls.
+    The machine code is cached on disk, together with the compiled functions that the function calls.
     """
     before: str = CONFIG.CACHE_DIR
     folder = _cache_dir()

@@ -1,7 +1,7 @@
 """The order of jobs under FIFO and fair sharing (compiled).
 
 Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is implemented as a single
-pool in FIFO order, and the option `by_name` of pools is not supported.
+pool in FIFO order, and the option `by_name`, which sorts equal pools only by name, is not supported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def touch(state: State, stage: int) -> None:
-    """Mark a stage (the maps or the reduces of a job) as changed since the policy's last decision."""
+    """Mark a stage (the maps or the reduces of a job) as changed. `settle` then updates the order of jobs."""
     if not state.stages[stage].dirty:
         state.stages[stage].dirty = 1
         state.dirty[state.num.dirty] = stage
@@ -22,7 +22,7 @@ def touch(state: State, stage: int) -> None:
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables.settle")
 @compiled
 def settle(state: State) -> None:
-    """Update the order of jobs for all stages that changed since the policy's last decision.
+    """Update the order of jobs for all stages that were marked as changed since the policy's last decision.
 
     Mirrors `CoreTables.settle`.
     """
@@ -132,11 +132,10 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Compute the sort key of a pool: pools below their minimum share first, then by ratio, then by oldest
-    job.
+    """Compute the sort key of a pool. Pools below their minimum share are first, then pools of smaller ratio.
 
-    The ratio is the number of running tasks divided by the pool's minimum share or weight. Mirrors
-    `Pool.key`. The differences: the option `by_name` is not supported, and `_pool_before` compares the names.
+    The ratio is the number of running tasks divided by the pool's minimum share or weight. Of equal pools,
+    the one with the oldest job is first. Mirrors `Pool.key` without the option `by_name`.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:

@@ -1,8 +1,7 @@
-"""The main loop of the compiled simulator, which processes the events. Mirrors
-`scheduler.simulate.simulation`.
+"""The main loop of the compiled simulator, which processes the events of a simulation in order of time.
 
-The loop pauses when Python code must do something: write rows, request a block from the NameNode, or enlarge
-arrays.
+Mirrors `scheduler.simulate.simulation`. The loop pauses when Python code must write rows, request a block
+from the NameNode, or enlarge arrays.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ def _pass_timers(state: State, number: int) -> None:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation.want_tick")
 @compiled
 def _want_tick(state: State, now_s: float) -> None:
-    """Schedule the JobTracker's next tick, at a multiple of the heartbeat interval, unless one is scheduled.
+    """Schedule the JobTracker's next tick, in which it checks for jobs to submit, unless one is scheduled.
 
-    Mirrors `Simulation.want_tick`.
+    Ticks are at multiples of the heartbeat interval. Mirrors `Simulation.want_tick`.
     """
     if state.sec.tick < 0.0:
         interval_s = state.sec.interval
@@ -106,10 +105,10 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Deliver the announced map outputs in a heartbeat reply to the reduces on its node. Mirrors
-    `HeartbeatSchedule.on_reply`.
+    """Deliver the map outputs that a heartbeat reply announces to the reduces on the reply's node.
 
-    Returns False if the loop must pause before all outputs are delivered. A later call then continues.
+    Returns False if the compiled loop must pause before all outputs are delivered. A later call then
+    continues. Mirrors `HeartbeatSchedule.on_reply`.
     """
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
@@ -140,8 +139,9 @@ def _tell_reduces(state: State, now_s: float) -> bool:
 )
 @compiled
 def _happen(state: State, kind: int, number: int, now_s: float) -> None:
-    """Process one event of the event queue. `number` identifies its node or other object, depending on the
-    kind.
+    """Process one event of the event queue.
+
+    Depending on `kind`, `number` is a node, a reply or another object.
     """
     if kind == TIMER_EVENT:
         _on_timer(state, number, now_s)
@@ -168,9 +168,9 @@ def _happen(state: State, kind: int, number: int, now_s: float) -> None:
 
 @compiled
 def _carry_on(state: State, now_s: float) -> bool:
-    """Continue an event that paused for a block or for larger arrays.
+    """Continue to process an event that waited for a block from the NameNode or for larger arrays.
 
-    Returns False if the event must pause again.
+    Returns False if the compiled loop must pause again.
     """
     if state.num.doing == TAKING:
         done = contended.take(state, now_s)
@@ -205,7 +205,7 @@ def _has_room(state: State) -> bool:
 @twin_of("schedbed.scheduler.simulate.simulation:Simulation._run")
 @compiled
 def _next(state: State) -> bool:
-    """Process the next event of the event queue or of an attempt. Return False if there is none."""
+    """Process the next event, either from the event queue or of an attempt. Return False if there is none."""
     num, sec = state.num, state.sec
     if num.is_fluid:
         emulated_s = contended.next_s(state)

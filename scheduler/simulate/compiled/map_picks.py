@@ -29,7 +29,8 @@ NONE, WAITS = -1, -2
 def _near(state: State, low: int, high: int, where: int) -> int:
     """Return the next unstarted map with input on the node or rack number `where`, or -1 if there is none.
 
-    `low` and `high` are the range in `State.near` of the job's groups of maps by node, or by rack.
+    `low` and `high` are the range in `State.near` that contains the job's groups of maps, either by node or
+    by rack.
     """
     end = high
     while low < high:
@@ -126,7 +127,8 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return the job's map for the node, or `WAITS` if delay scheduling waits for a nearer node.
+    """Return a map of the job for the node, or `WAITS` if delay scheduling makes the job wait for a nearer
+    node.
 
     Returns `NONE` if the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
     """
@@ -171,7 +173,7 @@ def _anywhere_s(state: State, level: int) -> float:
 @twin_of("schedbed.scheduler.locality.delay:Delay.beat")
 @compiled
 def waited(state: State, now_s: float) -> None:
-    """Add the time until `now_s` to the waiting times of the jobs that were skipped in the last heartbeat.
+    """Add waiting time, until `now_s`, to the jobs that delay scheduling skipped in the last heartbeat.
 
     Mirrors `Delay.beat`.
     """

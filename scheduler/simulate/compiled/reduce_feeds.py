@@ -11,7 +11,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 def feed_more(state: State, node: int, job: int) -> None:
     """Count one more running reduce of the job on the node. Mirrors `Ledger._feed`.
 
-    If it is the first, the job's map outputs are announced to the node from now on.
+    After the first reduce, the job's map outputs are announced to the node in heartbeat replies.
     """
     entry = state.nodes[node]
     for place in range(entry.feeds):
@@ -31,7 +31,7 @@ def feed_more(state: State, node: int, job: int) -> None:
 def feed_less(state: State, node: int, job: int) -> None:
     """Count one fewer running reduce of the job on the node. Mirrors `CoreTables._feed_less`.
 
-    If it was the last, the job's map outputs are no longer announced to the node.
+    Without any reduce on the node, the job's map outputs are no longer announced to the node.
     """
     entry = state.nodes[node]
     for place in range(entry.feeds):
@@ -51,11 +51,11 @@ def feed_less(state: State, node: int, job: int) -> None:
 @twin_of("schedbed.scheduler.core.core:_feed")
 @compiled
 def feed(state: State, node: int) -> int:
-    """Add announcements of new map outputs to the node's heartbeat reply, one for each job. Return their
-    number.
+    """Add an announcement to the node's heartbeat reply for each job that has new map outputs for its
+    reduces.
 
-    Mirrors `core._feed`. The difference: without contention, a job's outputs are announced only when all its
-    maps are done, since its reduces wait for all of them.
+    Returns the number of announcements. Mirrors `core._feed`. The difference: without contention, a job's
+    outputs are announced only when all its maps are done, since its reduces wait for all of them.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

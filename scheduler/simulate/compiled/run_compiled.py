@@ -1,4 +1,4 @@
-"""Runs a simulation with the compiled loop, if the loop covers the simulation, and writes its rows."""
+"""Runs a simulation with the compiled loop, if the loop supports it, and writes the output rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ATTEMPTS_AT_ONCE = 100_000
 def run(simulation: Simulation, on_progress: OnProgress | None = None) -> str | None:
     """Run a simulation to its end, with the same results as `Simulation.run`, and return None.
 
-    If the compiled loop does not cover the simulation, return the reason and leave the simulation unchanged.
-    The simulation must not have begun.
+    If the compiled loop does not support the simulation, return the reason and leave the simulation
+    unchanged. The simulation must not have begun. `on_progress` is called whenever rows are written.
     """
     why = covers.why_not(simulation)
     if why is not None:
@@ -147,9 +147,9 @@ class _CompiledRun:
         state.targets[: len(found)] = [simulation.node_by_name[name].index for name in found]
 
     def _plan(self, number: int) -> AttemptPlan:
-        """Return the plan of the attempt of the task `number`, with only the fields that writing files needs.
+        """Return a plan of the task's attempt, with only the fields that are needed to write the output file.
 
-        The plan is kept until the output is committed.
+        `number` is the number of the task. The plan is stored until the output is committed.
         """
         if number not in self._plans:
             self._plans[number] = self._make_plan(number)
@@ -181,7 +181,7 @@ class _CompiledRun:
         )
 
     def _hand_on(self) -> None:
-        """Write all new rows of decisions, heartbeats, attempts and jobs to the simulation's row writers."""
+        """Write all new rows of decisions, heartbeats, attempts and jobs to the output tables."""
         state, said, num, rows = self._state, self._said, self._state.num, self._simulation.rows
         decided, heartbeats = int(num.n_decisions), int(num.n_heartbeats)
         for low in range(0, decided, ATTEMPTS_AT_ONCE):

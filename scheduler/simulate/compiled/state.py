@@ -1,5 +1,6 @@
-"""The complete state of the compiled loop: single numbers, and tables of the records in `entity_records` and
-`flow_records`.
+"""The complete state of the compiled loop: single numbers and tables.
+
+The records in the tables are declared in `entity_records` and `flow_records`.
 """
 
 from __future__ import annotations

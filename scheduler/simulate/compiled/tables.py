@@ -40,7 +40,7 @@ FILES = 1 << 14
 
 
 class NotCovered(Exception):
-    """Raised for a simulation that the compiled loop does not cover. The message contains the reason."""
+    """Raised for a simulation that the compiled loop does not support. The message contains the reason."""
 
 
 class Costs:
@@ -120,7 +120,10 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of ranges with these sizes. The first continues the last range in `before`."""
+    """Yield the end positions of adjacent ranges of these sizes.
+
+    The first begins at the last end in `before`.
+    """
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
 
@@ -220,7 +223,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set the initial values that are not zero: no pool has a position, and no chain waits for a timer."""
+    """Set fields of `state` to -1: no pool is in the sorted list of pools, and no chain waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -283,7 +286,7 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of each job's maps by node, then by rack, and the maps in the order of the groups."""
+    """Return the groups of each job's maps by input node, then by input rack, and the maps in this order."""
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]

@@ -1,7 +1,7 @@
-"""Chains of wake-ups: each heartbeat timer of a ring (a sorted set of nodes) wakes the next node (compiled).
+"""Chains of wake-ups, which offer new work to nodes one after another at their heartbeat timers (compiled).
 
-Mirrors `scheduler.simulate.timers`. The difference: chains and rings are numbered, and chain c uses ring
-c + 1.
+A chain wakes the nodes of a ring, a set of nodes sorted by timer. Mirrors `scheduler.simulate.timers`. The
+difference: chains and rings are numbered, and chain c uses ring c + 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Make a chain of node wake-ups stop waiting for a heartbeat timer."""
+    """Make a chain of node wake-ups stop waiting for its next heartbeat timer."""
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -29,7 +29,7 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Schedule the next heartbeat timer among the nodes that the chain wakes, and make the chain wait for it.
+    """Schedule the next heartbeat timer of the nodes that the chain wakes, and make the chain wait for it.
 
     Does nothing if the chain ends before the timer or has no reason to wake nodes. Mirrors `Chain.advance`.
     """
@@ -60,7 +60,7 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.advance_waiting")
 @compiled
 def advance_waiting(state: State, node: int, now_s: float) -> None:
-    """Advance the chains of node wake-ups that waited for the node's heartbeat timer at `now_s`.
+    """Advance the chains of node wake-ups that waited until `now_s` for the heartbeat timer of the node.
 
     Mirrors `TimerSchedule.advance_waiting`.
     """
@@ -76,7 +76,10 @@ def advance_waiting(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start to wake the nodes with free slots if maps or reduces became ready. Mirrors `TimerSchedule.changed`."""
+    """Start to wake the nodes with free slots, if tasks became ready since the last call.
+
+    Maps and reduces are treated separately. Mirrors `TimerSchedule.changed`.
+    """
     num = state.num
     ready = num.ready[0] > 0
     if ready != (num.saw[0] > 0):
@@ -127,10 +130,10 @@ def served(state: State, node: int, now_s: float) -> None:
 )
 @compiled
 def reduce_starts(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that starts on the node. Mirrors `HeartbeatSchedule._reduce_starts` with
-    `TimerSchedule.reducer`.
+    """Count a reduce of the job that starts on the node.
 
-    The first reduce adds the node to the set (a ring) of nodes that need the job's map outputs.
+    The job's first reduce on the node adds the node to the ring of nodes that need the job's map outputs.
+    Mirrors `HeartbeatSchedule._reduce_starts` with `TimerSchedule.reducer`.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):
@@ -158,10 +161,10 @@ def reduce_starts(state: State, job: int, node: int) -> None:
 )
 @compiled
 def reduce_ended(state: State, job: int, node: int) -> None:
-    """Count a reduce of the job that ended on the node. Mirrors `HeartbeatSchedule._reduce_ended` with
-    `TimerSchedule.reducer`.
+    """Count a reduce of the job that ended on the node.
 
-    The last reduce removes the node from the set (a ring) of nodes that need the job's map outputs.
+    The job's last reduce on the node removes the node from the ring of nodes that need the job's map outputs.
+    Mirrors `HeartbeatSchedule._reduce_ended` with `TimerSchedule.reducer`.
     """
     entry, jobs = state.nodes[node], state.jobs
     for place in range(entry.reducing):

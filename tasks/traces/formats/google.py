@@ -105,7 +105,7 @@ def _check_head(names: list[str], where: str) -> None:
 
 
 def _take(collections: dict[str, _Collection], cells: Cells, where: str) -> int:
-    """Process the event `cells` and update its instance in `collections`.
+    """Process the event with the columns `cells`, and update the state of its instance in `collections`.
 
     Returns 1 if it is the first event of the instance, otherwise 0. `where` is the position for messages.
     """

@@ -21,8 +21,8 @@ _DEPTH_MAX = 50
 def read_rumen(path: Path) -> Trace:
     """Return the jobs of a trace file in order of submission, or the hosts of a topology file.
 
-    The cost of a task is that of its successful attempt. Failed attempts are counted, but have no cost.
-    Raises BadInput for an object that is neither a job nor a topology.
+    The cost of a task is that of its successful attempt. Failed attempts are only counted. Raises BadInput
+    for an object that is neither a job nor a topology.
     """
     notes, jobs = Notes(), []
     for number, raw in objects(path):
@@ -116,17 +116,17 @@ def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return the seconds of a reduce's shuffle after the attempt had started and all maps had ended.
+    """Return how long a reduce's shuffle lasted, in seconds, after all maps and the start of the attempt.
 
-    `mapped` is the end of the last map in ms. The result is None if a time is missing.
+    `mapped` is the time in ms at which the last map ended. The result is None if a time is missing.
     """
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000
 
 
 def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], int]:
-    """Return the first successful attempt of a task, or {} without one, and the number of other attempts that
-    failed.
+    """Return the first successful attempt of the task `raw`, or {} without one, and the number of failed
+    attempts.
 
     `where` is the position in the trace for messages.
     """
@@ -135,8 +135,8 @@ def _attempts(raw: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], in
 
 
 def _map_output(task: Mapping[str, Any], attempt: Mapping[str, Any], shuffled: bool) -> int | None:
-    """Return the number of bytes that a map passes to reduces or, if not `shuffled`, writes to its output
-    file.
+    """Return the number of bytes that a map passes to reduces or, if `shuffled` is False, writes to its
+    output file.
 
     Rumen's `outputBytes` of a task is the number of bytes written to local disks. It includes all spills and,
     in Hadoop 2, local files of maps without reduces, although the output of such maps is in HDFS.

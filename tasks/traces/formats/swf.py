@@ -1,9 +1,9 @@
 """The Standard Workload Format of the Parallel Workloads Archive: one job per line, with 18 numbers.
 
-Unknown values are -1. A parallel job on n processors becomes n maps with the job's run time. The policy
-`easy` and the admission `gang` start these maps together, as a parallel machine does. Other policies start
-them separately. The size of the machine is read from the file's header or, without a header, is the largest
-number of processors in use at the same time.
+Unknown values are -1. A parallel job on n processors becomes n maps with the job's run time. The scheduling
+policy `easy`, or any policy with the admission axis `gang`, starts these maps together, as a parallel machine
+does. Other policies start them separately. The size of the machine is read from the file's header or, without
+a header, is the largest number of processors in use at the same time.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
-"""The contention model `cluster.virtual.fluid`, compiled by numba, for simulations in which all attempts
-succeed.
+"""A compiled version of `cluster.virtual.fluid`, in which attempts share CPUs, disks and network links.
+
+All attempts succeed.
 """

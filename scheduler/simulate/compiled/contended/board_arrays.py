@@ -12,9 +12,10 @@ from schedbed.scheduler.simulate.compiled.state import State
 
 @compiled
 def board_of(state: State, node: int, job: int) -> int:
-    """Return the index of the job's board on the node in `State.boards`, or -1 if the job has none.
+    """Return the index in `State.boards` of the job's board on the node, or -1 if the job has none.
 
-    The search also removes boards of ended jobs from the node's list.
+    A board counts the map outputs that have been announced to a node. The search also removes boards of ended
+    jobs from the node's list.
     """
     before, board = -1, state.nodes[node].board
     while board >= 0:
@@ -35,9 +36,9 @@ def board_of(state: State, node: int, job: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.board")
 @compiled
 def own_board(state: State, node: int, job: int) -> int:
-    """Return the index of the job's board on the node in `State.boards`. Creates the board if it is missing.
+    """Return the index in `State.boards` of the job's board on the node. Creates the board if it is missing.
 
-    Mirrors `SharedNode.board`.
+    A board counts the map outputs that have been announced to a node. Mirrors `SharedNode.board`.
     """
     board = board_of(state, node, job)
     if board < 0:

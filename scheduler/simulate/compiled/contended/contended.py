@@ -1,7 +1,8 @@
 """The start, the events and the end of attempts that contend for resources (compiled).
 
 Mirrors `cluster.virtual.fluid.fluid`. The differences: every attempt succeeds, and some functions return
-False when the loop must pause to request a block from the NameNode or to enlarge arrays.
+False when the compiled loop must pause, so that Python code can request a block from the NameNode or enlarge
+arrays.
 """
 
 from __future__ import annotations
@@ -141,8 +142,8 @@ def has_room(state: State) -> bool:
 def advance(state: State, now_s: float) -> bool:
     """Process the events of all attempts up to the time `now_s`. Mirrors `Sharing.advance`.
 
-    Returns False if the loop must pause before all events are processed: an attempt needs a block for its
-    output, or arrays must be enlarged.
+    Returns False if the compiled loop must pause earlier, because an attempt needs a block for its output or
+    arrays must be enlarged.
     """
     sec = state.sec
     while True:
@@ -162,7 +163,10 @@ def advance(state: State, now_s: float) -> bool:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.fire")
 @compiled
 def _fire(state: State, item: int) -> None:
-    """Process the expired timer or finished flow `item` of an attempt. Mirrors `RunningAttempt.fire`."""
+    """Process an event of an attempt: the timer or flow `item` has expired or ended.
+
+    Mirrors `RunningAttempt.fire`.
+    """
     flow = state.flows[item]
     role, work = flow.role, flow.work
     entry = state.work[work]
@@ -191,7 +195,7 @@ def _fire(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._tell")
 @compiled
 def _tell(state: State, work: int) -> None:
-    """Remove an ended attempt from its node, and add its task to the list `State.told` of ended tasks.
+    """Remove an ended attempt from its node, and add its task to the list of ended tasks, `State.told`.
 
     Mirrors `RunningAttempt._tell`.
     """
@@ -217,9 +221,10 @@ def _tell(state: State, work: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.take")
 @compiled
 def take(state: State, now_s: float) -> bool:
-    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats of their nodes.
+    """Queue the reports of attempts that ended by `now_s`, and schedule heartbeats that send the reports.
 
-    Returns False if the loop must pause first, as in `advance`. Mirrors `HeartbeatSchedule.take`.
+    Returns False if the compiled loop must pause first, because an attempt needs a block for its output or
+    arrays must be enlarged. Mirrors `HeartbeatSchedule.take`.
     """
     if not advance(state, now_s):
         return False
@@ -241,10 +246,10 @@ def take(state: State, now_s: float) -> bool:
 )
 @compiled
 def note_news(state: State, node: int, job: int, until: int, all_done: int) -> None:
-    """Record that the first `until` map outputs of the job have been announced to the node.
+    """Record on the job's board that its first `until` map outputs have been announced to the node.
 
-    `all_done` is 1 if the job has no further map outputs. Mirrors the first half of
-    `FluidEmulation.map_outputs`.
+    A board counts the outputs announced to one node. `all_done` is 1 if the job has no further map outputs.
+    Mirrors the first half of `FluidEmulation.map_outputs`.
     """
     board = state.boards[own_board(state, node, job)]
     board.heard = until
@@ -254,11 +259,10 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Pass the announcement of a job's map outputs to one running attempt on the node.
+    """Pass the announcement of a job's map outputs to the node's running attempt number `place`.
 
-    `since` and `until` (exclusive) are the range of outputs, and `place` the attempt's position on the node.
-    Nothing happens unless the attempt is a reduce of the job. Mirrors the second half of
-    `FluidEmulation.map_outputs`.
+    `since` and `until` (exclusive) are the range of outputs. Nothing happens unless the attempt is a reduce
+    of the job. Mirrors the second half of `FluidEmulation.map_outputs`.
     """
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]

@@ -37,7 +37,8 @@ def new_item(state: State, work: int, role: int) -> int:
 def drop_item(state: State, item: int) -> None:
     """Remove a timer or flow from the agenda. Mirrors `Agenda.cancel`.
 
-    The difference: the record can be used again after the heap has no entry for it.
+    The difference: entries of the timer or flow stay in the heap until their times. Its record is reused only
+    after the last entry is gone.
     """
     flow = state.flows[item]
     flow.due = inf
@@ -101,9 +102,9 @@ def next_s(state: State) -> float:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.pop")
 @compiled
 def pop(state: State) -> int:
-    """Remove the next timer or flow from the agenda, advance the current time to its time, and return it.
+    """Remove the next timer or flow from the agenda, and set the current time to its time.
 
-    Must follow a call of `next_s`. Mirrors `Agenda.pop`.
+    Return its record's number. The caller must call `next_s` immediately before. Mirrors `Agenda.pop`.
     """
     state.sec.agenda_s = state.agenda_s[0]
     item = _take_first(state)

@@ -1,6 +1,6 @@
 """The shuffle phase of reduces that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.reduce_phases`. The differences: no fetch fails, and all reduces get equal
+Mirrors `cluster.virtual.fluid.reduce_phases`. The differences: no fetch fails, and all reduces fetch equal
 parts of a map's output.
 """
 
@@ -20,7 +20,7 @@ from schedbed.scheduler.simulate.compiled.state import State
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.start")
 @compiled
 def start_reduce(state: State, work: int) -> None:
-    """Start to fetch the map outputs that were announced before the reduce `work` started.
+    """Start to fetch the map outputs that had been announced to the node before the reduce `work` started.
 
     Mirrors `ReduceRun.start`.
     """
@@ -32,7 +32,7 @@ def start_reduce(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.hear")
 @compiled
 def hear(state: State, work: int, since: int, until: int) -> None:
-    """Add the job's map outputs from `since` to `until` (exclusive) to the outputs that a reduce must fetch.
+    """Add the job's map outputs `since` to `until` (exclusive) to those that the reduce `work` must fetch.
 
     Starts fetches if fewer than `PARALLEL_COPIES` are running. Mirrors `ReduceRun.hear`.
     """
@@ -72,9 +72,9 @@ def _share(state: State, output: int, part: int) -> int:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch")
 @compiled
 def _fetch(state: State, work: int) -> None:
-    """Start fetches of pending map outputs until the reduce has `PARALLEL_COPIES` fetches at the same time.
+    """Start fetches of pending map outputs, up to `PARALLEL_COPIES` parallel fetches of the reduce.
 
-    Mirrors `ReduceRun._fetch`.
+    Also starts the next phase if the shuffle is over. Mirrors `ReduceRun._fetch`.
     """
     entry = state.work[work]
     while entry.pending > 0 and entry.fetching < PARALLEL_COPIES:
@@ -86,10 +86,11 @@ def _fetch(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._fetch_from")
 @compiled
 def _fetch_from(state: State, work: int, place: int) -> None:
-    """Start one fetch of all pending outputs from one node, number `place` in the reduce's list of nodes.
+    """Start one fetch, which copies all pending map outputs from one node to the reduce `work`.
 
-    Mirrors `ReduceRun._fetch_from`. The difference: the option `intake`, a rate limit of some frameworks, is
-    not supported.
+    `place` is the node's position in the reduce's list of nodes with pending outputs. Mirrors
+    `ReduceRun._fetch_from`. The difference: the option `intake`, a rate limit of some frameworks, is not
+    supported.
     """
     entry = state.work[work]
     basket = entry.basket
@@ -125,9 +126,9 @@ def _fetch_from(state: State, work: int, place: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle")
 @compiled
 def _handle(state: State, work: int, cpu_s: float) -> None:
-    """Charge a reduce `cpu_s` CPU seconds for processing fetched data.
+    """Add `cpu_s` CPU seconds for processing fetched data to the work of the reduce `work`.
 
-    Starts a CPU flow for the charged seconds unless one is running. Mirrors `ReduceRun._handle`.
+    If no CPU flow for fetched data is running, one is started. Mirrors `ReduceRun._handle`.
     """
     entry = state.work[work]
     entry.owed += cpu_s
@@ -140,10 +141,7 @@ def _handle(state: State, work: int, cpu_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._handle_owed")
 @compiled
 def _handle_owed(state: State, work: int) -> None:
-    """Start a CPU flow for the CPU seconds that were charged since the previous such flow started.
-
-    Mirrors `ReduceRun._handle_owed`.
-    """
+    """Start a CPU flow for all CPU seconds that fetched data still need. Mirrors `ReduceRun._handle_owed`."""
     entry = state.work[work]
     owed = entry.owed
     entry.owed = 0.0
@@ -154,9 +152,9 @@ def _handle_owed(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun.over")
 @compiled
 def handled(state: State, work: int) -> None:
-    """Process the end of a reduce's CPU flow for fetched data.
+    """Process the end of the CPU flow in which a reduce processed fetched data.
 
-    Starts another such flow if CPU seconds were charged meanwhile. Mirrors `ReduceRun.over` for this flow.
+    If further data were fetched meanwhile, another such flow starts. Mirrors `ReduceRun.over` for this flow.
     """
     if state.work[work].owed > 0.0:
         _handle_owed(state, work)
@@ -185,7 +183,7 @@ def fetched(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.reduce_phases:ReduceRun._keep")
 @compiled
 def _keep(state: State, work: int, count: int, total: float) -> None:
-    """Store fetched data in a reduce's buffer, and start to write the part that does not fit to disk.
+    """Store fetched data in a reduce's buffer. If the buffer is full, start to write the remainder to disk.
 
     `count` is the number of fetched map outputs, and `total` their size in bytes. Mirrors `ReduceRun._keep`.
     """

@@ -43,7 +43,10 @@ def why_not(simulation: Simulation, costs: list[TaskCost]) -> str | None:
 
 
 def _sources(simulation: Simulation) -> int:
-    """Return the largest number of nodes from which one reduce may fetch map outputs, plus one."""
+    """Return the number of columns of the arrays of pending fetches, which have a row for each reduce.
+
+    This is the largest number of nodes from which one reduce may fetch map outputs, plus one spare column.
+    """
     most = max((job.maps for job in simulation.jobs if job.reduces), default=0)
     return min(most, len(simulation.nodes)) + 1
 
@@ -127,9 +130,9 @@ def _shared_disks(simulation: Simulation) -> dict[str, NodeSpec]:
 def _longest_way(simulation: Simulation, replication: int) -> int:
     """Return the largest number of resources that one flow uses.
 
-    This is a read from a node in another rack, or a replication pipeline through several racks. A pipeline
-    uses the disk and the NIC of each node (at the last node, the NIC in one direction only), an uplink for
-    each transfer, and a downlink and a shared disk for each node.
+    The flow with the most resources is a read from a node in another rack, or a replication pipeline through
+    several racks. A pipeline uses the disk and the NIC of each node (at the last node, the NIC in one
+    direction only), an uplink for each transfer, and a downlink and a shared disk for each node.
     """
     links = simulation.setup.cluster.links
     read, pipeline = 4, 4 * replication - 2
@@ -180,7 +183,7 @@ def _resources(simulation: Simulation, racks: int) -> Table[kinds.ResourceEntry]
 
 
 def begin(simulation: Simulation, state: State) -> None:
-    """Set the fields of `state` that only contention uses.
+    """Set the fields of `state` that only simulations with contention use.
 
     These are settings of links and blocks, the numbers of unused records, and memory sizes of jobs.
     """
@@ -202,10 +205,10 @@ def begin(simulation: Simulation, state: State) -> None:
 
 
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
-    """Return the ring buffers for heartbeat replies that announce map outputs, and for the announcements.
+    """Return two ring buffers: for heartbeat replies that announce map outputs, and for their announcements.
 
-    `reduces` is the number of reduces of all jobs. The buffer of announcements has `widest` entries more than
-    the buffer of replies.
+    `reduces` is the number of reduces of all jobs, which limits the replies without contention. One reply has
+    fewer than `widest` announcements.
     """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {
@@ -215,7 +218,10 @@ def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
 
 
 def grown(state: State) -> State:
-    """Return a copy of the state in which the arrays that may be full have twice the length."""
+    """Return a copy of the state in which the arrays that may be full have twice the length.
+
+    These are the arrays of flows, of their events, and of heartbeat replies.
+    """
     num, items = state.num, len(state.flows)
     changed: Arrays = {
         name: _longer(getattr(state, name))

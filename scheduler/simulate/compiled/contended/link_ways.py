@@ -24,10 +24,9 @@ def pass_through(state: State, item: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.shared_nodes:SharedNode.__init__")
 @compiled
 def pass_drive(state: State, item: int, node: int) -> None:
-    """Append the node's disk to the path of the flow `item`.
+    """Append the node's disk to the path of the flow `item`. Mirrors `SharedNode.drive`.
 
-    If the node shares a disk with other nodes, the shared disk is appended as well. Mirrors
-    `SharedNode.drive`.
+    If several nodes share one real disk, the resource of that disk is appended as well.
     """
     pass_through(state, item, 4 * node + DISK)
     if state.hosts[node].shared > 0:

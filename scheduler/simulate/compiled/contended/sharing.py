@@ -1,8 +1,9 @@
-"""Max-min fair rates of flows (compiled). Mirrors `cluster.virtual.fluid.max_min` function by function.
+"""Max-min fair sharing of CPUs, disks and network links among flows (compiled).
 
-The difference: each resource has a linked list of its flows, in the order in which they started. The list
-entry of a flow is the number `flow * width + place`, where `place` is the position of the resource on the
-flow's path and `width` is the maximum length of a path.
+Mirrors `cluster.virtual.fluid.max_min` function by function. The difference: each resource has a linked list
+of its flows, in the order in which they started. The list entry of a flow is the number `flow * width +
+place`, where `place` is the position of the resource on the flow's path and `width` is the maximum length of
+a path.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def _leave(state: State, item: int, place: int, number: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Resource.given")
 @compiled
 def _given(state: State, number: int) -> float:
-    """Return the capacity of the resource `number` in units per second.
+    """Return the capacity of the resource `number` in bytes per second or, for a CPU, in cores.
 
     If several flows use a disk, seeks reduce its capacity. Mirrors `Resource.given`.
     """
@@ -86,10 +87,10 @@ def resize(state: State, number: int, capacity: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.start")
 @compiled
 def start(state: State, item: int) -> None:
-    """Start the flow `item`, whose size, rate limit and path are set. Mirrors `Sharing.start`.
+    """Start the flow `item`. The caller has set its size, its rate limit and its path of resources.
 
     If all resources on the path have enough capacity, the rate is the flow's limit. Otherwise `settle` must
-    recompute the rates.
+    recompute the rates. Mirrors `Sharing.start`.
     """
     flow, now_s, alone = state.flows[item], state.sec.agenda_s, True
     flow.left = flow.total
@@ -113,9 +114,9 @@ def start(state: State, item: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing.stop")
 @compiled
 def stop(state: State, item: int) -> None:
-    """Stop the flow `item` and remove it from its resources.
+    """Stop the flow `item` and remove it from the resources on its path. Mirrors `Sharing.stop`.
 
-    Adds the amount that the flow has moved to the totals of the resources. Mirrors `Sharing.stop`.
+    The amount that the flow has moved is added to the total of each resource.
     """
     flow, now_s = state.flows[item], state.sec.agenda_s
     left = flow.left - flow.rate * (now_s - flow.at)
@@ -213,10 +214,10 @@ def _solve(state: State, number: int, instant: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:Sharing._collect")
 @compiled
 def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
-    """Collect the flows whose rates depend on the resource `number`, and the resources that they use.
+    """Collect the flows whose rates depend on the resource `number`, and the resources that these flows use.
 
-    Stores both lists in `state` and returns their lengths. `instant` identifies the current call of `settle`.
-    Mirrors `Sharing._collect`.
+    Stores the lists of flows and resources in `state`, and returns their lengths. `instant` identifies the
+    current call of `settle`. Mirrors `Sharing._collect`.
     """
     state.num.stamp += 1
     state.num.solves += 1
@@ -260,9 +261,10 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Reduce the free capacity of the resource `number` by the rates of its flows that were not collected.
+    """Reduce the free capacity of the resource `number` by the rates of flows that `_collect` left out.
 
-    Flows that were not collected keep their rates. Returns the number of these flows.
+    These flows keep their rates. `stamp` identifies the search in `_collect`. Returns the number of these
+    flows.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0
@@ -292,7 +294,7 @@ def _set(state: State, item: int, rate: float) -> None:
 
 @compiled
 def _sort(state: State, count: int) -> None:
-    """Sort the `count` collected flows by rate limit. Flows with equal limits keep their order."""
+    """Sort the `count` flows found by `_collect` by rate limit. Flows with equal limits keep their order."""
     order, other, flows = state.in_order, state.spare, state.flows
     for low in range(0, count, _FEW):
         for place in range(low, min(low + _FEW, count)):
@@ -326,7 +328,8 @@ def _merge(state: State, order: Ints, other: Ints, low: int, middle: int, high: 
 @twin_of("schedbed.cluster.virtual.fluid.max_min:_fill_one")
 @compiled
 def _fill_one(state: State, number: int, count: int) -> None:
-    """Compute max-min fair rates for `count` collected flows that share only the resource `number`.
+    """Compute max-min fair rates for the `count` flows found by `_collect`, which share only the resource
+    `number`.
 
     Mirrors `max_min._fill_one`.
     """
@@ -351,9 +354,9 @@ def _fix(state: State, item: int, rate: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.max_min:fill")
 @compiled
 def _fill(state: State, count: int, links: int) -> None:
-    """Compute max-min fair rates for `count` collected flows over `links` resources by progressive filling.
+    """Compute max-min fair rates by progressive filling, for `count` flows and `links` resources.
 
-    Mirrors `max_min.fill`.
+    These are the flows and resources found by `_collect`. Mirrors `max_min.fill`.
     """
     order, flows, width = state.in_order, state.flows, state.way.shape[1]
     stamp = state.num.stamp

@@ -41,7 +41,8 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 def _cap(state: State, item: int, stream_bytes: float) -> float:
     """Return the rate limit (bytes/s) of the flow `item`, part of a stream of `stream_bytes` bytes.
 
-    The limit makes the stream last at least as long as its phase. Mirrors `RunningAttempt.cap`.
+    With this limit, the stream lasts at least the planned duration of its phase. Mirrors
+    `RunningAttempt.cap`.
     """
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
@@ -50,7 +51,7 @@ def _cap(state: State, item: int, stream_bytes: float) -> float:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.flow")
 @compiled
 def _begin(state: State, item: int, total: float, cap: float) -> None:
-    """Start the flow `item` with size `total` and rate limit `cap`. Mirrors `RunningAttempt.flow`."""
+    """Start the flow `item` of `total` bytes (of a CPU, core-seconds). Mirrors `RunningAttempt.flow`."""
     flow = state.flows[item]
     flow.total = total
     flow.cap = cap
@@ -126,7 +127,10 @@ def _use_disk(state: State, work: int, total: float) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.write_seconds")
 @compiled
 def _write_seconds(state: State, work: int) -> float:
-    """Return the disk seconds of the attempt's output file, or 0. Mirrors `RunningAttempt.write_seconds`."""
+    """Return the seconds of disk use for the attempt's output file.
+
+    The result is 0 if the attempt writes no file. Mirrors `RunningAttempt.write_seconds`.
+    """
     entry = state.work[work]
     if not writes_file(state, entry.task):
         return 0.0
@@ -162,7 +166,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """Request target nodes for the next block of the attempt's output. The compiled loop then pauses."""
+    """Request nodes for the attempt's next output block from Python code. The compiled loop then pauses."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
