@@ -37,10 +37,10 @@ class Gangs:
         self.started[job.job] = self.starting[job.job] = job
 
     def changed(self, job: JobView) -> bool:
-        """Update the table after maps of the job have started or ended. Return whether the job released its
-        slots.
+        """Update the table after maps of the job have started or ended.
 
-        A gang releases all slots together when its last map has ended.
+        Return whether the job released its map slots. A gang releases all slots together when its last map
+        has ended.
         """
         if job.job not in self.started:
             return False

@@ -48,11 +48,11 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """Return the profile of the same job with another amount of input, since durations grow with the
-        input (footnote 6).
+        """Return the profile of the same job with another amount of input.
 
+        Durations are multiplied by the ratio of new to old input per task (footnote 6 of the paper).
         `map_input_bytes`: mean input of a map. `maps`, `reduces`: numbers of tasks. The new input of a reduce
-        is computed from the maps' selectivity.
+        is computed from the output bytes per input byte of the maps.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -67,7 +67,9 @@ class JobProfile:
         )
 
     def at_scale(self, scale: float) -> JobProfile:
-        """Return the profile with all durations and amounts of data multiplied by `scale`."""
+        """Return the profile with all durations and amounts of data multiplied by the scenario's factor
+        `scale`.
+        """
         phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
         return replace(
             self,

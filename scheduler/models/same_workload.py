@@ -25,8 +25,8 @@ class Run(Protocol):
 def workload_of(job: Run) -> str:
     """Return the name of the job's workload: the job's name without the number of the copy, `wc` for `wc-2`.
 
-    A scenario may contain several copies of a job. The paper identifies workloads by job name (liu2015
-    2.2.1).
+    A scenario may contain several copies of a job. The paper liu2015 identifies workloads by job name
+    (2.2.1).
     """
     return _COPY.sub("", job.name) or job.name
 

@@ -106,7 +106,7 @@ class ReadyByClass:
         """Yield the user's jobs of the given classes or, if `suggested` is false, the jobs of all other
         classes.
 
-        Jobs without a class are treated as suggested. If `classes` is None, all jobs are.
+        Jobs without a class belong to the given classes. None for `classes` stands for all classes.
         """
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
@@ -114,7 +114,8 @@ class ReadyByClass:
 
 
 class Coshh:
-    """Order axis: classes of similar jobs, offered first to the hardware that suits them.
+    """The order axis of a composed policy: classes of similar jobs, offered first to the hardware that suits
+    them.
 
     `classes`: largest number of classes. `users`: a dictionary from user to min share (slots of each kind)
     and weight.

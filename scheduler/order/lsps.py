@@ -60,7 +60,7 @@ class SizedPool(Pool):
 
 
 class Lsps(PoolOrder):
-    """Order axis: more slots for users with small jobs.
+    """The order axis of a composed policy: more slots for users with small jobs.
 
     `alpha`: from 0 (equal slots for all users) to 1 (slots in proportion to 1 / mean job size). `alike`: a
     user's jobs run in FIFO order if the coefficient of variation of their sizes is below this value.

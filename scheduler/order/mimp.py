@@ -41,7 +41,8 @@ LEVELS = 20
 
 
 class Mimp:
-    """Order axis: jobs that may be late first, all other jobs where a foreground load slows them least.
+    """The order axis of a composed policy: jobs that may be late first, then all other jobs where a
+    foreground load slows them least.
 
     `margin`: factor by which predicted times are multiplied to find the jobs that may be late.
     """

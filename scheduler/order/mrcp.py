@@ -44,7 +44,7 @@ def _solver() -> Any:
 
 
 class Mrcp:
-    """Order axis: start times planned by constraint programming.
+    """The order axis of a composed policy: start times planned by constraint programming.
 
     `jobs`: largest number of jobs in a plan. `batches`: largest number of batches into which the tasks of a
     stage are grouped. `bound`: limit of the solver's work, in CP-SAT's deterministic time.
@@ -122,8 +122,9 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: compute a new plan if jobs, task times or the number of slots require
-        one."""
+        """Implement `Hooks.tick`: compute a new plan if a hook has asked for one or if the number of slots
+        has changed.
+        """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -147,8 +148,10 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return the job's remaining work and time to its deadline as a `JobDue` of the planning module
-        `module`."""
+        """Return the remaining work of the job's stages, and the seconds until its deadline, as a `JobDue`.
+
+        `module` is the imported module `models.late_jobs`, which defines `JobDue`.
+        """
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 
@@ -162,8 +165,10 @@ class Mrcp:
         return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
 
     def _take(self, view: View, due: list[JobView], found: Any) -> None:
-        """Replace the current plan by the solver's plan `found` for the jobs `due`, and sort all ready jobs
-        again."""
+        """Replace the current plan by the solver's result `found`, and sort all ready jobs by the new plan.
+
+        `due` contains the planned jobs.
+        """
         self._proven = found.proven
         self._starts.clear()
         self._unstarted.clear()

@@ -33,7 +33,7 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 
 class PerformanceDriven:
-    """Order axis: jobs that lack slots for their deadlines first.
+    """The order axis of a composed policy: jobs that lack slots for their deadlines first.
 
     `probe`: number of a new job's tasks that run before other jobs' tasks. `remaining`: estimate the
     remaining time of a running task from the mean time of tasks (mean) or from its progress (progress).
@@ -92,7 +92,7 @@ class PerformanceDriven:
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
         """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks.
 
-        SPARE are all jobs that need no additional slot, including jobs without a deadline.
+        The group SPARE contains all jobs that need no additional slot, including jobs without a deadline.
         """
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:
