@@ -19,7 +19,7 @@ class Explained(Composed):
 
     @property
     def elidable(self) -> bool:
-        """Return whether all axes are elidable: heartbeats that report no change may be skipped."""
+        """Return whether all axes allow the simulator to skip heartbeats that report no change."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -30,8 +30,9 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Return whether any of the axes has a note or a report, so that `Explained` must be used instead of
-        `Composed`."""
+        """Return whether any of the axes has a note or a report, so that the policy must be an `Explained`
+        and not the plain `Composed`.
+        """
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:

@@ -80,8 +80,10 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """All faults of a simulation. `silenced`: nodes that at least one fault will keep from sending
-    heartbeats."""
+    """All faults of a simulation, and the functions that apply and undo them.
+
+    `silenced`: names of the nodes that at least one fault will keep from sending heartbeats.
+    """
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -130,7 +132,7 @@ class Faults:
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply the effect of a fault that begins. Return its target if chosen at random, else ""."""
+        """Apply the effect of a fault. Return the fault's target if it was chosen at random, else ""."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -169,8 +171,8 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives. Each message may be lost with the probability set by
-        faults.
+        """Return whether a message of the node arrives, which is decided at random with the share of lost
+        messages set by faults.
 
         `kind`: the kind of fault that may lose the message.
         """
@@ -315,8 +317,8 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
     """Lose one replica that matches the fault's nodes and target: mark the replica corrupt, or remove it.
 
-    Return its block and node as text, or "" if no replica matches. The NameNode is told of a corrupt replica
-    immediately; in a live run only when the replica is read.
+    Return the block and the node as text, or "" if no replica matches. The simulated NameNode learns of a
+    corrupt replica immediately; in a live run only when the replica is read.
     """
     simulation = faults.simulation
     names = simulation.storage.names
@@ -354,7 +356,7 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: `passes`, `is_cut_off` and `delay_s` apply these kinds of faults to each message."""
+    """Do nothing: these faults act on each message, in `passes`, `is_cut_off` and `delay_s` of `Faults`."""
 
 
 @dataclass(frozen=True, slots=True)
