@@ -15,7 +15,7 @@ _NOTHING = 1e-6  # Smaller parts of a resource count as 0.
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class number of each job, given one sequence of features per job.
+    """Return the class number of each job, given one sequence of features (numbers) per job.
 
     The method is k-means with at most `most` classes, which are numbered from 0 by ascending first feature.
     Features are scaled by their standard deviations. The first centers are spread evenly over the sorted jobs

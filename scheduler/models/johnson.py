@@ -70,9 +70,8 @@ def balanced_pools(
     of big jobs.
 
     `maps`, `reduces`: numbers of slots to divide. `steps`: number of different sizes to try for the pool of
-    small jobs, besides the plan with one pool. For each size, bisection over the jobs sorted by their own
-    size finds the division with the most equal makespans, since each job moved to the pool of small jobs
-    lengthens that pool and shortens the other.
+    small jobs. For each size, the jobs are sorted by their work, and bisection finds the job at which to
+    divide them so that both pools end at about the same time.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (PlannedPool(maps, reduces, tuple(job.job for job in ordered), alone_s),)

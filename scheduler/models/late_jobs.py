@@ -60,7 +60,7 @@ class PlannedStarts(NamedTuple):
 class LatePlan(NamedTuple):
     """The solver's result: a dictionary from job id to the plan of that job.
 
-    `proven`: the solver has proved that the plan is optimal.
+    `proven`: whether the solver has proved that no plan is better.
     """
 
     jobs: dict[str, PlannedStarts]
@@ -99,7 +99,7 @@ def _steps(seconds: float) -> int:
 
 
 class _Model:
-    """The constraint program (a CP-SAT model) of one plan."""
+    """The constraint program, a model of the solver CP-SAT, from which one plan is computed."""
 
     def __init__(self, slots: dict[TaskKind, int], most: int) -> None:
         self._slots, self._most = slots, most

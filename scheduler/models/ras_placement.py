@@ -93,7 +93,8 @@ class Placement:
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def run(self, rounds: int) -> Iterator[None]:
-        """Improve the placement: place the pending reduces, then move maps in at most `rounds` rounds.
+        """Improve the placement: place the pending reduces, then move maps between jobs in at most `rounds`
+        rounds.
 
         This generator yields after each job or node, so that the caller can do other work in between.
         """

@@ -32,7 +32,8 @@ def workload_of(job: Run) -> str:
 
 
 def find_profile(profiles: Mapping[str, T], job: Run) -> T | None:
-    """Return the profile stored under the job's name, else under its workload, else under its application.
+    """Return the profile stored in `profiles` under the job's name, else under its workload, else under its
+    application.
 
     The result is None if there is no such profile. The application of synthetic jobs is not used, since
     unrelated synthetic jobs share it.

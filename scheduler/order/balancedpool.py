@@ -137,7 +137,7 @@ class BalancedPool:
     def _file(self, job: JobView, kind: TaskKind) -> None:
         """Update the pool of the job after a change of the job's tasks of that kind.
 
-        The pool's list of ready jobs and its number of used slots may change.
+        The pool's list of ready jobs and the number of slots that the pool uses may change.
         """
         known = self._place.get(job.job)
         if known is None:

@@ -48,8 +48,8 @@ class Machinery(NamedTuple):
 class KnownWorkload:
     """Statistics of a workload, that is, of all jobs with the same user and job name.
 
-    `jobs`: number of jobs submitted. `on`: mean task times by hardware. `work`: mean task times on a core of
-    speed 1, in seconds.
+    `jobs`: number of jobs submitted. `on`: a dictionary from kind of hardware to mean task times. `work`:
+    mean task times in seconds, converted to a core of speed 1.
     """
 
     __slots__ = ("jobs", "on", "work")

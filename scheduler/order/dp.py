@@ -151,7 +151,7 @@ class DynamicPriority(PoolOrder):
     # Preemption
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: after the end of an interval, return the attempts to kill."""
+        """Implement `Hooks.preempt`: when an allocation interval has ended, return the attempts to kill."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False

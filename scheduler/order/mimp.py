@@ -154,10 +154,10 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, meets
-        the deadline.
+        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, would
+        end before the job's deadline.
 
-        Also true if the task would be late on every node.
+        The result is also true if the task would be late on every node.
         """
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()

@@ -154,8 +154,9 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: start a control cycle if it is time, and run the cycle's next `steps`
-        steps."""
+        """Implement `Hooks.tick`: start a control cycle if one is due, and run the cycle's next `steps`
+        steps.
+        """
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:

@@ -84,7 +84,10 @@ class Cycle:
         self.steps: Iterator[None] = placement.run(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Run at most `steps` steps of the cycle. Return whether the cycle is complete."""
+        """Run at most `steps` steps of the cycle, one job or node each.
+
+        Return whether the cycle is complete.
+        """
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:

@@ -61,7 +61,7 @@ class Resting(Protocol):
     def rests(self, node: NodeView) -> bool:
         """Return whether an offer of the node's free slots would have no effect.
 
-        The answer must remain valid until `rest_turn` grows or the node's attempts change.
+        The answer must remain valid until the counter `rest_turn` grows or the node's attempts change.
         """
         ...
 

@@ -171,7 +171,7 @@ class HeartbeatSchedule:
             self._timers.advance_waiting(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
-        """Send an unanswered heartbeat of the node with the number `index` a second time, unchanged."""
+        """Send a heartbeat of the node with the number `index` again, since there was no answer."""
         self._queue.pass_timers(NUMBERS)
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:

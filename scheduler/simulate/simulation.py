@@ -224,8 +224,7 @@ class Simulation:
         return not self._ended
 
     def _run_or_begin_again(self, count: int) -> None:
-        """Simulate `count` events, or fewer if the simulation ends. If the policy reads a value that only
-        heartbeats update, start again from the beginning and skip no heartbeats."""
+        """Simulate at most `count` events. Start again if the policy reads what skipped heartbeats update."""
         try:
             self._run(count)
         except HeartbeatRead:

@@ -224,7 +224,9 @@ class Storage:
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return new rows of the blocks table, at most `ROWS_AT_ONCE`, or an empty list if there are none."""
+        """Return rows of the blocks table that were not returned before, at most `ROWS_AT_ONCE`, or an empty
+        list.
+        """
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:

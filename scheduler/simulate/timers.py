@@ -95,7 +95,7 @@ class TimerSchedule:
             tables.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Remember that the core wants to kill an attempt on the node, so that the node's next heartbeat is
+        """Record that the core wants to kill an attempt on the node, so the node's next heartbeat is
         simulated.
         """
         self._stirred[node] = None

@@ -143,7 +143,7 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the time at or after `now_s` at which the node's timer fires next.
+    """Return the time at or after `now_s` at which the node's heartbeat timer fires next.
 
     `interval_s`: heartbeat interval. The timer fires first one interval after the node's `base_s`. At `now_s`
     itself, the timers of nodes with an index up to `passed` have already fired.

@@ -281,7 +281,9 @@ def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set each node's message delay and share of lost messages to the values from all faults in force."""
+    """Set each node's message delay and share of lost messages: the sum of the delays and the largest loss of
+    all faults in force.
+    """
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
@@ -364,8 +366,8 @@ class Effect:
     """The effect of a kind of fault: the functions called when such a fault begins and ends.
 
     `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
-    JobTracker may be late or lost, so no heartbeat of any node is skipped. `silences`: the nodes send no
-    heartbeats during the fault; before and after it, all of their heartbeats are simulated.
+    JobTracker may be late or lost, so the simulator skips no heartbeat of any node. `silences`: the nodes
+    send no heartbeats during the fault, and the simulator skips none of their heartbeats before and after it.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]
