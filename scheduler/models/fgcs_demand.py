@@ -117,7 +117,7 @@ class Demands:
     """The CPU demands of a workload's maps and reduces, in percent of a core.
 
     `hardware`: the hardware on which the demands were measured, or None if the demands apply to any hardware.
-    The paper: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
+    The paper liu2015 says: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
     """
 
     map: float = WHOLE_CORE

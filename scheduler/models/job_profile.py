@@ -31,9 +31,9 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 class JobProfile:
     """The average and longest durations of a job's phases, averaged over `runs` runs of the job.
 
-    `first_shuffle` is the part of a first-wave reduce's shuffle and sort that comes after the last map;
-    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Fields in bytes are means per
-    task, selectivities are output bytes / input bytes. Unknown values are 0.
+    `first_shuffle`: for reduces launched before the last map ended, the part of the shuffle and sort after
+    the last map. `typical_shuffle`: the whole shuffle and sort of reduces launched later. Fields in bytes are
+    means per task, selectivities are output bytes / input bytes. Unknown values are 0.
     """
 
     map: Times

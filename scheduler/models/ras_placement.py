@@ -54,7 +54,7 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Return the sort key of the job; jobs with a lower utility come first."""
+        """Return the key by which jobs are sorted: jobs with a lower utility come first."""
         return (self.utility, self.serial)
 
 

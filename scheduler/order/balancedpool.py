@@ -1,11 +1,11 @@
 """The BalancedPool order: divides jobs and slots into a pool of small jobs and a pool of big jobs that end
 together, and runs the jobs of each pool in Johnson's order.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see `models.johnson`) is recomputed from the
-remaining tasks whenever a job arrives. Deviations from the thesis: a pool without a ready task leaves its
-slots to the second pool, so that no slot is idle; a slot is offered first to the pool that uses the smaller
-part of its slots; a plan includes only the oldest `jobs` jobs, to limit the planning time, and all later jobs
-follow by submit time.
+Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see
+`models.johnson`) is recomputed from the remaining tasks whenever a job arrives. Deviations from the thesis: a
+pool without a ready task leaves its slots to the second pool, so that no slot is idle; a slot is offered
+first to the pool that uses the smaller part of its slots; a plan includes only the oldest `jobs` jobs, to
+limit the planning time, and all later jobs follow by submit time.
 """
 
 from __future__ import annotations

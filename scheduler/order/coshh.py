@@ -1,12 +1,12 @@
 """COSHH: groups similar jobs into classes, and prefers for each kind of hardware the classes that run well on
 it.
 
-xu2015 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task scheduling predicts the mean time of
-each job's tasks. Queuing divides all users' jobs into classes by k-means (mean time, arrival rate, priority)
-and suggests classes for each kind of hardware by a linear program over classes and resources
-(`scheduler.models.job_classes`). Routing picks a job for a free slot: jobs of users below their min share
-come first, the user with the largest deficit first; then jobs of suggested classes, sorted by the number of
-slots that their users hold.
+Source: the thesis xu2015, section 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task
+scheduling predicts the mean time of each job's tasks. Queuing divides all users' jobs into classes by k-means
+(mean time, arrival rate, priority) and suggests classes for each kind of hardware by a linear program over
+classes and resources (`scheduler.models.job_classes`). Routing picks a job for a free slot: jobs of users
+below their min share come first, the user with the largest deficit first; then jobs of suggested classes,
+sorted by the number of slots that their users hold.
 
 Decisions where the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps
 and for reduces separately. The time of a task is the mean time of its workload (user and job name) on the

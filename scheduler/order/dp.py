@@ -1,10 +1,11 @@
 """Dynamic Priority (DP): users bid for slots and pay from a budget at the end of each allocation interval.
 
-xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in
-proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need
-are divided among the other users by their bids. At the end of the interval the user pays bid x slots held /
-slots entitled to; additional slots cost nothing. Then all users bid again, at most their remaining budget.
-Attempts of users above their share are killed for users below their share, the most recent attempt first.
+Source: the thesis xu2015, section 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to
+slots of each kind in proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots
+that a user does not need are divided among the other users by their bids. At the end of the interval the user
+pays bid x slots held / slots entitled to; additional slots cost nothing. Then all users bid again, at most
+their remaining budget. Attempts of users above their share are killed for users below their share, the most
+recent attempt first.
 
 Decisions where the thesis has no rule: a user's bid is the same in each interval; a user who arrives during
 an interval bids immediately; users without any budget left receive only slots that no other user wants; a

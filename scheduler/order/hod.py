@@ -1,8 +1,8 @@
 """Hadoop On Demand (HOD): divides the nodes permanently into private clusters, each with FIFO order.
 
-xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all clusters
-share one file system, and a node of one cluster never runs a job of another cluster, even when the node is
-idle.
+Source: the thesis xu2015, section 3.1.2.2 and HOD's own guide: the administrator sets the size of each
+private cluster, all clusters share one file system, and a node of one cluster never runs a job of another
+cluster, even when the node is idle.
 
 Decisions where the thesis defines no assignment: `clusters` gives the number of nodes of each user or queue,
 which are assigned in that order, and all other users share the remaining nodes as one cluster. Without

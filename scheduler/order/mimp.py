@@ -1,13 +1,13 @@
 """MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes where a foreground
 load slows them least.
 
-xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load,
-declared as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler.
-This module is its MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the
-CPU, and these times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first.
-All other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots,
-least first. As a result, tasks that compute run on dedicated nodes, and tasks that wait for disks and
-networks on shared nodes.
+Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a
+shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks;
+that is MIMP's MI scheduler. This module is its MP scheduler. `models.residual_cpu` predicts the times of
+tasks from the free share of the CPU, and these times tell which jobs are likely to be late. Such jobs come
+first, the earliest deadline first. All other jobs are sorted by the time of a task on the offered node
+divided by its mean time on all slots, least first. As a result, tasks that compute run on dedicated nodes,
+and tasks that wait for disks and networks on shared nodes.
 
 Decisions where the thesis has no rule: the model is learned during the run, for each user, job name and kind
 of task. The whole time of a task counts as computing until tasks with two different CPU shares were measured;

@@ -1,8 +1,9 @@
 """MRCP: plans the start times of all tasks by constraint programming, so that few jobs miss their deadlines.
 
-xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those
-of `models.late_jobs`. A new plan is computed on the tick after a job with a deadline arrived, the slots
-changed, or the first task with a job's name was measured; until then the last plan remains valid.
+Source: the thesis xu2015, section 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the
+constraints a to e are those of `models.late_jobs`. A new plan is computed on the tick after a job with a
+deadline arrived, the slots changed, or the first task with a job's name was measured; until then the last
+plan remains valid.
 
 Decisions where the thesis has no rule: a plan includes the `jobs` jobs with the earliest deadlines; among
 plans with equal numbers of late jobs, the plan with the smallest sum of ends is best. A slot is offered to

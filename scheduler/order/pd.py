@@ -1,11 +1,11 @@
 """Performance-Driven scheduling (PD): each job receives the number of slots with which it meets its deadline,
 estimated from the times of its own tasks.
 
-xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5)
-and the remaining times of its running tasks determine the number of slots that the job lacks to meet its
-deadline (equation 6), for maps and reduces separately. A free slot is offered, in this order, to jobs whose
-deadline has passed, to new jobs without an ended task (at most `probe` tasks at once, so that a first time is
-measured soon), to jobs that lack slots, and to all other jobs.
+Source: the thesis xu2015, section 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a
+job's ended tasks (equation 5) and the remaining times of its running tasks determine the number of slots that
+the job lacks to meet its deadline (equation 6), for maps and reduces separately. A free slot is offered, in
+this order, to jobs whose deadline has passed, to new jobs without an ended task (at most `probe` tasks at
+once, so that a first time is measured soon), to jobs that lack slots, and to all other jobs.
 
 Decisions where the thesis has no rule: late jobs are sorted by deadline, new jobs by submit time, and jobs
 that lack slots by the number of lacking slots, largest first (as in Polo et al.); all other jobs run in FIFO

@@ -50,7 +50,8 @@ class Explained(Composed):
     def report(self) -> dict[str, Any]:
         """Return the merged reports of the axes, a dictionary from topic to JSON values.
 
-        Under the topic `profiles` are the profiles to store in the profile store, by kind and then by name.
+        The topic `profiles` contains the profiles to keep for later runs: a dictionary from kind of profile
+        to a dictionary from name to profile.
         """
         merged: dict[str, Any] = {}
         for report in self._reports:

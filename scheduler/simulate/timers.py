@@ -133,9 +133,8 @@ class TimerSchedule:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the next firing of the node's timer if it is at or before `until_s`.
-
-        `until_s` is the time of the node's next out-of-band heartbeat.
+        """Schedule the next firing of the node's timer if it is at or before `until_s`, the time of the
+        node's next out-of-band heartbeat.
         """
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:

@@ -336,7 +336,7 @@ def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Stop the JobTracker. Only its journal is kept."""
+    """Stop the JobTracker. The JobTracker loses all state except the journal."""
     faults.simulation.master.crash()
 
 
