@@ -1,7 +1,8 @@
-"""ARIA's performance model (verma2011 sections 3 and 5): bounds on a job's completion time, and the numbers
-of map and reduce slots with which the job meets its deadline.
+"""ARIA's performance model (sections 3 and 5 of the paper verma2011): bounds on a job's completion time, and
+the numbers of map and reduce slots with which the job meets its deadline.
 
-Eq. 7 of the paper is misprinted; this module uses T_avg = (T_low + T_up) / 2. All times are seconds.
+Equation 7 of the paper, the average bound, is misprinted; this module uses T_avg = (T_low + T_up) / 2. All
+times are seconds.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ class Bounds(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A job's completion time in seconds as a function of map slots m and reduce slots r: a/m + b/r + c (eq.
-    9)."""
+    """A job's completion time in seconds as a function of m map slots and r reduce slots: a/m + b/r + c (eq.
+    9).
+
+    `a`, `b` and `c` are constants of the job.
+    """
 
     a: float
     b: float
@@ -62,7 +66,8 @@ def bounds(profile: JobProfile, maps: int, reduces: int, map_slots: int, reduce_
     """Return the lower, average and upper bound of the time to run a job's remaining tasks (eq. 1 to 7).
 
     `maps`, `reduces`: numbers of remaining tasks. `map_slots`, `reduce_slots`: numbers of slots that run
-    these tasks. If all reduces run in one wave, the lower bound includes only the first shuffle.
+    these tasks. If each reduce has its own slot, the lower bound contains only the time of the profile's
+    first shuffle.
     """
     low_s = _share(maps * profile.map.avg_s, map_slots)
     up_s = _share((maps - 1) * profile.map.avg_s, map_slots) + profile.map.max_s if maps else 0.0
@@ -112,9 +117,10 @@ def allocate(curve: Curve, time_s: float, most_maps: int, most_reduces: int) -> 
     """Return the smallest numbers of slots with which a job ends in `time_s` seconds, rounded up (eq. 15).
 
     `curve` is the job's completion time as a function of slots. `most_maps` and `most_reduces` are the
-    largest numbers allowed; each is 0 only if the job has no tasks of that kind. If eq. 15 exceeds one limit,
-    the job receives that number of slots, and eq. 11 gives the number of slots of the second kind. If even
-    the limits are too few, the result is both limits with `capped` set.
+    largest numbers allowed; each is 0 only if the job has no tasks of that kind. If equation 15 gives more
+    slots of one kind than allowed, the job receives the largest number allowed of that kind, and the slots of
+    the other kind are computed from the remaining time (eq. 11). If both largest numbers together are too
+    few, the result contains them and `capped` is set.
     """
     everything = SlotAllocation(most_maps, most_reduces, capped=True)
     left_s = time_s - curve.c

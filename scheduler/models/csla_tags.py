@@ -1,7 +1,7 @@
-"""CSLA's tags (lakshmi2019): two bits, one for CPU and one for I/O. A job's tag marks the resources that its
-tasks use heavily; a node's tag marks the resources that the node will lack.
+"""The tags of the policy CSLA (paper lakshmi2019): numbers of two bits, one for CPU and one for I/O.
 
-The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
+A job's tag marks the resources that its tasks use heavily; a node's tag marks the resources that the node
+will lack. The high bit is CPU, the low bit I/O (Tables 1 and 2). Shares are from 0 to 1.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def words(tag: int) -> str:
 def predict(history: Collection[float]) -> float:
     """Return a prediction of the next value of the series `history`, from 0 to 1 (eq. 1 to 3).
 
-    The prediction is a linear regression by least squares of each value U_t on the value U_(t-1) before it.
-    The denominators as printed lack the brackets of n sum(x^2) - (sum x)^2. If a denominator is 0 (fewer than
-    three values, or all equal), the prediction is the last value. Raises ValueError if `history` is empty.
+    The prediction is a linear regression by least squares of each value on the value before it. Brackets
+    missing in the paper's equations are added: the denominators are n sum(x^2) - (sum x)^2. If there are
+    fewer than three values, or if all are equal, the prediction is the last value. Raises ValueError if
+    `history` is empty.
     """
     if not history:
         raise ValueError("nothing to predict from")
@@ -141,10 +142,11 @@ class TaskSample:
         self._elapsed_s += elapsed_s
 
     def tag(self, cpu_share: float, io_share: float) -> int:
-        """Return the job's tag: a bit is set if the mean use of the resource exceeds `cpu_share` or
-        `io_share`.
+        """Return the job's tag: the CPU bit is set if the maps' mean use of the CPU exceeds `cpu_share`, the
+        I/O bit if their mean use of the disk exceeds `io_share`.
 
-        The shares are fractions of the maps' run time. The result is UNKNOWN if no map was added.
+        The shares are fractions of the maps' run time. The result is the constant UNKNOWN if no map was
+        added.
         """
         if self._elapsed_s <= 0:
             return UNKNOWN

@@ -13,8 +13,8 @@ def slots_lacking(
 
     `mean_s`: mean time of a task. `running_left_s`: sum of the remaining times of the running tasks.
     `unstarted`, `running`: numbers of tasks. `until_goal_s`: seconds until the goal. The result is negative
-    if the job has more slots than necessary, and infinite if the goal has passed. Equation 6 as printed, (sum
-    / mean + unstarted) x mean, equals the sum + unstarted x mean used here.
+    if the job has more slots than necessary, and infinite if the goal has passed. The remaining work is
+    `running_left_s` + `unstarted` x `mean_s`, which equals the term in equation 6 as printed.
     """
     if until_goal_s <= 0:
         return inf

@@ -1,4 +1,6 @@
-"""The CPU demand of tasks in percent of one core, computed from CPU time and I/O (liu2015, section 2)."""
+"""The formulas of the policy FGCS (paper liu2015, section 2): the CPU demand of tasks in percent of one core,
+computed from CPU time and I/O.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ WHOLE_CORE = 100
 
 
 class Counted(Protocol):
-    """The attributes that `TaskUse.of` reads from an attempt's counters or from a row of the attempts
-    table."""
+    """The interface of an object with an attempt's CPU time and numbers of bytes read and written: the
+    attempt's counters, or the attempt's row in the attempts table.
+    """
 
     @property
     def cpu_s(self) -> float: ...
@@ -41,8 +44,9 @@ class TaskUse:
         """Return the resources that an attempt with these counters used.
 
         `core_speed`: speed of the node's cores, where 1 is the speed of a real core of the host.
-        `writes_file`: the task writes its output to HDFS, so that output bytes count as HDFS bytes. The
-        output of a map for reduces is not added, since it is part of `spill_bytes`.
+        `writes_file`: the task writes its output to HDFS, so the output is added to the HDFS bytes. The
+        output of a map that feeds reduces is written to the local disk, and is already included in the
+        counter `spill_bytes`.
         """
         read_bytes = counters.read_local_bytes + counters.read_remote_bytes
         return TaskUse(
@@ -72,7 +76,8 @@ def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (equations * and **).
+    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (the equations that the
+    paper marks with one and with two stars).
 
     `tasks`: number of tasks added. `demand`: sum of the tasks' demands. `ran_s`: sum of their run times in
     seconds.
@@ -112,7 +117,7 @@ class Demands:
     """The CPU demands of a workload's maps and reduces, in percent of a core.
 
     `hardware`: the hardware on which the demands were measured, or None if the demands apply to any hardware.
-    The paper: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
+    The paper liu2015 says: "Workloads have to be re-analysed every time the cluster hardware changes" (2.2).
     """
 
     map: float = WHOLE_CORE

@@ -37,10 +37,10 @@ class Gangs:
         self.started[job.job] = self.starting[job.job] = job
 
     def changed(self, job: JobView) -> bool:
-        """Update the table after maps of the job have started or ended. Return whether the job released its
-        slots.
+        """Update the table after maps of the job have started or ended.
 
-        A gang releases all slots together when its last map has ended.
+        Return whether the job released its map slots. A gang releases all slots together when its last map
+        has ended.
         """
         if job.job not in self.started:
             return False
@@ -51,8 +51,10 @@ class Gangs:
         return not job.maps.running and self.held.pop(job.job, None) is not None
 
     def finished(self, job: JobView) -> bool:
-        """Remove a job that has ended from the table. Return whether the job still held slots, which are now
-        free."""
+        """Remove a job that has ended from the table.
+
+        Return whether the job still held slots. Those slots are now free.
+        """
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
         return self.held.pop(job.job, None) is not None

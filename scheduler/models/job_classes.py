@@ -1,5 +1,6 @@
-"""COSHH's optimization: classes of similar jobs by k-means, and a linear program that assigns classes to
-hardware."""
+"""The optimization in the order COSHH: finds classes of similar jobs by k-means, and assigns classes to kinds
+of hardware by a linear program.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _NOTHING = 1e-6  # Smaller parts of a resource count as 0.
 
 
 def classify(features: Sequence[Sequence[float]], most: int) -> list[int]:
-    """Return the class number of each job, given one sequence of features per job.
+    """Return the class number of each job, given one sequence of features (numbers) per job.
 
     The method is k-means with at most `most` classes, which are numbered from 0 by ascending first feature.
     Features are scaled by their standard deviations. The first centers are spread evenly over the sorted jobs
@@ -38,11 +39,11 @@ def suggest(
 ) -> list[set[int]]:
     """Return, for each resource (a kind of hardware), the set of job classes that it should serve.
 
-    Class i has `arrivals[i]` tasks, each of which takes `times_s[i][j]` seconds on resource j, which has
-    `slots[j]` slots. A linear program finds the fractions x_ij of resource j's time to spend on class i that
-    sustain the largest multiple m of the arrivals: maximize m, subject to sum over j of slots_j x_ij /
-    times_ij >= m arrivals_i and sum over i of x_ij <= 1. The result for resource j contains class i if x_ij
-    is above 0.
+    `arrivals[i]`: number of tasks of class i. `times_s[i][j]`: seconds of a task of class i on resource j.
+    `slots[j]`: number of slots of resource j. A linear program finds the fraction x_ij of resource j's time
+    to spend on class i. It maximizes the multiple m of all arrivals that the cluster can serve: the sum over
+    j of slots_j x_ij / times_ij is at least m arrivals_i, and the sum over i of x_ij is at most 1. The result
+    for resource j contains class i if x_ij is above 0.
     """
     classes, resources = len(arrivals), len(slots)
     every = set(range(classes))

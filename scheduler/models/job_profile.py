@@ -31,9 +31,9 @@ FIGURES = ("map_min_s", "map_input_bytes", "map_selectivity", "reduce_input_byte
 class JobProfile:
     """The average and longest durations of a job's phases, averaged over `runs` runs of the job.
 
-    `first_shuffle` is the part of a first-wave reduce's shuffle and sort that comes after the last map;
-    `typical_shuffle` is the whole shuffle and sort of reduces launched later. Fields in bytes are means per
-    task, selectivities are output bytes / input bytes. Unknown values are 0.
+    `first_shuffle`: for reduces launched before the last map ended, the part of the shuffle and sort after
+    the last map. `typical_shuffle`: the whole shuffle and sort of reduces launched later. Fields in bytes are
+    means per task, selectivities are output bytes / input bytes. Unknown values are 0.
     """
 
     map: Times
@@ -48,11 +48,11 @@ class JobProfile:
     runs: int = 1
 
     def for_data(self, map_input_bytes: float, maps: int, reduces: int) -> JobProfile:
-        """Return the profile of the same job with another amount of input, since durations grow with the
-        input (footnote 6).
+        """Return the profile of the same job with another amount of input.
 
+        Durations are multiplied by the ratio of new to old input per task (footnote 6 of the paper).
         `map_input_bytes`: mean input of a map. `maps`, `reduces`: numbers of tasks. The new input of a reduce
-        is computed from the maps' selectivity.
+        is computed from the output bytes per input byte of the maps.
         """
         of_map = _ratio(map_input_bytes, self.map_input_bytes)
         shuffled = map_input_bytes * self.map_selectivity * maps / reduces if reduces else 0.0
@@ -67,7 +67,9 @@ class JobProfile:
         )
 
     def at_scale(self, scale: float) -> JobProfile:
-        """Return the profile with all durations and amounts of data multiplied by `scale`."""
+        """Return the profile with all durations and amounts of data multiplied by the scenario's factor
+        `scale`.
+        """
         phases: dict[str, Any] = {name: getattr(self, name).scaled(scale) for name in PHASES}
         return replace(
             self,

@@ -1,12 +1,12 @@
 """The planner of BalancedPool: divides jobs into at most two pools so that the estimated makespan is
 shortest.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012): one pool runs the small jobs and a second pool the big
-jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots. The best division is the
-one with the shortest time until both pools have ended. The thesis simulates each division with SimMR; this
-module uses an estimate: a stage on s slots takes ceil(tasks / s) x the mean time of a task, the map stages of
-a pool run one after another, and a reduce stage starts after its job's map stage and after the previous job's
-reduce stage.
+Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012): one pool runs the small jobs
+and a second pool the big jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots.
+The best division is the one with the shortest time until both pools have ended. The thesis simulates each
+division with SimMR; this module uses an estimate: a stage on s slots takes ceil(tasks / s) x the mean time of
+a task, the map stages of a pool run one after another, and a reduce stage starts after its job's map stage
+and after the previous job's reduce stage.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ def balanced_pools(
     of big jobs.
 
     `maps`, `reduces`: numbers of slots to divide. `steps`: number of different sizes to try for the pool of
-    small jobs, besides the plan with one pool. For each size, bisection over the jobs sorted by their own
-    size finds the division with the most equal makespans, since each job moved to the pool of small jobs
-    lengthens that pool and shortens the other.
+    small jobs. For each size, the jobs are sorted by their work, and bisection finds the job at which to
+    divide them so that both pools end at about the same time.
     """
     ordered, alone_s = johnson(jobs, maps, reduces)
     best = (PlannedPool(maps, reduces, tuple(job.job for job in ordered), alone_s),)

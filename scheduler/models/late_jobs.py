@@ -1,5 +1,5 @@
-"""MRCP's planner: finds start times of tasks by constraint programming so that few jobs are late (xu2015
-3.1.5.3).
+"""The planner of the order MRCP: finds start times of tasks by constraint programming so that few jobs are
+late (xu2015 3.1.5.3).
 
 The model has the five constraints of the thesis: (a) each task runs once, (b) a task starts after now and
 after its job's submission, (c) reduces start after all maps of their job, (d) a job ends with its last task,
@@ -60,7 +60,7 @@ class PlannedStarts(NamedTuple):
 class LatePlan(NamedTuple):
     """The solver's result: a dictionary from job id to the plan of that job.
 
-    `proven`: the solver has proved that the plan is optimal.
+    `proven`: whether the solver has proved that no plan is better.
     """
 
     jobs: dict[str, PlannedStarts]
@@ -76,10 +76,11 @@ class TaskBatch(NamedTuple):
 
 
 def batches(tasks: int, steps: int, slots: int, most: int) -> list[TaskBatch]:
-    """Divide the `tasks` tasks of a stage into at most `most` batches, and return the batches.
+    """Divide the `tasks` tasks of a stage into at most `most` batches of about equal size, and return the
+    batches.
 
-    Each batch is one task if possible. `steps`: duration of a task in time steps. `slots`: largest number of
-    tasks of a batch that run at the same time.
+    If there are at most `most` tasks, each batch is one task. `steps`: duration of a task in time steps.
+    `slots`: largest number of tasks of a batch that run at the same time.
     """
     if not tasks:
         return []
@@ -98,7 +99,7 @@ def _steps(seconds: float) -> int:
 
 
 class _Model:
-    """The constraint program (a CP-SAT model) of one plan."""
+    """The constraint program, a model of the solver CP-SAT, from which one plan is computed."""
 
     def __init__(self, slots: dict[TaskKind, int], most: int) -> None:
         self._slots, self._most = slots, most
@@ -194,10 +195,11 @@ class _Model:
 def few_late_first(jobs: Sequence[JobDue], maps: int, reduces: int) -> list[JobDue]:
     """Return the jobs that should end in time, by ascending deadline, followed by the jobs that will be late.
 
-    This is Moore and Hodgson's rule with the cluster of `maps` and `reduces` slots as one machine: if a job
-    would end late, the job with the most work so far is moved to the late jobs. The work of a job is the time
-    of its longer stage on all slots; one reduce time is added when the end is compared with the deadline. The
-    solver uses this order only as a starting point.
+    This is Moore and Hodgson's rule, which treats the cluster of `maps` and `reduces` slots as one machine:
+    jobs run one after another by deadline, and if a job would end late, the job with the most work so far is
+    moved to the late jobs. The work of a job is the time of its longer stage on all slots. A job with
+    unstarted reduces ends one reduce time later than its work. The solver uses this order only as a starting
+    point.
     """
     on_time: list[tuple[float, JobDue]] = []
     behind: list[JobDue] = []

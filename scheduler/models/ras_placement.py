@@ -32,8 +32,8 @@ _NONE = -float("inf")
 class PlacedJob:
     """A job in one control cycle of RAS: its demands, and the number of its tasks planned for each node.
 
-    `pending`, `reduces_pending`: numbers of unfinished maps and of unfinished reduces (0 while reduces may
-    not start). `required`: number of map slots with which the job meets its goal. `reducing`: plan reduces
+    `pending`: number of unfinished maps. `reduces_pending`: number of unfinished reduces, or 0 while reduces
+    may not start. `required`: number of map slots with which the job meets its goal. `reducing`: plan reduces
     with the demand of their reduce phase, not of their shuffle. `demands`: one entry per kind of node.
     `barred`: numbers of the nodes that must not run more tasks of the job. `maps`, `reduces`: dictionaries
     from node number to the number of planned tasks.
@@ -54,7 +54,7 @@ class PlacedJob:
     utility: float = _NONE
 
     def key(self) -> tuple[float, int]:
-        """Return the sort key of the job; jobs with a lower utility come first."""
+        """Return the key by which jobs are sorted: jobs with a lower utility come first."""
         return (self.utility, self.serial)
 
 
@@ -88,12 +88,13 @@ class Placement:
     def utilities(self) -> list[float]:
         """Return the utilities of all jobs with pending maps, lowest first.
 
-        A placement is better if this list is greater in lexicographic order (equation 4).
+        One placement is better than another if its list is greater, compared value by value (equation 4).
         """
         return sorted(job.utility for job in self.jobs if job.pending)
 
     def run(self, rounds: int) -> Iterator[None]:
-        """Improve the placement: place the pending reduces, then move maps in at most `rounds` rounds.
+        """Improve the placement: place the pending reduces, then move maps between jobs in at most `rounds`
+        rounds.
 
         This generator yields after each job or node, so that the caller can do other work in between.
         """
@@ -146,8 +147,11 @@ class Placement:
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the largest demand of one reduce of the job in its current phase, that is, with all parallel
-        fetches active."""
+        """Return the largest demand of one reduce of the job on the node: the demand of the reduce phase, or
+        of a shuffle with the largest number of parallel fetches.
+
+        The job's flag `reducing` decides which phase is used.
+        """
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
 
@@ -181,7 +185,8 @@ class Placement:
     # Maps
 
     def _trim(self, node: int) -> None:
-        """Remove maps from the node until the remaining tasks fit.
+        """Remove planned maps from the node until the remaining tasks fit, beginning with jobs of high
+        utility.
 
         New reduces or changed profiles may have overloaded the node.
         """
@@ -221,8 +226,8 @@ class Placement:
         return None
 
     def _poorest_of_others(self, node: int, out: PlacedJob) -> PlacedJob | None:
-        """Return the job with the lowest utility, except `out`, of which a map fits in addition to the node's
-        reduces.
+        """Return the job with the lowest utility, except `out`, whose map would fit on the node if only the
+        node's reduces ran there.
 
         The result is None if there is no such job.
         """
@@ -233,10 +238,11 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether the job may have one more map on `node`.
+        """Return whether the job may have one more map on `node`, so that its reduces can still fetch all
+        outputs.
 
-        False if the job must not get more tasks on the node, or if a node with reduces of the job lacks the
-        I/O to fetch the output of another map.
+        The result is false if the job must not get more tasks on the node, or if any node with reduces of the
+        job lacks the I/O to fetch the output of another map.
         """
         if node in job.barred:
             return False

@@ -64,10 +64,10 @@ class ResidualTimes:
         self._tried = (min(self._tried[0], x), max(self._tried[1], x))
 
     def fitted(self) -> TaskTime:
-        """Return the `TaskTime` fitted to the measurements; neither part is negative.
+        """Return the `TaskTime` fitted to the measurements. Neither of its two parts is negative.
 
         Until tasks with two different shares were added, `fixed_s` is 0. Without measurements, `scaled_s` is
-        UNKNOWN_S.
+        the constant UNKNOWN_S.
         """
         if not self._count:
             return TaskTime(0.0, UNKNOWN_S)

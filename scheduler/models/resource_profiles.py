@@ -1,5 +1,6 @@
-"""Resource profiles: the resources of a node that the tasks of a job use in each phase (polo2011 3.6, Table
-2)."""
+"""Resource profiles of the policy RAS: the resources of a node that the tasks of a job use in each phase
+(polo2011 3.6, Table 2).
+"""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ NOTHING = Amounts()
 class NodeDemands(NamedTuple):
     """The demands of one map or reduce of a job on one kind of node, by phase, in percent of the node.
 
-    `shuffle.io` is the I/O of a reduce for each placed map of the job, for at most `copies` maps: a reduce
-    fetches from at most that number of maps at the same time.
+    `copies`: largest number of maps from which a reduce fetches at the same time. `shuffle.io`: the I/O of
+    one such fetch.
     """
 
     map: Amounts
@@ -44,9 +45,10 @@ class NodeDemands(NamedTuple):
     copies: int
 
     def of_capacity(self, capacity: float) -> NodeDemands:
-        """Return the demands in percent of the capacity that tasks may use.
+        """Return the demands in percent of the part of the node that tasks may use, instead of the whole
+        node.
 
-        This capacity is `capacity` percent of the node's CPU and disk, and all of its memory.
+        Tasks may use `capacity` percent of the node's CPU and disk, and all of its memory.
         """
         factors = Amounts(FULL / capacity, FULL / capacity, 1.0)
         return NodeDemands(
@@ -57,7 +59,10 @@ class NodeDemands(NamedTuple):
         )
 
     def shuffling(self, maps: int) -> Amounts:
-        """Return the demand of a reduce during its shuffle, while `maps` maps of its job are placed."""
+        """Return the demand of a reduce during its shuffle.
+
+        `maps`: number of maps of the job that are placed on nodes.
+        """
         return self.shuffle._replace(io=self.shuffle.io * min(maps, self.copies))
 
 
@@ -66,8 +71,9 @@ class ResourceProfile:
     """The demands of a job's tasks by phase, in percent of one node.
 
     `parallel_copies`: number of simultaneous fetches of a reduce. `map_s`: mean seconds of a map in a
-    scenario with `scale` 1, or None if unknown. `node`: capacity of the profiled node (CPU in cores of the
-    host, disk in bytes/s, memory in bytes), or None if the percentages apply to any node.
+    scenario with `scale` 1 (the factor on durations), or None if unknown. `node`: capacity of the profiled
+    node (CPU in cores of the host, disk in bytes/s, memory in bytes), or None if the percentages apply to any
+    node.
     """
 
     map: Amounts = NOTHING

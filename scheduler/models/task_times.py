@@ -91,8 +91,9 @@ class StageTimes:
 
 
 def _by_input(view: View, job: JobView, kind: TaskKind) -> float:
-    """Return an estimate of a task's seconds: one second, plus the time to read its input at the first node's
-    disk rate."""
+    """Return an estimate of the seconds of one of the job's tasks: one second, plus the time to read the
+    task's input at the disk rate of the cluster's first node.
+    """
     node = next(iter(view.nodes.values()), None)
     if node is None:
         return UNKNOWN_S

@@ -1,11 +1,11 @@
 """The BalancedPool order: divides jobs and slots into a pool of small jobs and a pool of big jobs that end
 together, and runs the jobs of each pool in Johnson's order.
 
-xu2015 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see `models.johnson`) is recomputed from the
-remaining tasks whenever a job arrives. Deviations from the thesis: a pool without a ready task leaves its
-slots to the second pool, so that no slot is idle; a slot is offered first to the pool that uses the smaller
-part of its slots; a plan includes only the oldest `jobs` jobs, to limit the planning time, and all later jobs
-follow by submit time.
+Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see
+`models.johnson`) is recomputed from the remaining tasks whenever a job arrives. Deviations from the thesis: a
+pool without a ready task leaves its slots to the second pool, so that no slot is idle; a slot is offered
+first to the pool that uses the smaller part of its slots; a plan includes only the oldest `jobs` jobs, to
+limit the planning time, and all later jobs follow by submit time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MAP, REDUCE = TaskKind.MAP, TaskKind.REDUCE
 
 
 class BalancedPool:
-    """Order axis: a pool of small jobs and a pool of big jobs that end together, each in Johnson's order.
+    """The order axis of a composed policy: a pool of small jobs and a pool of big jobs that end together,
+    each in Johnson's order.
 
     `jobs`: largest number of jobs in a plan; the oldest jobs are planned. `steps`: number of different sizes
     to try for the pool of small jobs.
@@ -45,8 +46,9 @@ class BalancedPool:
     def submitted(self, view: View, job: JobView) -> None:
         """Implement `Hooks.submitted`: compute a new plan that includes the job.
 
-        If `jobs` jobs are already planned, the job is appended to the last pool instead. The plan is not
-        computed during an offer, since jobs that avoid the offered node then seem to have no ready task.
+        If the cluster has more jobs than a plan may contain, the job is appended to the last pool instead.
+        Plans are not computed during offers: jobs that avoid the offered node then seem to have no ready
+        task.
         """
         if self._plan and len(view.jobs) > self._most:
             self._place[job.job] = (len(self._plan) - 1, self._most + job.serial)
@@ -124,8 +126,10 @@ class BalancedPool:
                 self._file(job, kind)
 
     def _left(self, view: View, job: JobView) -> PlannedStages:
-        """Return the numbers of the job's remaining tasks and their mean times. Each running task counts as
-        one task."""
+        """Return the job's remaining work: the numbers of unfinished maps and reduces, and their mean times.
+
+        A running task is counted as a whole task.
+        """
         left = {kind: job.stage(kind).unstarted + job.stage(kind).running for kind in TaskKind}
         times = {kind: self._times.task_s(view, job, kind) for kind in TaskKind}
         return PlannedStages(job.job, left[MAP], times[MAP], left[REDUCE], times[REDUCE])
@@ -133,7 +137,7 @@ class BalancedPool:
     def _file(self, job: JobView, kind: TaskKind) -> None:
         """Update the pool of the job after a change of the job's tasks of that kind.
 
-        The pool's list of ready jobs and its number of used slots may change.
+        The pool's list of ready jobs and the number of slots that the pool uses may change.
         """
         known = self._place.get(job.job)
         if known is None:

@@ -34,15 +34,15 @@ _SLACK = 1e-9  # Guaranteed shares are fractions.
 
 
 class Capacity:
-    """Order axis: queues with guaranteed shares. Queues not named in `queues` share the remaining capacity
-    equally.
+    """The order axis of a composed policy: queues with guaranteed shares.
 
-    With `map_slot_memory_bytes` or `reduce_slot_memory_bytes` (None is off), a task that declares more memory
-    takes several slots, at most all slots of a node. A node with too few free slots reserves them for such a
-    task, but for each job only on as many nodes as the job has unstarted tasks.
+    Queues not named in `queues` share the remaining capacity equally. `map_slot_memory_bytes`,
+    `reduce_slot_memory_bytes`: memory of a slot, or None. If set, a task that declares more memory takes
+    several slots, at most all slots of a node. A node with too few free slots reserves them for such a task.
+    A job has reservations on at most as many nodes as it has unstarted tasks.
 
-    With `off_switch_per_heartbeat` (None is off), one heartbeat of a node starts at most that number of tasks
-    whose input is neither on the node nor in its rack. Reduces and maps without input count as such tasks.
+    `off_switch_per_heartbeat`: largest number of tasks without input on the node or in its rack that one
+    heartbeat of the node starts, or None for no limit. Reduces and maps without input are such tasks.
     """
 
     elidable = True  # Heartbeats without news do not change its answers.
@@ -83,14 +83,14 @@ class Capacity:
         """Return the queues named in the settings if their shares add up to the whole cluster, else an empty
         tuple.
 
-        If they do, jobs in any other queue would never run.
+        In the first case, jobs in any other queue would never run.
         """
         return tuple(self._settings) if self._settings and self._unpromised < _SLACK else ()
 
     def count_memory(self) -> None:
         """Measure shares in bytes of memory, for maps and reduces together, instead of in slots.
 
-        Must be called before the first job if the policy's admission does not limit slots.
+        A composed policy whose admission does not limit slots must call this method before the first job.
         """
         self._by_memory = True
 
@@ -292,8 +292,8 @@ def _memory(view: View) -> int:
 def queues(doc: str) -> PolicyParameter:
     """Return the declaration of the policy parameter `queues`, a dictionary from queue name to settings.
 
-    Only YAML can express such a value. The capacities must add up to at most 100%. `doc` is the parameter's
-    help text.
+    Users set this parameter in YAML only. The capacities must add up to at most 100%. `doc` is the
+    parameter's help text.
     """
     example = "{prod: {capacity: 70, max_capacity: 90}}"
     readers = {

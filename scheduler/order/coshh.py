@@ -1,12 +1,12 @@
 """COSHH: groups similar jobs into classes, and prefers for each kind of hardware the classes that run well on
 it.
 
-xu2015 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task scheduling predicts the mean time of
-each job's tasks. Queuing divides all users' jobs into classes by k-means (mean time, arrival rate, priority)
-and suggests classes for each kind of hardware by a linear program over classes and resources
-(`scheduler.models.job_classes`). Routing picks a job for a free slot: jobs of users below their min share
-come first, the user with the largest deficit first; then jobs of suggested classes, sorted by the number of
-slots that their users hold.
+Source: the thesis xu2015, section 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task
+scheduling predicts the mean time of each job's tasks. Queuing divides all users' jobs into classes by k-means
+(mean time, arrival rate, priority) and suggests classes for each kind of hardware by a linear program over
+classes and resources (`scheduler.models.job_classes`). Routing picks a job for a free slot: jobs of users
+below their min share come first, the user with the largest deficit first; then jobs of suggested classes,
+sorted by the number of slots that their users hold.
 
 Decisions where the thesis has no rule: a slot runs a task, so times and arrivals are those of tasks, for maps
 and for reduces separately. The time of a task is the mean time of its workload (user and job name) on the
@@ -48,8 +48,8 @@ class Machinery(NamedTuple):
 class KnownWorkload:
     """Statistics of a workload, that is, of all jobs with the same user and job name.
 
-    `jobs`: number of jobs submitted. `on`: mean task times by hardware. `work`: mean task times on a core of
-    speed 1, in seconds.
+    `jobs`: number of jobs submitted. `on`: a dictionary from kind of hardware to mean task times. `work`:
+    mean task times in seconds, converted to a core of speed 1.
     """
 
     __slots__ = ("jobs", "on", "work")
@@ -106,7 +106,7 @@ class ReadyByClass:
         """Yield the user's jobs of the given classes or, if `suggested` is false, the jobs of all other
         classes.
 
-        Jobs without a class are treated as suggested. If `classes` is None, all jobs are.
+        Jobs without a class belong to the given classes. None for `classes` stands for all classes.
         """
         for label in sorted(self.by_class, key=lambda label: -1 if label is None else label):
             if (label is None or classes is None or label in classes) is suggested:
@@ -114,7 +114,8 @@ class ReadyByClass:
 
 
 class Coshh:
-    """Order axis: classes of similar jobs, offered first to the hardware that suits them.
+    """The order axis of a composed policy: classes of similar jobs, offered first to the hardware that suits
+    them.
 
     `classes`: largest number of classes. `users`: a dictionary from user to min share (slots of each kind)
     and weight.

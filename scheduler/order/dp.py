@@ -1,10 +1,11 @@
 """Dynamic Priority (DP): users bid for slots and pay from a budget at the end of each allocation interval.
 
-xu2015 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to slots of each kind in
-proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots that a user does not need
-are divided among the other users by their bids. At the end of the interval the user pays bid x slots held /
-slots entitled to; additional slots cost nothing. Then all users bid again, at most their remaining budget.
-Attempts of users above their share are killed for users below their share, the most recent attempt first.
+Source: the thesis xu2015, section 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to
+slots of each kind in proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots
+that a user does not need are divided among the other users by their bids. At the end of the interval the user
+pays bid x slots held / slots entitled to; additional slots cost nothing. Then all users bid again, at most
+their remaining budget. Attempts of users above their share are killed for users below their share, the most
+recent attempt first.
 
 Decisions where the thesis has no rule: a user's bid is the same in each interval; a user who arrives during
 an interval bids immediately; users without any budget left receive only slots that no other user wants; a
@@ -34,18 +35,20 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The budget of a user, and the bid per interval while the budget lasts. None selects the policy's
-    default."""
+    """A user's settings under DP: the initial budget, and the bid per interval while the budget lasts.
+
+    None selects the policy's default.
+    """
 
     budget: float | None = None
     bid: float | None = None
 
 
 class Bidder(Pool):
-    """The pool of one user's jobs, with the user's money.
+    """The pool of one user's jobs, with the user's budget and bids.
 
-    `left`: remaining budget. `most`: the bid that the user declares. `bid`: the bid in this interval, at most
-    `left`, which is also the pool's weight.
+    `left`: remaining budget. `most`: the bid set for the user. `bid`: the bid in the current interval, at
+    most `left`; it is also the pool's weight.
     """
 
     __slots__ = ("bid", "left", "most")
@@ -57,14 +60,15 @@ class Bidder(Pool):
         super().__init__(name, PoolSettings(weight=max(self.bid, _NOTHING)))
 
     def key(self, kind: TaskKind) -> tuple[int, float, float, str]:
-        """Implement `Pool.key`: return a key by which the user who pays most for the next slot comes
-        first."""
+        """Implement `Pool.key`: return a sort key; the user with the smallest (running tasks + 1) / bid comes
+        first.
+        """
         next_slot = (self.tallies[kind].running + 1) / self.settings.weight
         return (0, next_slot, self.jobs.first().submit_s, self.name)
 
 
 class DynamicPriority(PoolOrder):
-    """Order axis: users buy shares of the slots with bids.
+    """The order axis of a composed policy: users buy shares of the slots with bids.
 
     `accounts`: a dictionary from user to budget and bid. `budget`, `bid`: values for all other users, as
     amounts of money in any unit. `interval_s`: seconds of an allocation interval. `preempt`: kill attempts of
@@ -101,8 +105,10 @@ class DynamicPriority(PoolOrder):
         )
 
     def submitted(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.submitted`: add the job to its user's pool. The run's first job starts the first
-        interval."""
+        """Implement `Hooks.submitted`: add the job to its user's pool.
+
+        The run's first job starts the first allocation interval.
+        """
         super().submitted(view, job)
         if self._ends_s is None:
             self._ends_s = view.now_s + self._interval_s
@@ -146,7 +152,7 @@ class DynamicPriority(PoolOrder):
     # Preemption
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: after the end of an interval, return the attempts to kill."""
+        """Implement `Hooks.preempt`: when an allocation interval has ended, return the attempts to kill."""
         if not (self.preempts and self._new_interval):
             return ()
         self._new_interval = False

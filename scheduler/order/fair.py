@@ -1,8 +1,8 @@
 """Fair (Hadoop's fair scheduler, HFS): divides slots among pools of jobs by weights and min shares.
 
 Pools below their min share come first, sorted by running tasks / min share; then all other pools, sorted by
-running tasks / weight. If two pools are equal, the pool with the oldest job comes first; with `ties` set to
-name, the first by name, as in HFS, whose pools all start at time 0. Inside a pool, jobs are sorted by running
+running tasks / weight. Of two pools with equal keys, the pool with the oldest job comes first. With the
+setting `ties` = name, the first by name comes first, as in HFS. Inside a pool, jobs are sorted by running
 tasks (fair, weighted by priority as in HFS) or FIFO.
 """
 
@@ -21,7 +21,7 @@ from schedbed.tasks.specs import TaskKind
 
 
 class Fair(PoolOrder):
-    """Order axis: pools of jobs that share slots by weight and min share.
+    """The order axis of a composed policy: pools of jobs that share slots by weight and min share.
 
     `pools`: settings by pool name; all other pools have the default settings. `pool_by`: a pool for each
     user, or for each queue. `inside`: default order of jobs in a pool, fair or fifo. `ties`: which of two
@@ -59,9 +59,10 @@ class Fair(PoolOrder):
 
     @property
     def compiled_as(self) -> str | None:
-        """Return "fair" if the simulator's compiled loop supports these settings, else None.
+        """Return "fair" if the simulator can run this order in its compiled loop (fast machine code), else
+        None.
 
-        The compiled loop has neither preemption nor ties by name.
+        The compiled loop supports neither preemption nor `ties` by name.
         """
         return None if self.preempts or self._by_name else "fair"
 
@@ -85,7 +86,7 @@ class Fair(PoolOrder):
 def pools(doc: str) -> PolicyParameter:
     """Return the declaration of the policy parameter `pools`, a dictionary from pool name to settings.
 
-    Only YAML can express such a value. `doc` is the parameter's help text.
+    Users set this parameter in YAML only. `doc` is the parameter's help text.
     """
     example = "{ana: {weight: 2, min_share: 1}}"
     readers = {"weight": positive, "min_share": _count, "inside": _inside}

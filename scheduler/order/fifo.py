@@ -17,7 +17,7 @@ def fifo_key(job: JobView) -> tuple[int, float, int, str]:
 
 
 class Fifo:
-    """Order axis: jobs by priority, then submit time."""
+    """The order axis of a composed policy: jobs by priority, then submit time."""
 
     elidable = True  # Heartbeats without news do not change its answers.
     compiled_as = "fifo"

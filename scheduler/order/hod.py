@@ -1,8 +1,8 @@
 """Hadoop On Demand (HOD): divides the nodes permanently into private clusters, each with FIFO order.
 
-xu2015 3.1.2.2 and HOD's own guide: the administrator sets the size of each private cluster, all clusters
-share one file system, and a node of one cluster never runs a job of another cluster, even when the node is
-idle.
+Source: the thesis xu2015, section 3.1.2.2 and HOD's own guide: the administrator sets the size of each
+private cluster, all clusters share one file system, and a node of one cluster never runs a job of another
+cluster, even when the node is idle.
 
 Decisions where the thesis defines no assignment: `clusters` gives the number of nodes of each user or queue,
 which are assigned in that order, and all other users share the remaining nodes as one cluster. Without
@@ -46,7 +46,7 @@ class PrivateCluster:
 
 
 class Hod:
-    """Order axis: private clusters with FIFO order.
+    """The order axis of a composed policy: private clusters of nodes, each with FIFO order.
 
     `clusters`: a dictionary from user or queue to a number of nodes; without it there are `parts` equal
     clusters. `cluster_by`: a cluster for each user, or for each queue.
@@ -71,7 +71,10 @@ class Hod:
             self._clusters = [PrivateCluster(f"part {number + 1}", None) for number in range(parts)]
 
     def set_limits(self, limits: Limits) -> None:
-        """Set the limits that the core enforces on each node; they decide which nodes can run a task."""
+        """Set the resource limits that the scheduler core enforces on each node.
+
+        They decide which nodes can run a task.
+        """
         self._limits = limits
 
     # Nodes of the clusters
@@ -132,7 +135,9 @@ class Hod:
             ready.drop(job)
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Implement `Hooks.ended`: after a failed attempt, record that the job may avoid nodes."""
+        """Implement `Hooks.ended`: after a failed attempt, record that the job may now avoid some of its
+        cluster's nodes.
+        """
         job = attempt.task.job
         if attempt.state == "failed" and job.active:
             self.cluster_of(job).suspects[job.job] = None

@@ -1,12 +1,13 @@
 """Leveraging Size Patterns (LsPS): users with small jobs receive more slots, and users whose jobs have
 similar sizes run them in FIFO order.
 
-xu2015 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots are divided among users by weight. The
-size of a job is its number of tasks times their mean time, and equation 1 is the mean size S_i of the jobs
-that user i has in the cluster. Equation 2 as printed is wrongly bracketed, since its shares do not add up to
-equation 4. The corrected equation, with SU* = slots / U for U users, is SU_i = SU* x U x (alpha x (1/S_i) /
-sum(1/S) + (1 - alpha) / U). Equation 3 is a min share of one slot for each user. Second tier: a user's jobs
-run in FIFO order if their sizes are similar (coefficient of variation below 1), else by fair shares.
+Source: the thesis xu2015, section 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots are divided
+among users by weight. The size of a job is its number of tasks times their mean time, and equation 1 is the
+mean size S_i of the jobs that user i has in the cluster. Equation 2 as printed is wrongly bracketed, since
+its shares do not add up to equation 4. The corrected equation, with SU* = slots / U for U users, is SU_i =
+SU* x U x (alpha x (1/S_i) / sum(1/S) + (1 - alpha) / U). Equation 3 is a min share of one slot for each user.
+Second tier: a user's jobs run in FIFO order if their sizes are similar (coefficient of variation below 1),
+else by fair shares.
 
 Decisions where the thesis has no rule: the mean time of a job's maps or reduces is that of the job's own
 ended tasks; before the first task has ended, it is the mean of the user's tasks, then of all users' tasks,
@@ -60,7 +61,7 @@ class SizedPool(Pool):
 
 
 class Lsps(PoolOrder):
-    """Order axis: more slots for users with small jobs.
+    """The order axis of a composed policy: more slots for users with small jobs.
 
     `alpha`: from 0 (equal slots for all users) to 1 (slots in proportion to 1 / mean job size). `alike`: a
     user's jobs run in FIFO order if the coefficient of variation of their sizes is below this value.

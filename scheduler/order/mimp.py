@@ -1,13 +1,13 @@
 """MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes where a foreground
 load slows them least.
 
-xu2015 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a shared node a foreground load,
-declared as `foreground` of the node, has priority on the CPU over all tasks; that is MIMP's MI scheduler.
-This module is its MP scheduler. `models.residual_cpu` predicts the times of tasks from the free share of the
-CPU, and these times tell which jobs are likely to be late. Such jobs come first, the earliest deadline first.
-All other jobs are sorted by the time of a task on the offered node divided by its mean time on all slots,
-least first. As a result, tasks that compute run on dedicated nodes, and tasks that wait for disks and
-networks on shared nodes.
+Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a
+shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks;
+that is MIMP's MI scheduler. This module is its MP scheduler. `models.residual_cpu` predicts the times of
+tasks from the free share of the CPU, and these times tell which jobs are likely to be late. Such jobs come
+first, the earliest deadline first. All other jobs are sorted by the time of a task on the offered node
+divided by its mean time on all slots, least first. As a result, tasks that compute run on dedicated nodes,
+and tasks that wait for disks and networks on shared nodes.
 
 Decisions where the thesis has no rule: the model is learned during the run, for each user, job name and kind
 of task. The whole time of a task counts as computing until tasks with two different CPU shares were measured;
@@ -41,7 +41,8 @@ LEVELS = 20
 
 
 class Mimp:
-    """Order axis: jobs that may be late first, all other jobs where a foreground load slows them least.
+    """The order axis of a composed policy: jobs that may be late first, then all other jobs where a
+    foreground load slows them least.
 
     `margin`: factor by which predicted times are multiplied to find the jobs that may be late.
     """
@@ -153,10 +154,10 @@ class Mimp:
         return (1, self._normal(job, kind, level), job.deadline_s is None, fifo_key(job))
 
     def _is_in_time(self, job: JobView, kind: TaskKind, level: int) -> bool:
-        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, meets
-        the deadline.
+        """Return whether a task of the job, started now on a node with the free CPU share `level` / 20, would
+        end before the job's deadline.
 
-        Also true if the task would be late on every node.
+        The result is also true if the task would be late on every node.
         """
         _, left_s = self._risks[job.job]
         task = self._times_of(job, kind).fitted()

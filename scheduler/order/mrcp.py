@@ -1,8 +1,9 @@
 """MRCP: plans the start times of all tasks by constraint programming, so that few jobs miss their deadlines.
 
-xu2015 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the constraints a to e are those
-of `models.late_jobs`. A new plan is computed on the tick after a job with a deadline arrived, the slots
-changed, or the first task with a job's name was measured; until then the last plan remains valid.
+Source: the thesis xu2015, section 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the
+constraints a to e are those of `models.late_jobs`. A new plan is computed on the tick after a job with a
+deadline arrived, the slots changed, or the first task with a job's name was measured; until then the last
+plan remains valid.
 
 Decisions where the thesis has no rule: a plan includes the `jobs` jobs with the earliest deadlines; among
 plans with equal numbers of late jobs, the plan with the smallest sum of ends is best. A slot is offered to
@@ -44,7 +45,7 @@ def _solver() -> Any:
 
 
 class Mrcp:
-    """Order axis: start times planned by constraint programming.
+    """The order axis of a composed policy: start times planned by constraint programming.
 
     `jobs`: largest number of jobs in a plan. `batches`: largest number of batches into which the tasks of a
     stage are grouped. `bound`: limit of the solver's work, in CP-SAT's deterministic time.
@@ -122,8 +123,9 @@ class Mrcp:
         return starts[-1][0]
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: compute a new plan if jobs, task times or the number of slots require
-        one."""
+        """Implement `Hooks.tick`: compute a new plan if a hook has asked for one or if the number of slots
+        has changed.
+        """
         slots = (view.slots(MAP), view.slots(REDUCE))
         if not (self._stale or slots != self._slots):
             return
@@ -147,8 +149,10 @@ class Mrcp:
             self._take(view, due, found)
 
     def _left(self, view: View, job: JobView, module: Any) -> Any:
-        """Return the job's remaining work and time to its deadline as a `JobDue` of the planning module
-        `module`."""
+        """Return the remaining work of the job's stages, and the seconds until its deadline, as a `JobDue`.
+
+        `module` is the imported module `models.late_jobs`, which defines `JobDue`.
+        """
         stages = [self._stage_left(view, job, kind, module) for kind in (MAP, REDUCE)]
         return module.JobDue(job.job, (job.deadline_s or 0.0) - view.now_s, *stages)
 
@@ -162,8 +166,10 @@ class Mrcp:
         return module.LeftStage(job.stage(kind).unstarted, task_s, running_s)
 
     def _take(self, view: View, due: list[JobView], found: Any) -> None:
-        """Replace the current plan by the solver's plan `found` for the jobs `due`, and sort all ready jobs
-        again."""
+        """Replace the current plan by the solver's result `found`, and sort all ready jobs by the new plan.
+
+        `due` contains the planned jobs.
+        """
         self._proven = found.proven
         self._starts.clear()
         self._unstarted.clear()

@@ -1,11 +1,11 @@
 """Performance-Driven scheduling (PD): each job receives the number of slots with which it meets its deadline,
 estimated from the times of its own tasks.
 
-xu2015 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a job's ended tasks (equation 5)
-and the remaining times of its running tasks determine the number of slots that the job lacks to meet its
-deadline (equation 6), for maps and reduces separately. A free slot is offered, in this order, to jobs whose
-deadline has passed, to new jobs without an ended task (at most `probe` tasks at once, so that a first time is
-measured soon), to jobs that lack slots, and to all other jobs.
+Source: the thesis xu2015, section 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a
+job's ended tasks (equation 5) and the remaining times of its running tasks determine the number of slots that
+the job lacks to meet its deadline (equation 6), for maps and reduces separately. A free slot is offered, in
+this order, to jobs whose deadline has passed, to new jobs without an ended task (at most `probe` tasks at
+once, so that a first time is measured soon), to jobs that lack slots, and to all other jobs.
 
 Decisions where the thesis has no rule: late jobs are sorted by deadline, new jobs by submit time, and jobs
 that lack slots by the number of lacking slots, largest first (as in Polo et al.); all other jobs run in FIFO
@@ -33,7 +33,7 @@ LATE, NEW, LACKING, SPARE = range(4)
 
 
 class PerformanceDriven:
-    """Order axis: jobs that lack slots for their deadlines first.
+    """The order axis of a composed policy: jobs that lack slots for their deadlines first.
 
     `probe`: number of a new job's tasks that run before other jobs' tasks. `remaining`: estimate the
     remaining time of a running task from the mean time of tasks (mean) or from its progress (progress).
@@ -92,7 +92,7 @@ class PerformanceDriven:
     def _judge(self, view: View, job: JobView, kind: TaskKind) -> tuple[int, float]:
         """Return the job's group (LATE, NEW, LACKING or SPARE) and the number of slots that the job lacks.
 
-        SPARE are all jobs that need no additional slot, including jobs without a deadline.
+        The group SPARE contains all jobs that need no additional slot, including jobs without a deadline.
         """
         deadline_s, times, stage = job.deadline_s, self._times.get(job.job), job.stage(kind)
         if deadline_s is None or times is None:

@@ -14,7 +14,8 @@ from schedbed.tasks.specs import JobSpec, TaskKind
 
 
 class PoolOrder(ABC):
-    """Order axis: pools sorted by `Pool.key`, and the ready jobs of each pool sorted by `Pool.job_key`.
+    """The base class of order axes with pools: pools are sorted by `Pool.key`, the ready jobs of a pool by
+    `Pool.job_key`.
 
     `by_user`: there is a pool for each user; if false, a pool for each queue. Subclasses implement
     `new_pool`.
@@ -52,10 +53,9 @@ class PoolOrder(ABC):
         pool.jobs.put(job, (job.submit_s, job.serial))
 
     def finished(self, view: View, job: JobView) -> None:
-        """Implement `Hooks.finished`: remove the job from its pool, and sort the pool again.
+        """Implement `Hooks.finished`: remove the job from its pool, and sort the pool again among all pools.
 
-        `changed` does not always sort the pool again: its last call for the job may come after other jobs of
-        the pool have ended.
+        The pool's sort key depends on its oldest job, which may be the job that ended.
         """
         pool = self._pool(job)
         pool.jobs.drop(job)

@@ -29,8 +29,8 @@ class PoolSettings:
 class Pool:
     """The jobs of one user or queue, with sorted lists of the ready jobs.
 
-    `by_name`: if two pools have equal shares, the first by name comes first; otherwise the pool with the
-    oldest job.
+    `by_name`: of two pools with equal keys, the first by name is served first. If false, the pool with the
+    oldest job is served first.
     """
 
     __slots__ = ("by_name", "jobs", "name", "ready", "settings", "tallies")

@@ -29,8 +29,10 @@ class Preemption:
         self._at_half_s: dict[tuple[str, TaskKind], float] = {}
 
     def kills(self, view: View, pools: Mapping[str, Pool], kind: TaskKind) -> list[Kill]:
-        """Return the attempts of that kind to kill now for pools that lack slots. No pool falls below its
-        fair share."""
+        """Return the attempts of that kind to kill now for pools that lack slots.
+
+        No kill takes a pool below its fair share.
+        """
         names = [name for name, pool in pools.items() if kind in pool.tallies]
         shares = self.shares(view, pools, names, kind)
         owed = [(name, *self._owed(view, pools[name], kind, shares[name])) for name in names]
@@ -84,10 +86,10 @@ def take_back(
     owed: Iterable[tuple[str, int, str]],
     shares: Mapping[str, float],
 ) -> Iterator[tuple[str, Kill]]:
-    """Yield kills that free slots for pools that lack slots, each as a pair of the pool's name and the kill.
+    """Yield a pair for each attempt to kill: the name of the pool that needs the slot, and the kill.
 
-    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Slots that are
-    already being freed reduce the number of kills. Attempts are killed only in pools that hold more slots
+    `owed`: for each pool that lacks slots, its name, the number of slots and the reason. Fewer attempts are
+    killed if earlier kills are still freeing slots. Attempts are killed only in pools that hold more slots
     than their share in `shares`.
     """
     left = {name: slots_of(pools[name], kind) for name in shares}

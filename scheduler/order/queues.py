@@ -64,7 +64,7 @@ class Queue:
 
 
 def over_max(held: Held, need: int, most: float) -> bool:
-    """Return whether a task that needs `need` would make the queue exceed its maximum `most`.
+    """Return whether a task that needs the amount `need` would make the queue exceed its maximum `most`.
 
     All amounts are in slots or in bytes of memory. A queue that holds nothing may always run one task.
     """
@@ -74,13 +74,14 @@ def over_max(held: Held, need: int, most: float) -> bool:
 def user_limit(
     held: Held, need: int, promised: float, users: int, minimum_percent: float, factor: float
 ) -> int:
-    """Return the user limit of a queue: a user who holds this amount is given no more (as in Hadoop 0.20).
+    """Return the user limit of a queue: a user who already holds this amount receives no more (as in Hadoop
+    0.20).
 
     All amounts are in slots or in bytes of memory. `need`: amount for the next task. `promised`: the queue's
-    guaranteed amount. The limit is the larger of an equal part for each of the queue's `users` users and the
-    minimum percentage. Both are parts of the guaranteed amount, or of the amount in use if that is larger.
-    The limit is at most `factor` times the guaranteed amount, if there is one, and at least 1. Source:
-    CapacitySchedulerQueue.
+    guaranteed amount. `users`: number of the queue's users. Two amounts are compared: an equal part for each
+    user, and `minimum_percent` percent, both of the guaranteed amount or, if the queue uses more, of the
+    amount in use. The limit is the larger amount, but at most `factor` times the guaranteed amount and at
+    least 1. Source: CapacitySchedulerQueue.
     """
     current = promised if held.total < promised else held.total + need
     limit = max(ceil(current / max(1, users) - _SLACK), ceil(current * minimum_percent / 100 - _SLACK))

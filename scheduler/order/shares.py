@@ -16,12 +16,12 @@ class Claim(NamedTuple):
 
 
 def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
-    """Return the share of `capacity` slots of each claim, in the order of the claims.
+    """Divide `capacity` slots among the claims, and return the shares in the order of the claims.
 
-    A share is weight x level, but at most the demand and at least the min share (or the demand, if that is
-    less). The level is the number with which the shares add up to the capacity. If the demands are less than
-    the capacity, each share is the demand. Min shares that together exceed the capacity are reduced in
-    proportion.
+    A share is the claim's weight x a level, where the same level for all claims is chosen so that the shares
+    add up to the capacity. No share is above the claim's demand, or below the smaller of min share and
+    demand. If the demands are less than the capacity, each share is the demand. Min shares that together
+    exceed the capacity are reduced in proportion.
     """
     floors = [min(claim.min_share, claim.demand) for claim in claims]
     promised = sum(floors)
@@ -37,8 +37,8 @@ def fair_shares(capacity: float, claims: Sequence[Claim]) -> list[float]:
 
 
 def _level(left: float, claims: Sequence[Claim], floors: Sequence[float]) -> float:
-    """Return the level with which the shares, weight x level, use exactly `left` slots in addition to the min
-    shares.
+    """Return the level (share / weight, equal for all claims) at which the shares add up to the min shares
+    plus `left` slots.
 
     `floors` are the min shares. The demands must add up to at least the min shares plus `left`.
     """

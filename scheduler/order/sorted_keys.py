@@ -51,7 +51,7 @@ class SortedKeys(Generic[H]):
         items.insert(place, item)
 
     def drop(self, item: H) -> None:
-        """Remove the item if it is in the collection."""
+        """Remove the item. Do nothing if the item is not in the collection."""
         old = self._key_by_item.pop(item, None)
         if old is not None:
             place = bisect_left(self._keys, old)

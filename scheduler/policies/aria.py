@@ -1,12 +1,15 @@
-"""ARIA (verma2011): each job receives the numbers of slots with which it meets its deadline, and jobs with
-earlier deadlines come first.
+"""The policy ARIA (paper verma2011): each job receives the numbers of slots with which it meets its deadline,
+and jobs with earlier deadlines come first.
 
 This is Algorithm 1 of the paper, with profiles and the model of `scheduler.models`. Decisions where the paper
-is open: a job with a deadline and no profile asks for all slots until its first map has ended; the slots of a
-job that lacks slots are recomputed on every tick; slots left over go first to jobs with a deadline, earliest
-first, then to jobs without a deadline, by priority and submission. While a job with a deadline is active,
-such a slot is not given to a reduce of a job with unstarted maps, since the reduce would hold the slot and
-wait.
+is open:
+
+- A job with a deadline and no profile asks for all slots until its first map has ended.
+- While a job has fewer slots than it asks for, the number to ask for is recomputed on every tick.
+- Slots that are left over go first to jobs with a deadline, earliest first, then to jobs without a deadline,
+  by priority and submission.
+- While a job with a deadline is active, a slot that is left over is not given to a reduce of a job with
+  unstarted maps, since the reduce would hold the slot and wait.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ def profile_name(spec: Run) -> str:
 
 
 class Contract:
-    """The slots that a job asks for: the largest number of running tasks of each kind (`asked`), and the
-    reason (`why`).
+    """The slots that one job asks for under ARIA: the largest number of running tasks of each kind (`asked`),
+    and the reason as text (`why`).
 
     `profile`: the job's profile from earlier runs, or None. `profiler`: measures the job's profile in this
     run. `prediction`: bounds of the completion time, predicted when the job first asked for slots.
@@ -73,15 +76,16 @@ class Waiting:
 
 
 class Aria:
-    """A whole policy, not composed of axes: each job receives the slots with which it meets its deadline.
+    """The policy ARIA, which is not composed of order, locality and admission: each job receives the slots
+    with which it meets its deadline.
 
     `bound`: the estimate of a job's completion time that is compared with the deadline: avg, low, up or
-    waves. `reduce_start`: when a job's reduces may start; all_maps: when its maps are done, as in the paper's
-    simulator (7.2); first_map: as soon as the core's slow-start allows (Algorithm 1, line 15). `spare`: the
-    jobs that may use slots when no job with a deadline lacks slots: all, deadline (jobs with a deadline),
-    others (jobs without a deadline) or none. Even if excluded, jobs without a deadline run while there is no
-    job with a deadline. `profiles`: dictionaries of profiles by kind; kind `aria` contains the profiles of
-    earlier runs by `profile_name`.
+    waves. `reduce_start`: when a job's reduces may start. The value all_maps stands for the end of all maps,
+    as in the paper's simulator (7.2); first_map for the time at which the core's slow-start allows reduces
+    (Algorithm 1, line 15). `spare`: the jobs that may use slots when no job with a deadline lacks slots: all,
+    deadline (jobs with a deadline), others (jobs without a deadline) or none. While there is no job with a
+    deadline, the other jobs run in any case. `profiles`: for the kind `aria`, a dictionary from profile name
+    to the profile of earlier runs.
     """
 
     limits = Limits(slots=True)
@@ -292,10 +296,10 @@ def _in_waves(
     view: View, contract: Contract, profile: JobProfile, left_s: float
 ) -> tuple[SlotAllocation, float]:
     """Return the slots with which the remaining tasks end within `left_s` seconds, in whole waves, and the
-    seconds they take.
+    seconds that the tasks take.
 
-    Running maps are a wave in progress. When all maps have ended, reduces keep their number of slots, since
-    the progress of running reduces is unknown.
+    A wave is one task on each slot. Running maps are a wave in progress. When all maps have ended, reduces
+    keep their number of slots, since the progress of running reduces is unknown.
     """
     job, kept = contract.job, contract.asked[REDUCE]
     running = [a for a in job.attempts.values() if a.task.kind is MAP and a.state != "killing"]

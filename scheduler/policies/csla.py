@@ -1,9 +1,9 @@
-"""CSLA (lakshmi2019, Algorithm 1): tasks avoid nodes that will lack the resources they use most, and a rule
-prevents starvation of jobs.
+"""The policy CSLA (paper lakshmi2019, Algorithm 1): tasks avoid nodes that will lack the resources they use
+most (CPU, I/O). A tag of each job and node marks these resources.
 
-The rule: if jobs were refused an offer only because of their tags, no task starts for the first such offer.
-For the next such offer, a task of the first refused job starts despite the tag. Maps and reduces are counted
-separately, since they have separate slots.
+A rule prevents starvation. If tags alone keep all tasks from an offered slot, the slot stays free. The next
+time that this happens, a task of the first refused job starts despite the tags. Offers for maps and for
+reduces alternate separately, since the slots are separate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from schedbed.tasks.specs import TaskKind
 
 
 class LoadAware(Explained):
-    """A composed policy whose admission compares the load tags of jobs and nodes (`LoadTags`).
+    """A composed policy whose admission, `LoadTags`, compares the tags of jobs and nodes, which mark CPU and
+    I/O load.
 
     Any order and locality can be used; the paper uses Capacity and greedy.
     """

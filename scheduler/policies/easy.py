@@ -26,7 +26,8 @@ MAP = TaskKind.MAP
 
 
 class Easy:
-    """A whole policy, not composed of axes: all maps of a job start together, in FIFO order with backfilling.
+    """The policy EASY, which is not composed of order, locality and admission: all maps of a job start
+    together, in FIFO order with backfilling.
 
     `backfill`: start later jobs before the first job that does not fit. `slack_s`: two times that differ by
     fewer seconds are treated as equal. Such a tolerance is necessary since launches wait for heartbeats and

@@ -19,7 +19,7 @@ class Explained(Composed):
 
     @property
     def elidable(self) -> bool:
-        """Return whether all axes are elidable: heartbeats that report no change may be skipped."""
+        """Return whether all axes allow the simulator to skip heartbeats that report no change."""
         return super().elidable
 
     def __init__(self, order: Order, locality: Locality, admission: Admission) -> None:
@@ -30,8 +30,9 @@ class Explained(Composed):
 
     @staticmethod
     def suits(*axes: Any) -> bool:
-        """Return whether any of the axes has a note or a report, so that `Explained` must be used instead of
-        `Composed`."""
+        """Return whether any of the axes has a note or a report, so that the policy must be an `Explained`
+        and not the plain `Composed`.
+        """
         return any(hasattr(axis, "note") or hasattr(axis, "report") for axis in axes)
 
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
@@ -49,7 +50,8 @@ class Explained(Composed):
     def report(self) -> dict[str, Any]:
         """Return the merged reports of the axes, a dictionary from topic to JSON values.
 
-        Under the topic `profiles` are the profiles to store in the profile store, by kind and then by name.
+        The topic `profiles` contains the profiles to keep for later runs: a dictionary from kind of profile
+        to a dictionary from name to profile.
         """
         merged: dict[str, Any] = {}
         for report in self._reports:

@@ -1,6 +1,7 @@
 """The rule that decides which maps keep the block they fetch as a replica on their node.
 
-The settings come from the policy's locality (`keep_copy`) or from the scenario (`dare`).
+The settings come from the policy's locality (parameter `keep_copy`) or from the scenario (the replication
+scheme `dare`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Keeping(NamedTuple):
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
     """Return the settings by which maps keep fetched blocks, or None if maps never keep blocks.
 
-    The settings are the attribute `keeping` of the policy or of its locality, else those of the cluster's
+    The policy's attribute `keeping` comes first, then that of its locality, then the scenario's settings of
     blocks.
     """
     for owner in (policy, getattr(policy, "locality", None)):

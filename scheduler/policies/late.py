@@ -161,8 +161,8 @@ class Late:
     def copy(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Speculation.copy`: return a copy of the slow task that has the longest remaining time.
 
-        The result is None if the node is slow or has no room for any such task, or if copies hold `cap` of
-        the slots.
+        The result is None if the node is slow or has no room for any slow task, or if copies already hold the
+        share `cap` of the slots.
         """
         candidates = self._candidates[kind]
         if not candidates or node.node in self._slow:

@@ -1,17 +1,16 @@
 """RAS, the Resource-aware Adaptive Scheduler (polo2011): places tasks by the resources they use, to raise the
 lowest utility of a job.
 
-Slots have no type. Each control cycle places tasks by their resource profiles
-(`scheduler.models.ras_placement`). Between cycles a node starts tasks of jobs that run fewer tasks there than
-placed, lowest utility first, if the running tasks leave room (3.5). Room that is still free does not idle
-until the next cycle (3.4, equation 5): it may run maps of any job whose utility, by its running maps, is
-below that of all jobs with placed tasks that wait there for room. Otherwise small maps would starve large
-maps.
+Slots have no type. Each control cycle plans how many tasks of each job a node should run, from the jobs'
+resource profiles (`scheduler.models.ras_placement`). Between cycles a node starts planned tasks that do not
+run yet, jobs with the lowest utility first, if the running tasks leave room (3.5). Room that is still free
+may run maps of any job whose utility, by its running maps, is below that of all jobs that wait for room on
+this node (3.4, equation 5). Otherwise small maps would starve large maps.
 
-Decisions where the paper is open: a map's task is the nearest task; a cycle begins immediately after a time
-without jobs; reduces start only where they are placed, and maps leave room for them; a job whose maps find no
-room next to reduces for a long time gives up a reduce (the paper leaves that to future work), and none of its
-reduces starts before one of its maps does.
+Decisions where the paper is open: of a job's maps, the map with the nearest input starts; a cycle begins
+immediately when a job arrives after a time without jobs. Reduces start only where they are placed, and maps
+leave room for them. A job whose maps find no room next to reduces for a long time gives up a reduce (future
+work in the paper), and its next reduce starts only after a map.
 """
 
 from __future__ import annotations
@@ -51,7 +50,8 @@ _FITS = FULL + 1e-6  # Sums of fractions can exceed 100 slightly.
 
 
 class Ras:
-    """A whole policy, not composed of axes: tasks are placed by the resources they use.
+    """The policy RAS, which is not composed of order, locality and admission: tasks are placed by the
+    resources they use.
 
     `cycle_s`: seconds from the start of one control cycle to the next. `rounds`: largest number of rounds per
     cycle. `capacity`: percent of a node's CPU and disk available to tasks; reported percentages refer to it.
@@ -120,7 +120,7 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: if the last cycle placed the job, check resting nodes again."""
+        """Implement `Resting.stage_ready`: increase `rest_turn` if the last cycle placed the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -128,7 +128,8 @@ class Ras:
     def rests(self, node: NodeView) -> bool:
         """Implement `Resting.rests`: return whether no job can start a task on the node until the next cycle.
 
-        A running reduce counts with its smallest possible demand, since its demand depends on its job's maps.
+        The check assumes the smallest possible demand of each running reduce, since the demand changes with
+        the maps of its job.
         """
         name, attempts = node.node, node.attempts
         maps_ready = any(known.job.maps.ready for known in self._poorest)
@@ -153,8 +154,9 @@ class Ras:
     # The placement control loop
 
     def tick(self, view: View) -> None:
-        """Implement `Hooks.tick`: start a control cycle if it is time, and run the cycle's next `steps`
-        steps."""
+        """Implement `Hooks.tick`: start a control cycle if one is due, and run the cycle's next `steps`
+        steps.
+        """
         if not self._known:
             self._next_s = view.now_s
         if self._cycle is None and self._known and view.now_s >= self._next_s:
@@ -235,7 +237,8 @@ class Ras:
     ) -> Proposal | None:
         """Return a proposal for a map in room that the placement left free, or None.
 
-        The map's job has a lower utility than all jobs that wait for room on this node. `used` may be None.
+        The map's job has a lower utility than all jobs that wait for room on this node. `used`: the node's
+        use in percent, or None to compute it here.
         """
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
@@ -258,7 +261,7 @@ class Ras:
         return None
 
     def _takes_least(self, node: NodeView, used: Amounts) -> bool:
-        """Return whether the smallest map demand of all jobs, per resource, fits in addition to `used`."""
+        """Return whether the node has room, besides `used`, for the smallest map demand of each resource."""
         kind = kind_of(node.spec)
         least = self._least.get(kind)
         if least is None:
@@ -274,7 +277,7 @@ class Ras:
         return Proposal(task, "reduce") if task is not None else None
 
     def used(self, node: NodeView, kind: TaskKind | None = None) -> Amounts:
-        """Return the estimated use of the node by its tasks, or only by tasks of one kind, in percent."""
+        """Return the node's estimated use, in percent, by all tasks or only by tasks of the given kind."""
         cpu = io = memory = 0.0
         for attempt in node.attempts.values():
             task = attempt.task
@@ -286,9 +289,10 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the node's current use in percent.
+        """Return the percentages of the node's resources that a new task of that kind cannot use.
 
-        If `kind` is map, reduces that were placed on the node but have not started count as well.
+        They are used by running tasks or, if `kind` is map, by reduces that were placed on the node but have
+        not started.
         """
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
@@ -329,8 +333,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return, per node, the I/O in percent that the job's reduces would add if another of its maps
-        ran."""
+        """Return a dictionary from node to the I/O (percent) that the job's reduces need for one more map."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -347,12 +350,11 @@ class Ras:
         return all(self.used(other, kind).io + more[other.node] <= _FITS for other in others)
 
     def preempt(self, view: View) -> Sequence[Kill]:
-        """Implement `Hooks.preempt`: return reduces to kill since their jobs' maps find no room for too
-        long."""
+        """Implement `Hooks.preempt`: return reduces to kill whose jobs' maps found no room for too long."""
         return self._stalls.kills(view, lambda node, job: self._takes_map(view, node, job))
 
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
-        """Return whether a map of the job would fit on the node if only reduces ran, since maps end soon."""
+        """Return whether a map of the job would fit on the node if the node's running maps had ended."""
         known = self._known[job.job]
         more = self._more_fetching(known, node.node)
         wanted = known.demands(node.spec).map

@@ -43,8 +43,8 @@ class MeanMap:
 
 @dataclass(slots=True)
 class Share:
-    """The placement of one job in a control cycle: its utility, and the number of its tasks placed on each
-    node.
+    """The placement of one job in a control cycle of RAS: its utility, and the number of its tasks placed on
+    each node.
 
     `placed`: number of placed maps. `required`: number of map slots with which the job meets its goal.
     `pending`: number of unfinished maps. `since_s`: start of the cycle. `reducing`: whether the job's reduces
@@ -84,7 +84,10 @@ class Cycle:
         self.steps: Iterator[None] = placement.run(rounds)
 
     def advance(self, steps: int) -> bool:
-        """Run at most `steps` steps of the cycle. Return whether the cycle is complete."""
+        """Run at most `steps` steps of the cycle, one job or node each.
+
+        Return whether the cycle is complete.
+        """
         return sum(1 for _ in islice(self.steps, steps)) < steps
 
     def share_of(self, job: PlacedJob) -> Share:
@@ -128,9 +131,9 @@ class KnownJob:
         return known
 
     def utility(self) -> float:
-        """Return the utility of the job's running maps (equation 2).
+        """Return the utility of the job with the maps that run now (equation 2).
 
-        The number of slots with which the job meets its goal is the number computed in the last cycle.
+        The number of slots that the job needs to meet its goal is taken from the last cycle.
         """
         maps = self.job.maps
         running = maps.running - maps.killing
@@ -147,9 +150,9 @@ class KnownJob:
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return the seconds of work left in the job's unfinished maps, or None if `mean_s` is None.
+        """Return the seconds of map work that the job has left on one slot, or None if `mean_s` is None.
 
-        `mean_s`: mean duration of the job's maps. The maps are assumed to run one after another.
+        `mean_s`: mean duration of the job's maps.
         """
         if mean_s is None:
             return None
@@ -171,11 +174,11 @@ class KnownJob:
     ) -> PlacedJob:
         """Return the job as input of the next control cycle, placed on the nodes where its tasks run.
 
-        `cluster`: mean map duration of all jobs. `numbers`: a dictionary from node name to number. `kinds`:
-        the job's demands on each kind of node. `barred`: numbers of the nodes that must not run more tasks of
-        the job. Until one of its maps has ended, the goal is ignored: the job needs a slot for each pending
-        map (4.2: "no tasks from Job 7 have been completed", so it has a very low utility and gets most
-        resources).
+        `now_s`: current time. `cycle_s`: seconds until the following cycle. `cluster`: mean map duration of
+        all jobs. `numbers`: a dictionary from node name to number. `kinds`: the job's demands on each kind of
+        node. `barred`: numbers of the nodes that must not run more tasks of the job. Until one of its maps
+        has ended, the job's goal is ignored, and the job needs a slot for each pending map (4.2: "no tasks
+        from Job 7 have been completed", so it has a very low utility and gets most resources).
         """
         maps, reduces = self.job.maps, self.job.reduces
         pending = maps.unstarted + maps.running - maps.killing
@@ -203,13 +206,17 @@ class KnownJob:
 
 
 def kind_of(spec: NodeSpec) -> tuple[float, ...]:
-    """Return the kind of node: the values in its spec that change the demands of tasks, in percent of the
-    node."""
+    """Return the kind of a node: cores, core speed, disk rate and memory.
+
+    Demands in percent are equal on nodes of one kind.
+    """
     return (spec.cores, spec.core_speed, spec.disk_bps, spec.memory_bytes)
 
 
 def count_of(attempts: Mapping[str, AttemptView]) -> dict[tuple[str, TaskKind], int]:
-    """Return the numbers of attempts by job id and kind of task, without attempts that are being killed."""
+    """Return a dictionary from (job id, kind of task) to the number of attempts, without attempts that are
+    being killed.
+    """
     counts: dict[tuple[str, TaskKind], int] = {}
     for attempt in attempts.values():
         if attempt.state != "killing":

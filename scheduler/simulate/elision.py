@@ -21,7 +21,8 @@ from schedbed.scheduler.view import NodeView, View
 def is_quiet(policy: Policy) -> bool:
     """Return whether heartbeats that report no change have no effect on the policy's answers.
 
-    False for a policy with speculation, since its copies depend on the progress of attempts.
+    The result is false for a policy with speculation, since the copies that it launches depend on the
+    progress of attempts.
     """
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
@@ -50,9 +51,9 @@ class Resting(Protocol):
     now.
 
     Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
-    have no effect, not even a decision row. `rest_turn` is a counter that grows when a resting node may be
-    given a task without having reported anything. The policy may also have `stage_ready(job, kind)`, which
-    the core calls as soon as tasks of the job may start, earlier than the hook `changed`.
+    not even write a decision row. `rest_turn`: a counter that the policy increases when a node without a new
+    report may be given a task again. The policy may also have `stage_ready(job, kind)`, which the core calls
+    as soon as tasks of the job may start, earlier than the hook `changed`.
     """
 
     rest_turn: int
@@ -60,15 +61,16 @@ class Resting(Protocol):
     def rests(self, node: NodeView) -> bool:
         """Return whether an offer of the node's free slots would have no effect.
 
-        The answer must remain valid until `rest_turn` grows or the node's attempts change.
+        The answer must remain valid until the counter `rest_turn` grows or the node's attempts change.
         """
         ...
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the policy, or the admission of a composed policy, if its own class defines `rests`, else None.
+    """Return the policy, or the admission of a composed policy, if its class defines the method `rests`, else
+    None.
 
-    A method `rests` of a parent class is ignored, since it may be wrong for the subclass.
+    A method `rests` inherited from a parent class is ignored, since it may be wrong for the subclass.
     """
     own: Any = policy
     if type(policy) in (Composed, Explained):
@@ -95,7 +97,7 @@ class Awaits:
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
         """Call the hook `beat` of the policy and its axes for a heartbeat of `node` that was not simulated.
 
-        `view` has the time of this heartbeat.
+        The time in `view` is the time of this heartbeat.
         """
         for part in self._waiting:
             part.beat(view, node)

@@ -17,16 +17,16 @@ from schedbed.tasks.specs import TaskKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framework:
-    """The costs of a MapReduce framework, in seconds that the scenario's `scale` does not change.
+    """The costs of a MapReduce framework, in seconds that the scenario's factor `scale` does not change.
 
-    The defaults are no costs. `maps_per_heartbeat` and `reduces_per_heartbeat` limit the number of tasks that
-    one reply starts (0: no limit but the free slots). With `out_of_band`, a node sends a heartbeat
-    immediately when a task ends, else the next regular heartbeat reports the end. `init_poll_s` and
-    `init_jobs` model the poller of Hadoop's CapacityTaskScheduler: each poll initializes a user's waiting
-    jobs until `init_jobs` of them (0: all) have no started task; each job is ready `init_s` seconds later.
-    `jvm_s` is part of a map's recorded duration. With `recorded_shuffle`, the shuffle of a traced reduce
-    takes the recorded time after the end of all maps, instead of `jvm_s` and `fetch_poll_s`. With contention,
-    `fetch_rate` limits the total rate of one reduce's parallel fetches.
+    The defaults are no costs. `maps_per_heartbeat`, `reduces_per_heartbeat`: largest number of tasks that one
+    reply starts, where 0 is no limit. `out_of_band`: a node sends a heartbeat immediately when a task ends;
+    if false, the next regular heartbeat reports the end. `init_poll_s`, `init_jobs` and `init_s` model the
+    poller of Hadoop's CapacityTaskScheduler. Every `init_poll_s` seconds it initializes a user's waiting jobs
+    until `init_jobs` of them (0: all) have no started task. Each job is ready `init_s` seconds later. `jvm_s`
+    is part of a map's recorded duration. `recorded_shuffle`: the shuffle of a traced reduce takes the
+    recorded time after the end of all maps, instead of `jvm_s` and `fetch_poll_s`. `fetch_rate`: limit on the
+    total rate of one reduce's parallel fetches, if attempts share resources.
     """
 
     name: str = "none"

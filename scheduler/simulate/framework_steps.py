@@ -1,9 +1,9 @@
 """Simulation of the work that a framework does for a job before and after its tasks: initialization, set-up,
 fetch of the job's files, clean-up.
 
-The core, which live runs share, does not know this work: a job is submitted to the core when its set-up task
-has been reported. A set-up task starts with the heartbeat of a node with a free map slot, and does not occupy
-the slot.
+The scheduler core, which live runs also use, has no such steps: the simulator submits a job to the core when
+its set-up task has been reported. A set-up task starts with the heartbeat of a node with a free map slot, and
+does not occupy the slot.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FrameworkSteps:
     """The framework's work for jobs before their tasks: initialization, set-up tasks, and fetches of job
     files by nodes.
 
-    Jobs stay here until their set-up task is done, and are then submitted to the core.
+    An instance holds each job until the job's set-up task is done, and then submits the job to the core.
     """
 
     def __init__(self, simulation: SteppedSimulation, framework: Framework) -> None:
@@ -53,9 +53,8 @@ class FrameworkSteps:
         return bool(self._waiting or self._initialized or self._set_up)
 
     def take_due(self, now_s: float) -> None:
-        """Begin to initialize the jobs whose submit time is at or before `now_s`.
-
-        The jobs are removed from the JobTracker's list of jobs to submit.
+        """Take the jobs whose submit time is at or before `now_s` from the JobTracker's list, and begin to
+        initialize them.
         """
         waiting = self._master.waiting
         while waiting and waiting[0].submit_s <= now_s:
@@ -113,9 +112,10 @@ class FrameworkSteps:
         return max(0.0, ready.setdefault(node.index, now_s + self._framework.localize_s) - now_s)
 
     def _poll(self, now_s: float) -> None:
-        """Initialize waiting jobs if a poll was due since the last call.
+        """Initialize waiting jobs if a poll of the framework was due since the last call.
 
-        The limit `init_jobs` applies to each user. The first poll is one interval after the run's start.
+        At each poll, at most `init_jobs` jobs of a user may be initialized and not started. The first poll is
+        one interval after the run's start.
         """
         number = int(now_s / self._framework.init_poll_s)
         if number == self._polled:

@@ -81,7 +81,7 @@ class HeartbeatSimulation(Protocol):
 class HeartbeatSchedule:
     """The heartbeats of all simulated nodes, and the actions in the JobTracker's replies.
 
-    `asks`: the policy reads the progress of running attempts.
+    `asks`: whether the policy reads the progress of running attempts, which heartbeats then report.
     """
 
     def __init__(self, simulation: HeartbeatSimulation, *, asks: bool) -> None:
@@ -115,8 +115,7 @@ class HeartbeatSchedule:
         self.follow()
 
     def follow(self) -> None:
-        """Use the current core of the JobTracker from now on. Must be called after each restart of the
-        JobTracker."""
+        """Use the JobTracker's current core from now on. Call this method after each JobTracker restart."""
         self._ledger = self._master.ledger
         awaits = Awaits(self._master.policy)
         self._awaits = awaits if awaits.ever and self._timers.elides else None
@@ -172,7 +171,7 @@ class HeartbeatSchedule:
             self._timers.advance_waiting(now_s, (now_s, index))
 
     def on_resend(self, now_s: float, index: int) -> None:
-        """Send an unanswered heartbeat of the node with the number `index` a second time, unchanged."""
+        """Send a heartbeat of the node with the number `index` again, since there was no answer."""
         self._queue.pass_timers(NUMBERS)
         node = self._nodes[index]
         if node.resend_s == now_s and node.up and not node.frozen:
@@ -246,8 +245,8 @@ class HeartbeatSchedule:
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
     def _pass(self, now_s: float, node: SimNode) -> None:
-        """Report a heartbeat that the policy awaits to the policy, if it was due before `now_s` and was
-        skipped.
+        """Call the policy's hook for a heartbeat that was due before `now_s` and that the simulator skipped,
+        if the policy awaits heartbeats.
 
         With faults or a journal, awaited heartbeats are never skipped: a fault could lose the heartbeat or
         stop its timer, and a journal must contain it.
@@ -258,7 +257,7 @@ class HeartbeatSchedule:
         self._passing_s = inf
 
     def _look(self, now_s: float, node: SimNode) -> None:
-        """Update the progress and the use of resources that the node will report, if anything reads them."""
+        """Update the progress and resource use that the node will report, unless nothing reads them."""
         name = node.node
         if self._asks or node.always:
             node.on_running(self._emulation.statuses(now_s, name))
@@ -266,9 +265,10 @@ class HeartbeatSchedule:
             node.usage = self._emulation.usage(now_s, name)
 
     def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:
-        """Return whether a fault delays the heartbeat `beat`, and if so schedule it for later.
+        """Return whether a fault delays this heartbeat.
 
-        The delay of the reply is added to that of the heartbeat, so each heartbeat is delayed once.
+        If so, schedule the heartbeat for the end of the delay. The delay of the reply is added to that of the
+        heartbeat, so each heartbeat is delayed once.
         """
         delay_s = 0.0 if node.late == heartbeat.sequence else 2 * self._faults.delay_s(node)
         node.late = heartbeat.sequence if delay_s else -1
@@ -282,10 +282,10 @@ class HeartbeatSchedule:
         self._timers.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> None:
-        """Count the ended attempts in the heartbeat, and wake the nodes whose reduces can now fetch their
-        outputs.
+        """Add the attempts that the heartbeat reports as ended to the statistics, and wake the nodes whose
+        reduces can now fetch the outputs.
 
-        A heartbeat that is sent again is counted once.
+        A heartbeat that is sent a second time is ignored.
         """
         if heartbeat.sequence == node.counted:
             return
@@ -393,6 +393,6 @@ class HeartbeatSchedule:
             self._timers.reducer(job, node, runs=False)
 
     def forget(self, node: SimNode) -> None:
-        """Discard the numbers of running reduces of a node on which nothing runs any more."""
+        """Remove the node from the table of running reduces, since no attempt runs on the node any more."""
         for key in [key for key in self._reducers if key[1] == node.index]:
             del self._reducers[key]

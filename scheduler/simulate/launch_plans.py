@@ -1,5 +1,6 @@
-"""Conversion of launch orders of the JobTracker to attempt plans, from which simulated nodes know the cost of
-each attempt."""
+"""Conversion of the JobTracker's launch orders to attempt plans, which tell the simulated nodes the cost of
+each attempt.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from schedbed.tasks.chance import chance
 class Plans:
     """A factory of attempt plans.
 
-    The cost of an attempt is that of its task in the setup's cost model, multiplied by factors for stragglers
-    and CPU times.
+    The cost of an attempt is the cost of its task in the setup's cost model. The CPU times of stragglers, and
+    of jobs in the setup's `cpu_factors`, are multiplied by factors.
     """
 
     def __init__(self, setup: Setup, driver: Driver) -> None:
@@ -93,7 +94,10 @@ class Plans:
 
 
 def _times(cost: TaskCost, factor: float) -> TaskCost:
-    """Return the cost with its CPU times, and its duration if that is recorded, multiplied by `factor`."""
+    """Return the cost with its CPU times multiplied by `factor`.
+
+    A recorded duration of the whole attempt is multiplied as well.
+    """
     return replace(
         cost,
         cpu_s=cost.cpu_s * factor,

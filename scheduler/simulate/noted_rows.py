@@ -1,5 +1,7 @@
-"""Receivers of rows for a simulation that may start from the beginning again, so that no row is written
-twice."""
+"""Receivers of rows for a simulation that may have to start again from the beginning.
+
+Rows that were written in the first try are not written again.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ class RestOfRows:
     """A receiver for a simulation that has started again: drops the rows that `NotedRows` has already passed
     on.
 
-    Raises PolicyError if the last dropped row of a table differs from the row passed on, since the policy has
-    then answered differently the second time.
+    Raises PolicyError if the last dropped row of a table differs from the row that was passed on, since the
+    policy has then answered differently the second time.
     """
 
     def __init__(self, noted: NotedRows) -> None:

@@ -71,9 +71,10 @@ class Upkeep:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """Tell the NameNode how many attempts read each input now, and schedule the next call.
+        """Report to the NameNode how many attempts read each input now, and schedule the next call.
 
-        `number` is the number of this call. The next call is not scheduled if no other event is left.
+        `number`: 0 for the first call, 1 for the second, and so on. The next call is not scheduled if no
+        other event is left.
         """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:

@@ -31,8 +31,11 @@ Column = Any
 
 
 def put_columns(rows: Any, table: str, data: dict[str, Column]) -> None:
-    """Write rows given as columns to `rows`: as a DataFrame if `rows` has the method `columns`, else row by
-    row."""
+    """Write rows, given as columns, to the receiver `rows`.
+
+    A receiver with the method `columns` receives a DataFrame; any other receiver one row at a time. `table`
+    is the table's name.
+    """
     if hasattr(rows, "columns"):
         rows.columns(table, as_frame(table, data))
         return

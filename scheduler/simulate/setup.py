@@ -38,7 +38,8 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Slow attempts: the share `share` of all attempts, chosen at random, needs `factor` times the CPU time.
+    """Slow attempts: an attempt is slow with the probability `share`, and then needs `factor` times the CPU
+    time.
 
     If the whole duration of an attempt is recorded, the factor applies to the duration.
     """
@@ -91,14 +92,15 @@ class Setup:
     """All inputs of a simulation. Equal setups produce equal rows.
 
     `policy` returns a new policy at each call. `jobs`: a JobSpec already contains the locations of its
-    splits; the input of a PlannedJob is one of `files`, which the NameNode places as in a live run. `play`
-    distinguishes runs with the same seed that differ, like live repeats, only in the phases of the nodes'
-    heartbeats. `contention`: attempts share the resources of their nodes; if false, each attempt takes the
-    time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs and kinds
-    that it contains. `process_all_heartbeats`: simulate also heartbeats that have no effect. `skip_rows`: write also
-    decision rows for jobs that were offered a node and did not take it; under delay scheduling these are most
-    rows. `sizes`: the costs that a user's policy can read. `framework`: costs that a framework adds to tasks.
-    `snapshot_every`: number of events between snapshots of the JobTracker, if a fault stops the JobTracker.
+    splits; the input of a PlannedJob is one of `files`, which the NameNode places as in a live run. `repeat`:
+    number of the run among runs with the same seed, which differ, like live repeats, only in the phases of
+    the nodes' heartbeats. `contention`: attempts share the resources of their nodes; if false, each attempt
+    takes the time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs
+    and kinds that it contains. `process_all_heartbeats`: simulate also heartbeats that have no effect.
+    `skip_rows`: write also decision rows for jobs that were offered a node and did not take it; under delay
+    scheduling these are most rows. `sizes`: the costs that a user's policy can read. `framework`: costs that
+    a framework adds to tasks. `snapshot_every`: number of events between snapshots of the JobTracker, if a
+    fault stops the JobTracker.
     """
 
     cluster: ClusterSpec

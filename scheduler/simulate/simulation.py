@@ -40,10 +40,11 @@ OnProgress = Callable[["Simulation"], None]
 
 
 class Simulation:
-    """A simulation of `setup`. Call `run`, or `step` until it returns False. Rows go to `rows` as they occur.
+    """A simulation of `setup`. Call `run`, or call `step` until it returns False.
 
-    If the simulation skips heartbeats and the policy reads a value that only heartbeats update, the
-    simulation starts again without skipping any. Rows that were already passed on are not passed on again.
+    Rows of the tables are passed to `rows` as they occur. If the simulation skips heartbeats and the policy
+    reads a value that only heartbeats update, the simulation starts again without skipping any. Rows that
+    were already passed on are not passed on again.
     """
 
     def __init__(self, setup: Setup, rows: Rows) -> None:
@@ -223,8 +224,7 @@ class Simulation:
         return not self._ended
 
     def _run_or_begin_again(self, count: int) -> None:
-        """Simulate `count` events, or fewer if the simulation ends. If the policy reads a value that only
-        heartbeats update, start again from the beginning and skip no heartbeats."""
+        """Simulate at most `count` events. Start again if the policy reads what skipped heartbeats update."""
         try:
             self._run(count)
         except HeartbeatRead:
@@ -278,7 +278,7 @@ class Simulation:
     # ------------------------------------------------------------------ jobs
 
     def _look_for_jobs(self) -> None:
-        """Schedule an event at the next submit time; the heartbeat or tick after it submits the job."""
+        """Schedule an event at the next submit time. The next heartbeat or tick submits the job."""
         self.due_s = self.master.next_due_s
         if self.due_s < inf:
             self.queue.push(max(self.due_s, self.queue.now_s), kinds.DUE, 0)
@@ -335,13 +335,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """Carry out the core's effects after an event, and update which heartbeats have to be simulated."""
+        """Carry out the core's requested effects, and schedule the heartbeats that have become necessary."""
         self.do_effects(now_s)
         if self.timers.elides:
             self.timers.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Carry out the effects that the core has requested. Commits end later, by an event."""
+        """Carry out the effects that the core has requested. Commits end later, with another event."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1

@@ -25,11 +25,10 @@ ROWS_AT_ONCE = 10_000
 
 
 class Storage:
-    """The block store of a simulation: the NameNode, and the output files of attempts. Implements
-    `cluster.virtual.node_model.Store`.
+    """The block store of a simulation: the NameNode, and the output files of attempts.
 
-    `alive` returns whether a node is alive. `restarts`: keep a journal, which takes memory, so that the
-    NameNode can restart.
+    Implements `cluster.virtual.node_model.Store`. `alive`: a function that returns whether a node is alive.
+    `restarts`: keep a journal, which takes memory, so that the NameNode can restart.
     """
 
     def __init__(
@@ -75,8 +74,10 @@ class Storage:
         self.names.take_replica_changes()  # The splits of jobs contain the current locations already.
 
     def _load_plain(self, file: InputFile, replication: int) -> None:
-        """Place a file by HDFS's rule with `replication` replicas, and store the locations of its blocks for
-        `specs`."""
+        """Place a file by HDFS's rule with `replication` replicas, and store the locations of its blocks.
+
+        The method `specs` reads these locations.
+        """
         places = self.names.load_input(0.0, file.path, file.blocks, replication)
         offsets = accumulate(file.blocks, initial=0)
         self._ranges[file.path] = tuple(
@@ -115,7 +116,7 @@ class Storage:
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
         """Return the nodes, live or not, that hold the split's block at the start of the run.
 
-        If the setup contained the location of the split, the result is the split's hosts.
+        If the setup itself contained the locations, the result is the list of hosts in the split.
         """
         return self._given.get(split.block or "", split.hosts)
 
@@ -223,7 +224,9 @@ class Storage:
         self.names = self._name_node()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return new rows of the blocks table, at most `ROWS_AT_ONCE`, or an empty list if there are none."""
+        """Return rows of the blocks table that were not returned before, at most `ROWS_AT_ONCE`, or an empty
+        list.
+        """
         return self._journal.take_ended(ROWS_AT_ONCE)
 
     def living(self) -> Iterator[dict[str, Column]]:

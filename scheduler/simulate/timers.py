@@ -24,7 +24,7 @@ from schedbed.tasks.specs import NodeId
 class Chain:
     """A chain of timers that wakes the nodes of a ring one after another: each timer schedules the next.
 
-    The chain ends after one heartbeat interval, or when `goes_on` returns false.
+    The chain ends after one heartbeat interval, or earlier when the function `goes_on` returns false.
     """
 
     __slots__ = ("_goes_on", "_interval_s", "_timers", "_until_s", "at", "ring")
@@ -85,7 +85,9 @@ class TimerSchedule:
         self._stirred: dict[NodeId, None] = {}
 
     def follow(self, tables: CoreTables, policy: Policy) -> None:
-        """Use the core's state `tables` and the given policy from now on."""
+        """Use the core's state `tables` and the given policy from now on, after the start or a restart of the
+        JobTracker.
+        """
         self._tables = tables
         self._rester = resting_of(policy) if self.elides else None
         self._typed = tables.limits.slots
@@ -93,7 +95,9 @@ class TimerSchedule:
             tables.watch_kills(self._stir)
 
     def _stir(self, node: NodeId) -> None:
-        """Record that the core has an order to kill an attempt for the node's next heartbeat."""
+        """Record that the core wants to kill an attempt on the node, so the node's next heartbeat is
+        simulated.
+        """
         self._stirred[node] = None
 
     def _maps_wait(self) -> bool:
@@ -109,8 +113,10 @@ class TimerSchedule:
         self.everyone.add(node)
 
     def left(self, node: SimNode) -> None:
-        """Remove the timer of a node that has stopped or frozen. Must be called before the node's `base_s`
-        changes."""
+        """Remove the timer of a node that has stopped or frozen.
+
+        Must be called before the node's `base_s` (the time from which its timer counts intervals) changes.
+        """
         self.everyone.remove(node)
         for ring in self._free:
             ring.remove(node)
@@ -127,17 +133,17 @@ class TimerSchedule:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the next firing of the node's timer if it is at or before `until_s`.
-
-        `until_s` is the time of the node's next out-of-band heartbeat.
+        """Schedule the next firing of the node's timer if it is at or before `until_s`, the time of the
+        node's next out-of-band heartbeat.
         """
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
             self.want(now_s, node)
 
     def heard(self, now_s: float) -> None:
-        """Record `now_s` as the time of the last heartbeat of all live nodes whose heartbeats may be
-        skipped."""
+        """Record `now_s` as the time of the last heartbeat of all live nodes whose heartbeats may be skipped,
+        as if the nodes had sent one.
+        """
         for node in self._nodes:
             if node.held is not None and node.up and not node.always:
                 node.held.heard_s = now_s
@@ -156,9 +162,10 @@ class TimerSchedule:
     # ---------------------------------------------------------------- heartbeats
 
     def advance_waiting(self, now_s: float, at: tuple[float, int]) -> None:
-        """Continue the chains of timers that waited for the timer `at`, a pair of a time and a node's index.
+        """Continue the chains whose next step is the timer `at`, a pair of the timer's time and its node's
+        index.
 
-        The chains continue even if this node is gone.
+        The chains continue even if the node of this timer has stopped.
         """
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
@@ -179,7 +186,8 @@ class TimerSchedule:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Update whether the node is in the rings of nodes with free slots, and schedule its timer if needed.
+        """Add the node to the rings of nodes with free slots, or remove the node from them, and schedule its
+        timer if a ready task may start.
 
         `held` is the core's object of the node. A resting node (see `elision.Resting`) is in no ring.
         """
@@ -240,8 +248,9 @@ class TimerSchedule:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Record that a first reduce of the job runs on the node or, if `runs` is false, that the last has
-        ended there."""
+        """Record that the node now runs a reduce of the job or, if `runs` is false, no reduce of the job any
+        more.
+        """
         chain = self._feeds.get(job)
         if runs:
             if chain is None:

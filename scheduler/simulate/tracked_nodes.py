@@ -13,8 +13,8 @@ from schedbed.scheduler.core.entities import Node
 class SimNode(Tracker):
     """A simulated node: the state of its TaskTracker, and a timer for regular heartbeats.
 
-    The JobTracker processes heartbeat number k of the timer (k = 1, 2, ...) at `base_s` + k heartbeat
-    intervals.
+    `base_s`: the time from which the timer counts. The JobTracker processes regular heartbeat number k (k =
+    1, 2, ...) k heartbeat intervals later.
     """
 
     __slots__ = (
@@ -121,10 +121,10 @@ class Ring:
         return [self._nodes[index] for _, index in self._members]
 
     def after(self, now_s: float, passed: int) -> tuple[float, SimNode] | None:
-        """Return the time at which the next timer of a node in the ring fires, and the node; None if the ring
-        is empty.
+        """Return the time at which the next timer of a node in the ring fires, and the node.
 
-        At the time `now_s` itself, the timers of nodes with an index up to `passed` have already fired.
+        The result is None if the ring is empty. Timers at the time `now_s` itself have already fired for
+        nodes with an index up to `passed`.
         """
         members = self._members
         if not members:
@@ -143,7 +143,7 @@ class Ring:
 
 
 def next_grid_s(node: SimNode, now_s: float, interval_s: float, passed: int) -> float:
-    """Return the time at or after `now_s` at which the node's timer fires next.
+    """Return the time at or after `now_s` at which the node's heartbeat timer fires next.
 
     `interval_s`: heartbeat interval. The timer fires first one interval after the node's `base_s`. At `now_s`
     itself, the timers of nodes with an index up to `passed` have already fired.

@@ -80,8 +80,10 @@ class FaultySimulation(Protocol):
 
 
 class Faults:
-    """All faults of a simulation. `silenced`: nodes that at least one fault will keep from sending
-    heartbeats."""
+    """All faults of a simulation, and the functions that apply and undo them.
+
+    `silenced`: names of the nodes that at least one fault will keep from sending heartbeats.
+    """
 
     def __init__(self, simulation: FaultySimulation, faults: Sequence[PlannedFault]) -> None:
         self.simulation = simulation
@@ -130,7 +132,7 @@ class Faults:
         return self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply the effect of a fault that begins. Return its target if chosen at random, else ""."""
+        """Apply the effect of a fault. Return the fault's target if it was chosen at random, else ""."""
         return EFFECTS[fault.kind].begin(self, now_s, fault) or ""
 
     def end(self, now_s: float, fault: PlannedFault) -> None:
@@ -169,8 +171,8 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives. Each message may be lost with the probability set by
-        faults.
+        """Return whether a message of the node arrives, which is decided at random with the share of lost
+        messages set by faults.
 
         `kind`: the kind of fault that may lose the message.
         """
@@ -279,7 +281,9 @@ def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set each node's message delay and share of lost messages to the values from all faults in force."""
+    """Set each node's message delay and share of lost messages: the sum of the delays and the largest loss of
+    all faults in force.
+    """
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
 
@@ -315,8 +319,8 @@ def kill_attempt(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
     """Lose one replica that matches the fault's nodes and target: mark the replica corrupt, or remove it.
 
-    Return its block and node as text, or "" if no replica matches. The NameNode is told of a corrupt replica
-    immediately; in a live run only when the replica is read.
+    Return the block and the node as text, or "" if no replica matches. The simulated NameNode learns of a
+    corrupt replica immediately; in a live run only when the replica is read.
     """
     simulation = faults.simulation
     names = simulation.storage.names
@@ -332,7 +336,7 @@ def harm_replica(faults: Faults, now_s: float, fault: PlannedFault) -> str:
 
 
 def crash_jobtracker(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Stop the JobTracker. Only its journal is kept."""
+    """Stop the JobTracker. The JobTracker loses all state except the journal."""
     faults.simulation.master.crash()
 
 
@@ -354,7 +358,7 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: `passes`, `is_cut_off` and `delay_s` apply these kinds of faults to each message."""
+    """Do nothing: these faults act on each message, in `passes`, `is_cut_off` and `delay_s` of `Faults`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,8 +366,8 @@ class Effect:
     """The effect of a kind of fault: the functions called when such a fault begins and ends.
 
     `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
-    JobTracker may be late or lost, so no heartbeat of any node is skipped. `silences`: the nodes send no
-    heartbeats during the fault; before and after it, all of their heartbeats are simulated.
+    JobTracker may be late or lost, so the simulator skips no heartbeat of any node. `silences`: the nodes
+    send no heartbeats during the fault, and the simulator skips none of their heartbeats before and after it.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]
