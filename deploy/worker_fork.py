@@ -203,9 +203,10 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the end that the process reported as a message of this kind.
+        """Return the end of the work.
 
-        If the work failed, the reason also names the line of the policy.
+        The process has reported it by a message of the kind `kind` with `value`. If the work failed, the
+        reason also names the line of the policy.
         """
         if kind == INTERRUPTED:
             value = f"{self._whose} process was interrupted by a signal{self._where()}"
@@ -225,7 +226,7 @@ class WorkerFork:
             sys.stdout.flush()
 
     def _look(self) -> None:
-        """Raise CutOff if the work exceeds its time limit, or if one call of the policy takes too long."""
+        """Raise CutOff if the work has exceeded its time limit, or if a call of the policy takes too long."""
         inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if self._bounds.time_s is not None and now_s - self._began_s > self._bounds.time_s:
@@ -264,8 +265,9 @@ def _answer(
 ) -> NoReturn:
     """Do the work in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent and contains the current call of the policy. Output goes to the pipe
-    `texts`.
+    `memory` is shared with the parent and contains the current call of the policy. Printed output goes to the
+    pipe `texts`. `about` contains file descriptors to close, the parent's id, whether the work runs a user's
+    code, and the work's limits.
     """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about

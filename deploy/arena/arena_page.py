@@ -48,8 +48,9 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return the page's note and table rows about live runs of the best policies, or None if `found` is
-    None.
+    """Return the page's note and table rows about live runs of the best policies.
+
+    `found` is the entry `live` of the arena's summary. The result is None if `found` is None.
     """
     if found is None:
         return None

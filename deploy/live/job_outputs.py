@@ -39,7 +39,7 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """A reader of files in the block store, used on the driver's host.
+    """A reader of files in the block store, which the nodes hold. It is used on the host of the command.
 
     `peers` maps each node to its agent's current URL.
     """

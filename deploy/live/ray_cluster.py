@@ -207,7 +207,7 @@ class RayCluster:
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Wait for calls of actors and return their results.
+        """Wait up to `timeout_s` seconds for the calls of actors in `calls`, and return their results.
 
         Raises the exceptions of the actors, and MasterGone if an actor is down.
         """

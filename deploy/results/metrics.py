@@ -323,8 +323,9 @@ def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
 
 
 def concurrency(run: RunTables) -> float:
-    """Return the mean number of running attempts per node between the first submission and the last
-    finish.
+    """Return the mean number of running attempts per node, from the first submission to the last finish.
+
+    The result is NaN if this time is zero.
     """
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:

@@ -96,8 +96,9 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return, for each time bin, the area of boxes that extend from `start` to `end` and have the height
-    `value`.
+    """Return, for each time bin between `edges`, the total area of the boxes within the bin.
+
+    A box extends from its `start` to its `end` and has the height `value`.
     """
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))

@@ -121,7 +121,7 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
 
 
 def _undecided(summary: Mapping[str, Any]) -> list[Why]:
-    """Return a list with a sentence for a run in which no test finds a difference from the first policy."""
+    """Return a list with a sentence for a run in which no test finds a difference between policies."""
     evidence = _means(summary["policies"])
     found = repeats_needed(summary, COMPLETION)
     if found is None:
