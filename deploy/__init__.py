@@ -1,1 +1,1 @@
-"""The command line, scenarios, live and simulated runs, and reports: everything around the scheduler."""
+"""Everything around the scheduler: the command line, scenarios, live and simulated runs, and reports."""

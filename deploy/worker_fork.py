@@ -89,7 +89,7 @@ class WorkerFork:
     """A forked process that does one piece of work, seen from the parent process.
 
     `take` is called in the parent with each message of the work. `file` is the policy's file if the work runs
-    a user's code. Error messages name it if the line of the policy is not known.
+    a user's code. Error messages name this file if the line of the policy is not known.
     """
 
     def __init__(
@@ -203,10 +203,10 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the end of the work.
+        """Return the `WorkEnd` for the process's last message, which has the kind `kind` and the value
+        `value`.
 
-        The process has reported it by a message of the kind `kind` with `value`. If the work failed, the
-        reason also names the line of the policy.
+        If the work failed, the reason also names the line of the policy.
         """
         if kind == INTERRUPTED:
             value = f"{self._whose} process was interrupted by a signal{self._where()}"

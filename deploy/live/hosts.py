@@ -216,8 +216,10 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Store the host's description `said`, which `HostKeeper.describe` returned, and the difference of
-        the clocks.
+        """Store the host's description `said`, which `HostKeeper.describe` returned.
+
+        Also store `clock`, the measured difference of the host's clock from the driver's clock and its error
+        bound.
         """
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
@@ -306,8 +308,9 @@ class HostKeeper:
         self._image: PiecePipe | None = None  # The image that is being received.
 
     def ready(self) -> int:
-        """Return the id of the actor's process. The driver calls this method to wait until the actor has
-        started.
+        """Return the id of the actor's process.
+
+        The driver (the process of the command) calls this method to wait until the actor has started.
         """
         return os.getpid()
 

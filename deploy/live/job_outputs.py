@@ -27,8 +27,8 @@ NAME_MAX = 200
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
     """Return the folder for the outputs of one run: `outputs/<policy>/<repeat>` below `folder`.
 
-    If the policy is a path that leads out of the folder, its place is taken by the name of the file and a
-    checksum of the path.
+    If the policy is a path that leads out of the folder, or is too long for a file name, the name of the
+    policy's file and a checksum of the policy are used instead.
     """
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))

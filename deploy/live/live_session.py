@@ -295,7 +295,7 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Restart nodes whose TaskTracker has died, and send their new addresses to all nodes.
+        """Restart nodes whose TaskTracker has died, and send the new addresses of their agents to all nodes.
 
         Return the restarted nodes. Nodes of a lost host are not restarted.
         """

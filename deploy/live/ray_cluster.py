@@ -276,10 +276,11 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Send the configuration of a new run to the masters and hosts. None means that the current run has
-        ended.
+        """Send the configuration of a new run to the masters and hosts.
 
-        Raises RunFailed if a host does not answer.
+        None means that the current run has ended. The method is called again when the start time in `config`
+        is known. It then starts the sampling of the hosts' load. Raises RunFailed if a host does not answer
+        the first call.
         """
         self._config = config
         if config is None:

@@ -134,7 +134,8 @@ def _offers(
 ) -> Iterator[str]:
     """Yield a line for each answer of the policy about this task between the times `after` and `until`.
 
-    Answers about the task's whole job are included unless `only_own` is set.
+    `mine` contains the run's tables. `job` is the id of the task's job, and `kind` is `map` or `reduce`.
+    Answers about the whole job are included unless `only_own` is set.
     """
     data = mine.tables["decisions"]
     data = data[

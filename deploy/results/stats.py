@@ -42,9 +42,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def coverage(values: Sequence[float]) -> float:
     """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    It is 0.95 for normal data, and less for skewed data. Positive values that vary by a large factor are
-    assumed to be log-normal, with the standard deviation of their logarithms. Other values are assumed to be
-    normal.
+    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to be log-normal, with
+    the standard deviation of their logarithms. If they hardly vary, or if a value is not positive, normal
+    data is assumed.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:

@@ -50,8 +50,9 @@ class RunActor:
         raise_priority()
 
     async def ready(self) -> int:
-        """Return the id of the actor's process. The driver calls this method to wait until the actor has
-        started.
+        """Return the id of the actor's process.
+
+        The driver (the process of the command) calls this method to wait until the actor has started.
         """
         return os.getpid()
 

@@ -118,10 +118,9 @@ def _best_first(policies: Policies, figure: Figure) -> list[str]:
 
 
 def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
-    """Yield the comparison of two policies for each metric by which they differ. One of the two is the first
-    policy.
+    """Yield the comparison of two policies for each metric by which they differ.
 
-    The metrics in `HEADLINES` precede the other metrics.
+    One of the two is the run's first policy. The metrics in `HEADLINES` precede the other metrics.
     """
     for label in (*HEADLINES, *OTHERS):
         pair = compared(policies, label, one, other)

@@ -207,7 +207,7 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """Return the duration of each attempt's shuffle in hundredths of a second, or -1 without a shuffle."""
+    """Return how long each attempt's shuffle took, in hundredths of a second, or -1 without a shuffle."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 
@@ -215,7 +215,8 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
     """Return the mean number of running tasks in each time bin, divided by job, by user and by queue.
 
-    Only the biggest jobs, users and queues are listed. The others are added up as `others`.
+    The bins are between the times in `edges`. Only the biggest jobs, users and queues are listed. The others
+    are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
@@ -232,11 +233,10 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, for each time
-    bin.
+    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, over time.
 
-    The fair share is the number of slots divided by the number of active users. A value is null while the
-    user is not active.
+    The values are for the time bins between the times in `edges`. The fair share is the number of slots
+    divided by the number of active users. A value is null while the user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
