@@ -53,7 +53,10 @@ class CutOff(Exception):
 
 
 class ApartFailed(Exception):
-    """An exception for work that raised an exception in a forked process. The message is one line."""
+    """An exception in the parent process, raised when work in a forked process has raised an exception.
+
+    The message is one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,11 +216,7 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Store the host's description `said`, which `HostKeeper.describe` returned.
-
-        Also store `clock`, the measured difference of the host's clock from the driver's clock and its error
-        bound.
-        """
+        """Store `said`, the host's description from `HostKeeper.describe`, and the clock difference."""
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
         self.about = dict(said["host"])
@@ -274,10 +270,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return a description of the host for run.json. `places` maps each node to its host.
-
-        The description contains the host's address, CPUs, clock offset, core speed and nodes.
-        """
+        """Return the host's address, CPUs, clock, core speed and nodes (by `places`) for run.json."""
         return {
             "address": self.host.address,
             **self.about,

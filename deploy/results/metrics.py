@@ -97,7 +97,8 @@ def select(
 ) -> RunTables:
     """Return the rows of the tables that belong to one policy and repeat, as `RunTables`.
 
-    In columns of integers, a missing value becomes 0.
+    `nodes`, `isolated_s` and `window` are stored in the result. In columns of integers, a missing value
+    becomes 0.
     """
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():

@@ -35,8 +35,8 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 class TableCell:
     """A cell of a table in the report.
 
-    `kind` is a CSS class. `interval` is the interval of the value as text, and `difference` the difference to
-    the first policy.
+    `kind` is a CSS class. `interval` is the confidence interval of the value as text, and `difference` the
+    difference to the value of the run's first policy.
     """
 
     text: str
