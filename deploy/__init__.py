@@ -1,3 +1,1 @@
-"""The package of everything around the scheduler: the command line, scenarios, live and simulated runs, and
-reports of their results.
-"""
+"""Everything around the scheduler: the command line, scenarios, live and simulated runs, and reports."""

@@ -18,11 +18,11 @@ STOP_S = 10.0
 
 
 class HttpThread:
-    """A context manager that serves the web application `app` on the loopback interface.
+    """A context manager that serves the web application `app` on the loopback interface, in a thread.
 
-    The handler `gate` checks each request. `url` is the server's address. The server listens at `port`, or at
-    any free port of `ports` if `port` is 0. Entering the context raises BadInput or OSError if the server
-    cannot listen.
+    `gate` checks each request, such as its token, before `app` handles it. The server listens at `port`, or
+    at any free port of the range `ports` if `port` is 0. `url` is the server's address. Entering the context
+    raises BadInput or OSError if the server cannot listen.
     """
 
     def __init__(

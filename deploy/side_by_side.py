@@ -40,9 +40,10 @@ def _nothing(*_: object) -> None:
 class SideWork:
     """One piece of work for a forked process, with callbacks that are called in the parent process.
 
-    `do` is the work, called in the fork. `begin` is called before each start, which may be repeated if memory
-    was short. `take` is called with each message of the work, and `ended` with its end. `file` is the
-    policy's file if the work runs a user's code. `needs_bytes` is the expected memory, or 0 if unknown.
+    `do` is the function that does the work, called in the forked process. `begin` is called before each start
+    (work that was stopped because memory was short starts again). `take` is called with each message that
+    `do` sends, and `ended` with the `WorkEnd` that tells how the work ended. `file` is the policy's file if
+    the work runs a user's code. `needs_bytes` is the expected memory, or 0 if unknown.
     """
 
     do: Callable[[Send], Any]
@@ -70,19 +71,22 @@ def apart(do: Callable[[Send], Any], take: Callable[[Any], object] = _nothing, *
 
 
 def side_by_side(works: Sequence[SideWork], at_once: int, bounds: WorkBounds = UNBOUND) -> list[WorkEnd]:
-    """Run all `works` in forked processes, at most `at_once` at a time. Return how each of them ended, in
-    order.
+    """Run all `works` in forked processes, at most `at_once` at a time.
 
-    `bounds` limits the time and memory of each process. Work starts in the given order, as soon as the host
-    has enough memory for it. If memory runs short later, the newest process is stopped and started again
-    later. Work that was killed while other work was running is tried again alone. A KeyboardInterrupt stops
-    all processes, and is raised again after `ended` was called with STOPPED for unfinished work.
+    Return how each of them ended, in order. `bounds` limits the time and memory of each process. Work starts
+    in the given order, as soon as the host has enough memory for it. If memory runs short later, the newest
+    process is stopped and started again later. Work that was killed while other work was running is tried
+    again alone. A KeyboardInterrupt stops all processes. It is raised again after the callback `ended` of
+    each unfinished piece of work was called with the kind STOPPED.
     """
     return _WorkerPool(works, at_once, bounds).run()
 
 
 class _WorkerPool:
-    """The state of one call of `side_by_side`. Each piece of work is identified by its index in `works`."""
+    """The state of one call of `side_by_side`.
+
+    Each piece of work is identified by its index in the list `works`.
+    """
 
     def __init__(self, works: Sequence[SideWork], at_once: int, bounds: WorkBounds) -> None:
         self._works, self._at_once, self._bounds = works, at_once, bounds

@@ -68,8 +68,9 @@ def run_scenario(
 ) -> Path:
     """Run the scenario under each of its policies. Return the folder with the results.
 
-    `make_runs` creates the runs, and by default depends on `options.machines`. `beside` adds policies to the
-    printed comparison. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
+    `make_runs` creates the object that does the runs. By default, the class depends on `options.machines`.
+    `beside` is a function that adds policies, such as those of an earlier run, to the summary before the
+    comparison is printed. Raises BadInput before the start, RunFailed if a job or the cluster failed (the
     measurements are kept), and KeyboardInterrupt after cleaning up.
     """
     for choice in scenario.policies:
@@ -113,8 +114,9 @@ def run_scenario(
 
 
 def check_no_framework(scenario: ResolvedScenario) -> None:
-    """Raise BadInput if the scenario of a live run declares framework costs, which only simulations
-    support.
+    """Raise BadInput if the scenario of a live run declares `framework`, the costs of Hadoop or YARN.
+
+    Only simulations support these costs.
     """
     if not scenario.framework.is_none:
         name = scenario.framework.name
@@ -169,10 +171,10 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 
 
 def _tell_what_differed(record: RunFile) -> None:
-    """Print notes that the JobTracker made about its journal in each run.
+    """Print notes about the JobTracker's journal, the log from which a restarted JobTracker continues.
 
-    A note says that a policy answered differently when the journal was replayed, or that the whole journal
-    was kept.
+    A note says for one run that the policy answered differently when the journal was replayed, or that the
+    whole journal was kept.
     """
     for run in record.runs:
         for note in ("replay", "journal"):
@@ -183,8 +185,8 @@ def _tell_what_differed(record: RunFile) -> None:
 def finish(folder: Path, *, report: bool = True, plots: bool = False, beside: Beside | None = None) -> None:
     """Make the result files from the measurements of a run, and print the comparison of the policies.
 
-    `report` and `plots` are whether to make report.html and the plots. `beside` adds policies to the printed
-    comparison.
+    `report` and `plots` are whether to make report.html and the plots. `beside` is a function that adds
+    policies to the summary before the comparison is printed, or None.
     """
     with no_interrupts():
         broken = rebuild(folder, with_report=report, with_plots=plots)

@@ -53,7 +53,10 @@ class CutOff(Exception):
 
 
 class ApartFailed(Exception):
-    """An exception for work that raised an exception in a forked process. The message is one line."""
+    """An exception in the parent process, raised when work in a forked process has raised an exception.
+
+    The message is one line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class WorkerFork:
     """A forked process that does one piece of work, seen from the parent process.
 
     `take` is called in the parent with each message of the work. `file` is the policy's file if the work runs
-    a user's code. Error messages name it if the line of the policy is not known.
+    a user's code. Error messages name this file if the line of the policy is not known.
     """
 
     def __init__(
@@ -203,7 +206,8 @@ class WorkerFork:
         return True
 
     def _told(self, kind: bytes, value: Any) -> WorkEnd:
-        """Return the end that the process reported as a message of this kind.
+        """Return the `WorkEnd` for the process's last message, which has the kind `kind` and the value
+        `value`.
 
         If the work failed, the reason also names the line of the policy.
         """
@@ -225,7 +229,7 @@ class WorkerFork:
             sys.stdout.flush()
 
     def _look(self) -> None:
-        """Raise CutOff if the work exceeds its time limit, or if one call of the policy takes too long."""
+        """Raise CutOff if the work has exceeded its time limit, or if a call of the policy takes too long."""
         inside, calls, text = read_mark(self._memory)
         now_s = time.monotonic()
         if self._bounds.time_s is not None and now_s - self._began_s > self._bounds.time_s:
@@ -264,8 +268,9 @@ def _answer(
 ) -> NoReturn:
     """Do the work in the forked process, write its result or error to `pipe`, and exit.
 
-    `memory` is shared with the parent and contains the current call of the policy. Output goes to the pipe
-    `texts`.
+    `memory` is shared with the parent and contains the current call of the policy. Printed output goes to the
+    pipe `texts`. `about` contains file descriptors to close, the parent's id, whether the work runs a user's
+    code, and the work's limits.
     """
     kind, value = ERROR, b""
     unused, parent, own, bounds = about

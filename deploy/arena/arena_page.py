@@ -19,7 +19,10 @@ Summary = Mapping[str, Any]
 
 
 def text(summary: Summary, workloads: Sequence[str]) -> str:
-    """Return the page `arena.html` as text. `workloads` are the names of the heat map's columns."""
+    """Return the page `arena.html` as text, made from the arena's `summary`.
+
+    `workloads` are the names of the heat map's columns.
+    """
     page = resources.files("schedbed.deploy.arena").joinpath("page.html").read_text(encoding="utf-8")
     columns = list(next(iter(summary["policies"].values()), {}))
     return templates.fill(
@@ -48,8 +51,9 @@ def _rank_note(rank: Summary) -> str:
 
 
 def _live(found: Summary | None) -> Summary | None:
-    """Return the page's note and table rows about live runs of the best policies, or None if `found` is
-    None.
+    """Return the page's note and table rows about live runs of the best policies.
+
+    `found` is the entry `live` of the arena's summary. The result is None if `found` is None.
     """
     if found is None:
         return None

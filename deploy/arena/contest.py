@@ -168,7 +168,7 @@ def summarize(contest: Contest, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _whole(rows: Iterable[Row], column: str) -> float | None:
-    """Return the mean of a column over the given rows, or None if one of the simulations failed."""
+    """Return the mean of a column over all given rows, or None if one of their simulations failed."""
     mine = list(rows)
     whole = mine and all(row["state"] == "succeeded" and row[column] is not None for row in mine)
     return mean(mine, column) if whole else None

@@ -39,11 +39,10 @@ SCENARIO_ENDS = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """A workload of the arena: a scenario `document` without policies, and the folder `base` of its relative
-    paths.
+    """A workload of the arena: a scenario `document` without policies.
 
-    `kind` is `suite` for a shipped suite, `drawn` for generated jobs, and `named` for a user's file. The
-    arena selects the best policies of each kind.
+    Relative paths in the document begin at the folder `base`. `kind` is `suite` for a shipped suite, `drawn`
+    for generated jobs, and `named` for a user's file. The arena selects the best policies of each kind.
     """
 
     name: str

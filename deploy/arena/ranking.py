@@ -96,8 +96,9 @@ def agreement(sides: Sequence[tuple[Sequence[float], Sequence[float]]]) -> dict[
 
     `sides` has two sequences for each run: the policies' values on the first and on the second side, such as
     live and simulated. `rho` is the mean of Spearman's rank correlations of the runs, or None without a run.
-    `ci95` is the 95% Student's t interval of `rho` within -1..1, or None with too few runs. `orders` is the
-    number of runs used. A run is not used if all policies have equal values on one side.
+    `ci95` is the 95% confidence interval of `rho` by Student's t, limited to the range from -1 to 1, or None
+    with too few runs. `orders` is the number of runs used. A run is not used if all policies have equal
+    values on one side.
     """
     from scipy.stats import rankdata
 

@@ -25,7 +25,10 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
 
 
 def sentence(rows: Sequence[Row]) -> str:
-    """Return a sentence that explains a policy's result on a workload. `rows` are the rows of all seeds."""
+    """Return a sentence that explains one policy's result on one workload.
+
+    `rows` are the result rows of this policy and workload, one per seed.
+    """
     lost = [row for row in rows if row["state"] != "succeeded"]
     if lost:
         return f"Lost in {len(lost)} of {len(rows)}: {lost[0]['note'] or 'no reason known'}"

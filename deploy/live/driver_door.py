@@ -1,4 +1,4 @@
-"""The calls that the driver of a run can make to the JobTracker."""
+"""The calls that the driver of a run, which is the process of the command, can make to the JobTracker."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):
-    """All calls that other processes can make to the JobTracker: those of TaskTrackers, and those of the
-    driver.
+    """The interface of the calls to the JobTracker from TaskTrackers and from the driver.
 
-    Each call may raise MasterGone.
+    The driver is the process of the command. Each call may raise MasterGone, which means that the JobTracker
+    does not answer.
     """
 
     async def start(self, plan: Plan | None = None) -> None:
-        """Start the run with the jobs and files in `plan`. If `plan` is None, continue the run after a
-        restart.
+        """Start the run with the jobs and input files in `plan`.
+
+        If `plan` is None, continue the run after a restart of the JobTracker.
         """
         ...
 

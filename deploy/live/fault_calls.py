@@ -49,10 +49,11 @@ class RayFaultCalls:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Implement `FaultCalls.pick_replica`: ask the NameNode for a replica to damage.
+        """Implement `FaultCalls.pick_replica`: let the NameNode choose a replica to damage.
 
-        Return the block and the node of the replica, or None if there is none. Raises MasterGone if the
-        NameNode does not answer.
+        The replica is on a running node in `up` and matches `target` and `nodes`. `luck`, a random number
+        from 0 to 1, selects one of the matching replicas. Return the block and the node of the replica, or
+        None if there is none. Raises MasterGone if the NameNode does not answer.
         """
         return asyncio.run(self._cluster.masters.name_node.pick_replica(up, target, nodes, luck))
 
@@ -75,8 +76,9 @@ class RayFaultCalls:
         self._cluster.kill_master(name)
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
+        """Make the master `name` (`jobtracker` or `namenode`) refuse all calls after its next restart.
 
-        The caller must call `hold` before killing the master.
+        It refuses them until `for_s` emulated seconds from now. The caller must call `hold` before killing
+        the master.
         """
         hold_down(self._cluster.control, name, time.time() + self._cluster.real_s(for_s))

@@ -23,12 +23,12 @@ STEP_S = 0.2
 
 
 class FaultInjector:
-    """An injector of faults into a live cluster. The caller must call `advance` often to begin and end due
-    faults.
+    """An injector of faults into a live cluster.
 
-    When the faults in force on a node change, the node receives all of them, and again later if it cannot be
-    reached. The faults in `always` are in force during the whole run. They, and the faults in `declared`,
-    have no rows in the table of faults.
+    The caller must call `advance` often to begin and end due faults. When the faults in force on a node
+    change, all of them are sent to the node, and sent again later if the node cannot be reached. The faults
+    in `always` are in force during the whole run. `declared` are the loads of nodes by other users' programs,
+    planned like faults. Neither has rows in the table of faults.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class FaultInjector:
         return bool(self._added) or self._plan.more_to_come
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
-        """Apply an instant fault and return its target. For a lasting fault, mark the nodes' state as
-        changed.
+        """Apply an instant fault and return its target.
 
-        Return "" if the target is known from the fault itself or if nothing was hit. Return "nobody there" if
-        the actor to call is down.
+        For a lasting fault, mark the nodes' state as changed. Return "" for a lasting fault, or if an instant
+        fault already contains its targets or found none. Return "nobody there" if the actor that must apply
+        the fault is down.
         """
         self._orders.change()
         effect = EFFECTS.get(fault.kind)
@@ -112,7 +112,8 @@ class FaultInjector:
     def end(self, now_s: float, fault: PlannedFault) -> None:
         """Mark the nodes' state as changed, because a lasting fault has ended.
 
-        The next `advance` then sends the new state to the nodes. Killed processes restart without a call.
+        The next `advance` then sends the new state to the nodes. Processes that the fault has killed are
+        restarted by other code.
         """
         self._orders.change()
 

@@ -111,10 +111,10 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return a weight for each host of `lending`: the cores of nodes that may still be assigned to the host.
+    """Return, for each host in `lending`, how many cores of nodes may still be assigned to the host.
 
-    `dealt` contains the nodes that are already assigned. If no host has cores left, the weights are the
-    hosts' CPUs.
+    `dealt` contains the nodes that are already assigned. If all hosts are full, the result contains the
+    numbers of CPUs that the hosts offer instead.
     """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
@@ -144,8 +144,9 @@ def host_loads(
 ) -> dict[str, dict[str, Any]]:
     """Return a dictionary from host name to the host's measured load during the run, for run.json.
 
-    `own_samples` are the load samples of the driver's host. All times are seconds since the run's start on
-    the driver's clock `clock`. Times from other hosts are corrected by the measured difference of the clocks.
+    `own_samples` are the load samples of the host of the driver (the process of the command). All times are
+    seconds since the run's start on the driver's clock `clock`. Times from other hosts are corrected by the
+    measured difference of the clocks.
     """
     return {
         record.host.name: (
@@ -195,11 +196,12 @@ def check_links(cluster: ClusterSpec, places: Mapping[NodeId, Host]) -> None:
 class HostRecord:
     """The state and the measurements of a host during a run.
 
-    `folder` is the scratch folder on the host, or None for the driver's host. `owner` identifies the process
-    that manages the host's control groups. `clock_offset_s` is by how many seconds the host's clock was ahead
-    of the driver's before the run, plus or minus `clock_bound_s`. `readings` are later measurements of that
-    difference. `speed` is the speed of a core relative to the slowest host. `lost_s` is the time at which the
-    host stopped answering, in seconds since the run's start, or None while it answers.
+    `folder` is the scratch folder on the host, or None for the host of the driver (the process of the
+    command). `owner` identifies the process that manages the host's control groups. `clock_offset_s` is by
+    how many seconds the host's clock was ahead of the driver's before the run, plus or minus `clock_bound_s`.
+    `readings` are later measurements of that difference. `speed` is the speed of a core relative to the
+    slowest host. `lost_s` is the time at which the host stopped answering, in seconds since the run's start,
+    or None while it answers.
     """
 
     host: Host
@@ -214,9 +216,7 @@ class HostRecord:
     lost_s: float | None = None
 
     def take(self, said: Mapping[str, Any], clock: ClockReading) -> None:
-        """Store the host's description `said`, which `HostKeeper.describe` returned, and the difference of
-        the clocks.
-        """
+        """Store `said`, the host's description from `HostKeeper.describe`, and the clock difference."""
         self.folder = Path(said["folder"])
         self.owner = said["owner"]
         self.about = dict(said["host"])
@@ -270,7 +270,7 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return the host's description for run.json. `places` maps each node to its host."""
+        """Return the host's address, CPUs, clock, core speed and nodes (by `places`) for run.json."""
         return {
             "address": self.host.address,
             **self.about,
@@ -283,11 +283,11 @@ class HostRecord:
 
 
 class HostKeeper:
-    """A Ray actor that provides services on a host other than the driver's: a scratch folder, machine images,
-    load samples.
+    """A Ray actor that provides a scratch folder, machine images and load samples on another host.
 
-    The command itself does this work on the driver's host. The name of the scratch folder contains the id of
-    the actor's process. If the process dies without removing the folder, the next run on the host removes it.
+    On the host of the command itself, the command does this work. The name of the scratch folder contains the
+    id of the actor's process. If the process dies without removing the folder, the next run on the host
+    removes it.
     """
 
     def __init__(self) -> None:
@@ -301,8 +301,9 @@ class HostKeeper:
         self._image: PiecePipe | None = None  # The image that is being received.
 
     def ready(self) -> int:
-        """Return the id of the actor's process. The driver calls this method to wait until the actor has
-        started.
+        """Return the id of the actor's process.
+
+        The driver (the process of the command) calls this method to wait until the actor has started.
         """
         return os.getpid()
 

@@ -57,9 +57,10 @@ class FaultCalls(Protocol):
         ...
 
     def hold(self, name: str, for_s: float) -> None:
-        """Make the master `name` refuse all calls after a restart, until `for_s` emulated seconds from now.
+        """Make the master `name` (`jobtracker` or `namenode`) refuse all calls after its next restart.
 
-        The caller must call `hold` before killing the master.
+        It refuses them until `for_s` emulated seconds from now. The caller must call `hold` before killing
+        the master.
         """
         ...
 
@@ -68,8 +69,8 @@ class FaultCalls(Protocol):
 class LiveCluster:
     """The parts of a live cluster that are needed to inject faults.
 
-    `fault_calls` calls the Ray actors, `conditions` contains the faults in force, and `orders` sends the effects of
-    these faults to the nodes.
+    `fault_calls` calls the Ray actors. `conditions` contains the faults in force, and `orders` sends the
+    effects of these faults to the nodes.
     """
 
     nodes: Sequence[NodeId]

@@ -28,8 +28,8 @@ class JobLoader:
     """A loader that uploads the inputs of jobs and makes the jobs' specifications for the JobTracker.
 
     Uploads have no rate limit and are not measured. `peers` maps nodes to the URLs of their agents and may
-    change. Calls by the attributes `name_node` and `job_tracker` are repeated while the master is down, until
-    `close`. Several threads may use the loader at once.
+    change. `name_node` and `job_tracker` are objects whose methods call the masters. A call is repeated while
+    the master is down, until `close`. Several threads may use the loader at once.
     """
 
     def __init__(self, cluster: RayCluster, config: RunConfig, peers: Mapping[NodeId, str]) -> None:
@@ -44,7 +44,7 @@ class JobLoader:
         self._closed = True
 
     def _patient(self, send: Send) -> Send:
-        """Return a function like `send` that repeats a call to a master while the master is down.
+        """Return a function that calls a master by `send`, and repeats the call while the master is down.
 
         The returned function raises MasterGone after `PATIENCE_S` seconds, or after `close`.
         """
@@ -62,7 +62,11 @@ class JobLoader:
         return send_again
 
     def upload(self, files: Sequence[InputFile]) -> None:
-        """Upload input files into the block store. Raises BadInput, BlockStoreError or MasterGone."""
+        """Upload input files into the block store, which spreads them over the nodes.
+
+        Raises BadInput for a wrong input, BlockStoreError if the upload fails, or MasterGone if the NameNode
+        is down.
+        """
         settings = self._config.cluster.blocks
         asyncio.run(
             upload_all(files, self.name_node, self._peers, self._config.token, settings, self._config.tls)

@@ -27,8 +27,8 @@ NAME_MAX = 200
 def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
     """Return the folder for the outputs of one run: `outputs/<policy>/<repeat>` below `folder`.
 
-    If the policy is a path that leads out of the folder, its place is taken by the name of the file and a
-    checksum of the path.
+    If the policy is a path that leads out of the folder, or is too long for a file name, the name of the
+    policy's file and a checksum of the policy are used instead.
     """
     name = policy
     leads_away = policy.startswith("/") or not {"", ".", ".."}.isdisjoint(policy.split("/"))
@@ -39,7 +39,7 @@ def outputs_folder(folder: Path, policy: str, repeat: int) -> Path:
 
 
 class Outputs:
-    """A reader of files in the block store, used on the driver's host.
+    """A reader of files in the block store, which the nodes hold. It is used on the host of the command.
 
     `peers` maps each node to its agent's current URL.
     """

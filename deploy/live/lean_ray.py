@@ -87,7 +87,8 @@ def check_ray_runs(workers: Any) -> None:
 def results_while_ray_runs(ray: Any, workers: Any, calls: list[Any], timeout_s: float) -> list[Any]:
     """Return the results of the Ray calls `calls`, as `ray.get` does.
 
-    Raises RunFailed as soon as one of Ray's processes has ended. `ray` and `workers` are modules of Ray.
+    Raises RunFailed as soon as one of Ray's processes has ended, and GetTimeoutError of Ray after `timeout_s`
+    seconds. `ray` and `workers` are modules of Ray.
     """
     until_s = time.monotonic() + timeout_s
     while True:

@@ -226,9 +226,10 @@ class LiveRuns:
         print(f"{name}: {where}", flush=True)
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Call `Session.follow`, which reads rows and injects faults until all jobs have ended.
+        """Call `session.follow`, which injects faults and follows the run until all jobs have ended.
 
-        A subclass overrides this method for clusters that stay up.
+        `on_status` is called with each new status of the JobTracker. A subclass overrides this method for
+        clusters that stay up.
         """
         faults = self._faults(cluster)
         if self._watch is not None:

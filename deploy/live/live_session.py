@@ -53,8 +53,8 @@ class RunFollower(Protocol):
 class Session:
     """One live run of the policy in `config` on a Ray cluster.
 
-    The caller must call `start`, then `follow`, and always `stop`. New table rows are passed to `history` and
-    to the `followers`.
+    The caller must call `start`, then `follow`, and always `stop`. New table rows are passed to `history`,
+    which writes them to files, and to the `followers`, such as the live page.
     """
 
     def __init__(
@@ -155,7 +155,8 @@ class Session:
     def upload(self, file: InputFile) -> None:
         """Upload another input file during the run, and try again if a node dies meanwhile.
 
-        Any thread may call this method. Raises BadInput, BlockStoreError or MasterGone.
+        Any thread may call this method. Raises BadInput for a wrong file, BlockStoreError if the upload
+        fails, or MasterGone if the NameNode is down.
         """
         for left in reversed(range(UPLOADS)):
             try:
@@ -170,7 +171,8 @@ class Session:
         """Submit jobs during the run, after the upload of their inputs. Any thread may call this method.
 
         A job's submit time is relative to the moment of this call. Return a dictionary from job id to submit
-        time in seconds since the run's start. Raises MasterGone or BlockStoreError.
+        time in seconds since the run's start. Raises MasterGone if a master is down, or BlockStoreError if
+        the block store fails.
         """
         plan = self._loader.plan(jobs, {path for job in jobs for path in job.reads})
         submitted = asyncio.run(self._loader.job_tracker.submit(plan))
@@ -185,7 +187,7 @@ class Session:
     def kill(self, jobs: Sequence[str] | None, reason: str) -> None:
         """Kill the jobs with the ids `jobs`, or all jobs if `jobs` is None. `reason` is stored with each job.
 
-        Any thread may call this method. Raises MasterGone.
+        Any thread may call this method. Raises MasterGone if the JobTracker is down.
         """
         asyncio.run(self._loader.job_tracker.kill(jobs, reason))
 
@@ -225,11 +227,10 @@ class Session:
                 time.sleep(POLL_S)
 
     def _poll(self, on_status: OnStatus, patience_s: float | None = None) -> bool:
-        """Fetch new rows and the status from the JobTracker, and call `on_status`. Return whether all jobs
-        have ended.
+        """Fetch new rows and the status from the JobTracker, and call `on_status` with the status.
 
-        With `patience_s`, raises TimeoutError if the JobTracker does not answer within that number of
-        seconds.
+        Return whether all jobs have ended. With `patience_s`, raises TimeoutError if the JobTracker does not
+        answer within that number of seconds.
         """
 
         poll = self._cluster.masters.job_tracker.poll(self._cursors)
@@ -260,9 +261,9 @@ class Session:
             follower.take_rows(table, rows)
 
     async def _watched(self, call: Awaitable[T]) -> T:
-        """Wait for the call to the JobTracker and return its result.
+        """Wait for `call`, a call to the JobTracker, and return its result.
 
-        Raises RunFailed if Ray ends or the policy blocks the JobTracker meanwhile.
+        Raises RunFailed if Ray ends while waiting, or if the policy blocks the JobTracker for too long.
         """
         task = asyncio.ensure_future(call)
         try:
@@ -294,7 +295,7 @@ class Session:
         self._history.append("blocks", [tuple(row[name] for name in BLOCKS) for row in answer["rows"]])
 
     def _follow_addresses(self) -> list[str]:
-        """Restart nodes whose TaskTracker has died, and send their new addresses to all nodes.
+        """Restart nodes whose TaskTracker has died, and send the new addresses of their agents to all nodes.
 
         Return the restarted nodes. Nodes of a lost host are not restarted.
         """
@@ -352,9 +353,10 @@ class Session:
 
 
 def _together(told: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """Merge the nodes' dictionaries from resource to text into one dictionary.
+    """Merge the dictionaries `told`, one per node, into one dictionary for all nodes.
 
-    Different texts for a resource are joined by commas.
+    Each maps a resource to a text, such as the way in which its limit is enforced. Different texts for a
+    resource are joined by commas.
     """
     answers: dict[str, set[str]] = {}
     for each in told:

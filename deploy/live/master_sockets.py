@@ -19,10 +19,10 @@ FindMaster = Callable[[str], Awaitable[Endpoint]]
 
 
 class SocketMasters:
-    """Connections of an actor to the JobTracker and the NameNode, for use in one event loop and without a
-    time limit.
+    """Connections of an actor to the JobTracker and the NameNode, for use in one event loop.
 
-    `find` returns the current endpoint of a master.
+    Calls have no time limit. `find` is a function that returns the current endpoint (socket path or address)
+    of a master.
     """
 
     def __init__(self, find: FindMaster) -> None:
@@ -37,9 +37,10 @@ class SocketMasters:
 
 
 class DriverMasters:
-    """Connections of the driver to the JobTracker and the NameNode, for use in any thread and event loop.
+    """Connections of the driver, the process of the command, to the JobTracker and the NameNode.
 
-    `find` returns the current endpoint of a master. A call raises MasterGone after `timeout_s` seconds.
+    They can be used in any thread and event loop. `find` is a function that returns the current endpoint of a
+    master. A call raises MasterGone if it is not answered within `timeout_s` seconds.
     """
 
     def __init__(self, find: FindMaster, timeout_s: float) -> None:

@@ -207,7 +207,7 @@ class RayCluster:
         return Endpoint.on_one_host(self.control / f"{master}.socket", own.address, token)
 
     def wait(self, calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-        """Wait for calls of actors and return their results.
+        """Wait up to `timeout_s` seconds for the calls of actors in `calls`, and return their results.
 
         Raises the exceptions of the actors, and MasterGone if an actor is down.
         """
@@ -276,10 +276,11 @@ class RayCluster:
         return record is not None and record.lost_s is not None
 
     def announce(self, config: RunConfig | None) -> None:
-        """Send the configuration of a new run to the masters and hosts. None means that the current run has
-        ended.
+        """Send the configuration of a new run to the masters and hosts.
 
-        Raises RunFailed if a host does not answer.
+        None means that the current run has ended. The method is called again when the start time in `config`
+        is known. It then starts the sampling of the hosts' load. Raises RunFailed if a host does not answer
+        the first call.
         """
         self._config = config
         if config is None:

@@ -42,7 +42,7 @@ CALL_S = 120.0  # Time limit of the driver for one call.
 
 
 def wait_for(calls: list[Any], timeout_s: float = CALL_S) -> list[Any]:
-    """Wait for calls of actors and return their results.
+    """Wait up to `timeout_s` seconds for the calls of actors in `calls`, and return their results.
 
     Raises the exceptions of the actors, and MasterGone if an actor is down. Raises RunFailed if Ray has ended
     or an actor cannot import its code.

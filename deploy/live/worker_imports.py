@@ -26,10 +26,10 @@ class _OwnPath(list[str]):
 
 
 def use_own_path(job_config: Any, *, shipped: bool = False) -> Any:
-    """Change Ray's job configuration so that workers import only schedbed and installed packages. Return it.
+    """Change Ray's job configuration so that workers import only schedbed and installed packages.
 
-    With `shipped`, Ray copies schedbed's code to the hosts, so no folder is added to the import path.
-    Otherwise the folder of schedbed on this host is added.
+    Return the changed configuration. With `shipped`, Ray copies schedbed's code to the hosts, so no folder is
+    added to the import path. Otherwise the folder of schedbed on this host is added.
     """
     job_config._py_driver_sys_path = _OwnPath([] if shipped else search_path())
     return job_config

@@ -1,5 +1,6 @@
-"""The metrics of a live run for Prometheus, computed from the table rows and statuses that the driver
-receives.
+"""The metrics of a live run for Prometheus.
+
+They are computed from the table rows and statuses that the driver (the process of the command) receives.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Histogram:
         self._counts[next((i for i, bound in enumerate(self._bounds) if value <= bound), -1)] += 1
 
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """Return a pair for each upper bound with the number of values up to the bound, and the sum of all
-        values.
+        """Return the buckets of the histogram and the sum of all values.
+
+        Each bucket is a pair: an upper bound as text, and the number of values up to this bound.
         """
         total, pairs = 0, []
         for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):

@@ -148,7 +148,8 @@ def best(summary: Mapping[str, Any], figure: Figure) -> str | None:
 
 
 def differs_from_first(policies: Policies, name: str, figure: Figure) -> bool:
-    """Return whether the policy `name` differs significantly from the first policy by the metric `figure`.
+    """Return whether the policy `name` differs significantly from the run's first policy by the metric
+    `figure`.
 
     The result is False if runs of one of the two are not trusted (the host did not provide the declared
     resources).
@@ -172,10 +173,9 @@ def verdicts(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _idle(policies: Policies) -> list[str]:
-    """Return a list with a sentence which says that policies can hardly differ because the cluster is nearly
-    idle.
+    """Return a list with a sentence which says that policies can hardly differ in a nearly idle cluster.
 
-    The list is empty if the cluster is not idle.
+    The list is empty if the cluster is not nearly idle.
     """
     leaves = [leaf_of(policy, ("slots_busy",)) for policy in policies.values()]
     busy = [leaf["mean"] for leaf in leaves if leaf is not None and leaf["mean"] is not None]
@@ -211,10 +211,10 @@ def _told_apart(summary: Mapping[str, Any], found: Mapping[str, Any]) -> list[st
 
 
 def _takes(needed: int | None, repeats: int) -> str:
-    """Return the text of a number of repeats that may be enough, such as `about 12`.
+    """Return a text with the number of repeats that may be enough for a test, such as `about 12`.
 
-    The number is at least `repeats` + 1, since `repeats` repeats were not enough. If `needed` is None, the
-    text names the largest number that was tried.
+    The number is `needed`, but at least `repeats` + 1, since `repeats` repeats were not enough. If `needed`
+    is None, the text says that more than the largest number that was tried are needed.
     """
     if needed is None:
         return f"over {stats.REPEATS_MOST}"

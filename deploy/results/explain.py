@@ -64,7 +64,7 @@ def _wanted(run: RunFile, policy: str | None, repeat: int | None) -> list[tuple[
     """Return the (policy, repeat) pairs of the runs that match `policy` and `repeat`.
 
     `policy` is a policy as given to the command, or its name without parameters. An argument that is None
-    matches every run.
+    matches every run. Raises BadInput if no run matches.
     """
     keys = [(record.policy, record.repeat) for record in run.runs]
     mine = [key for key in keys if policy in (None, key[0], key[0].partition(":")[0])]
@@ -89,8 +89,9 @@ def _unknown(task_id: str, known: list[RunTables]) -> str:
 
 
 def _story(mine: RunTables, task: str) -> Iterator[str]:
-    """Yield lines about the task's job, then about each attempt and the offers of slots that led to the
-    attempt.
+    """Yield lines about the task's job and about each attempt of the task, in the run `mine`.
+
+    Lines about an attempt include the offers of slots that led to the attempt.
     """
     attempts = mine.attempts[mine.attempts["task"] == task].sort_values("assigned", kind="stable")
     yield f"{task} under {mine.policy}" + (f", repeat {mine.repeat}" if mine.repeat else "")
@@ -112,9 +113,10 @@ def _story(mine: RunTables, task: str) -> Iterator[str]:
 def _meanwhile(
     mine: RunTables, task: str, job: Mapping[str, Any] | None, kind: str, after: float, until: float
 ) -> Iterator[str]:
-    """Yield a line about other tasks of this kind that were launched while the task waited.
+    """Yield a line about other tasks of the kind `kind` that were launched while the task waited.
 
-    The line counts these tasks per job. `after` and `until` are the start and the end of the wait in seconds.
+    The line counts these tasks per job. `job` is the task's row in the table of jobs. `after` and `until` are
+    the start and the end of the wait in seconds.
     """
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]
@@ -132,7 +134,8 @@ def _offers(
 ) -> Iterator[str]:
     """Yield a line for each answer of the policy about this task between the times `after` and `until`.
 
-    Answers about the task's whole job are included unless `only_own` is set.
+    `mine` contains the run's tables. `job` is the id of the task's job, and `kind` is `map` or `reduce`.
+    Answers about the whole job are included unless `only_own` is set.
     """
     data = mine.tables["decisions"]
     data = data[

@@ -78,7 +78,8 @@ def assess(
 def doubt_stretch(judged: dict[str, Any], stretches: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fidelity `judged`, marked as not trusted if other programs used too much CPU.
 
-    This is the case if even the largest stretch in `stretches` was too small for too much of the time.
+    The entry `stretches` of a run describes its stretch (real seconds per emulated second). The run is not
+    trusted if even the largest stretch was too small for a larger share of the time than is allowed.
     """
     short = float(stretches.get("short_share", 0.0))
     if short <= SATURATED_TIME_MAX:
@@ -191,7 +192,10 @@ def _host_doubts(
 
 
 def _used_cores(nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame) -> float:
-    """Return the mean number of host cores that all attempts together would have used at a stretch of 1."""
+    """Return the mean number of host cores that all attempts would have used in emulation at full speed.
+
+    Full speed means a stretch of 1: each emulated second takes one real second.
+    """
     shares = window_shares(heartbeats, UTIL_COLUMN["cpu"])
     return sum(
         _rate("cpu", node) * float(shares[str(node["node"])].mean())
@@ -228,7 +232,8 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
     """Return a dictionary with the declared rate and the measured rates of a node.
 
-    `p95` and `most` are the 95th percentile and the maximum of its use, as shares of `rate`. None stays None.
+    `p95` and `most` are the 95th percentile and the maximum of its use, as shares of `rate`. The measured
+    rates are None where these are None.
     """
     return {
         "configured": rate,
@@ -240,8 +245,9 @@ def _achieved(rate: float, p95: float | None = None, most: float | None = None) 
 def _shares(
     resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.DataFrame
 ) -> dict[str, np.ndarray]:
-    """Return a dictionary from node to the shares of its declared rate that it used, one share per time
-    window.
+    """Return, for each node, how much of its declared rate it used in each time window, as shares.
+
+    The result is a dictionary from node to an array with one share per window.
     """
     if resource == "memory":
         return _memory_shares({str(node["node"]): _rate("memory", node) for node in nodes}, heartbeats)

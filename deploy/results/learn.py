@@ -1,10 +1,10 @@
 """The scenario setting `profiles: {learn: true}`, which stores measurements of a run's jobs for later runs.
 
-The measurements are phase durations for the policy ARIA, CPU demand for FGCS, and resource use for RAS. They
-come from the attempts alone, so the policy of the run does not matter. Failed runs are ignored. New phase
-durations are averaged with earlier ones (verma2011 2.2). CPU demand and resources of a workload are stored
-once and stay until they are cleared (liu2015 2.2.1). In contrast, the command `schedbed profile` measures a
-job that runs alone.
+Three policies use them: ARIA uses durations of phases, FGCS uses CPU demand, and RAS uses resource use. The
+measurements come from the attempts alone, so the policy of the run does not matter. Failed runs are ignored.
+New phase durations are averaged with earlier ones (paper verma2011, section 2.2). CPU demand and resources of
+a workload are stored once and stay until they are cleared (liu2015, section 2.2.1). In contrast, the command
+`schedbed profile` measures a job that runs alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Profiles of a job computed from a run's tables: resource use, CPU demand, and durations of phases.
 
-polo2011 3.6 divides a node's `vmstat` figures by its slots. Here, each attempt counts its use, which gives
-the same values if the job runs alone. Only memory is measured for whole nodes.
+The paper polo2011 (section 3.6) divides the use of a whole node, measured by `vmstat`, by the node's slots.
+Here, each attempt measures its use, which gives the same values if the job runs alone. Only memory is
+measured for whole nodes.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ def resource_profile(
     scale: float,
     alone: bool = True,
 ) -> ResourceProfile:
-    """Return the resources that the job's tasks used, in percent of the resources of the cluster's first
-    node.
+    """Return the resources that the job's tasks used, in percent of those of the cluster's first node.
 
+    `replication` is the number of replicas of output blocks, and `scale` the scenario's factor on durations.
     `alone` is whether no other job ran at the same time. If it is false, the declared memory is used, since
     nodes report the memory of all jobs together. Raises BadInput if the job's maps took no time.
     """
@@ -93,8 +94,8 @@ def _share(used: pd.Series, took_s: pd.Series, rate: float) -> float:
 def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> pd.Series:
     """Return how many bytes each attempt read from and wrote to the disks of all nodes.
 
-    Input read from other nodes and every replica of the output are included. `writes_file` is whether the
-    attempts write to the block store.
+    Input read from other nodes is included. `writes_file` is whether the attempts write their output to the
+    block store. If so, each output byte counts `replication` times, once for each replica.
     """
     read = attempts["read_local_bytes"] + attempts["read_remote_bytes"]
     written = attempts["output_bytes"] * replication if writes_file else 0
@@ -102,11 +103,10 @@ def _disk_bytes(attempts: pd.DataFrame, writes_file: bool, replication: int) -> 
 
 
 def _memory(run: RunTables, job: PlannedJob, reference: Amounts, *, alone: bool) -> tuple[float, float]:
-    """Return the memory of a map and the memory of a reduce, in percent of the memory of the node
-    `reference`.
+    """Return the memory of a map and that of a reduce, in percent of the memory in `reference`.
 
-    The values are a least-squares fit to the heartbeats' memory. The declared memory is used if the fit fails
-    or other jobs ran too.
+    The values are fitted by least squares to the memory use in the nodes' heartbeats. If the fit fails or
+    other jobs ran too (`alone` is false), the job's declared memory is used.
     """
     from scipy.optimize import nnls
 
@@ -129,10 +129,10 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces (liu2015, equations 2 and 3).
+    """Return the CPU demand of the job's maps and reduces, as the policy FGCS defines it.
 
-    The computation uses the declared rates of the disks. Tasks shorter than `shortest_s` seconds give no
-    demand.
+    The computation (paper liu2015, equations 2 and 3) uses the declared disk rates and core speeds of
+    `nodes`. Tasks shorter than `shortest_s` seconds are ignored.
     """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
@@ -147,9 +147,10 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases and the bytes that its tasks processed (verma2011 2.2).
+    """Return the durations of the job's phases and the bytes that its tasks processed.
 
-    The values are divided by the scenario's `scale`, as for a run in full size.
+    They are those of the paper verma2011, section 2.2. The values are divided by `scale`, the scenario's
+    factor on durations and data, so that they describe the job in full size.
     """
     profiler = Profiler()
     for row in _succeeded(run).itertuples():
@@ -167,7 +168,10 @@ def phase_profile(run: RunTables, scale: float) -> JobProfile:
 
 
 def measured_rates(run: RunTables, nodes: Mapping[str, NodeSpec]) -> dict[str, float]:
-    """Return a dictionary from kind of disk to the mean rate at which maps read and wrote, in bytes/s."""
+    """Return the mean rate at which maps read and wrote each kind of disk, in bytes/s.
+
+    The result is a dictionary. Its keys name the kind of disk by the declared rate.
+    """
     moved: dict[str, float] = {}
     took_s: dict[str, float] = {}
     for row in _succeeded(run).itertuples():

@@ -97,7 +97,8 @@ def select(
 ) -> RunTables:
     """Return the rows of the tables that belong to one policy and repeat, as `RunTables`.
 
-    In columns of integers, a missing value becomes 0.
+    `nodes`, `isolated_s` and `window` are stored in the result. In columns of integers, a missing value
+    becomes 0.
     """
     mine: dict[str, pd.DataFrame] = {}
     for name, data in tables.items():
@@ -323,8 +324,9 @@ def heartbeat_intervals(heartbeats: pd.DataFrame) -> np.ndarray:
 
 
 def concurrency(run: RunTables) -> float:
-    """Return the mean number of running attempts per node between the first submission and the last
-    finish.
+    """Return the mean number of running attempts per node, from the first submission to the last finish.
+
+    The result is NaN if this time is zero.
     """
     span = _span(run.jobs)
     if not span > 0 or not run.nodes:

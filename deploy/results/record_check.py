@@ -89,8 +89,9 @@ def _unlike_plan(run: RunFile, record: RunRecord, states: dict[str, str]) -> Ite
 
 
 def shortened(lines: list[str], between: str = "; ") -> str:
-    """Join the first `SHOWN` lines into one line, separated by `between`, and add the number of further
-    lines.
+    """Join the first `SHOWN` lines into one line, separated by `between`.
+
+    If there are more lines, their number is added at the end.
     """
     more = f"{between}and {len(lines) - SHOWN} more" if len(lines) > SHOWN else ""
     return between.join(lines[:SHOWN]) + more

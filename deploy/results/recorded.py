@@ -34,7 +34,7 @@ class Recorded:
         self._ends: dict[Key, float] = {}
 
     def tables(self, policy: str, repeat: int) -> RunTables:
-        """Return the tables listed in VIEWED for one policy and repeat."""
+        """Return the tables of jobs, attempts, decisions, heartbeats and faults for one policy and repeat."""
         key = (policy, repeat)
         if key not in self._held:
             if self._rows > HELD_ROWS:

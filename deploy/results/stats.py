@@ -42,9 +42,9 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
 def coverage(values: Sequence[float]) -> float:
     """Return the probability with which `mean_interval` of such values contains the true mean.
 
-    It is 0.95 for normal data, and less for skewed data. Positive values that vary by a large factor are
-    assumed to be log-normal, with the standard deviation of their logarithms. Other values are assumed to be
-    normal.
+    It is 0.95 for normal data, and less for skewed data. Positive values are assumed to be log-normal, with
+    the standard deviation of their logarithms. If they hardly vary, or if a value is not positive, normal
+    data is assumed.
     """
     data = np.asarray(values, float)
     if len(data) < REPEATS_LEAST or data.min() <= 0:
@@ -91,10 +91,11 @@ def quantile_interval(values: Sequence[float], share: float = 0.5) -> tuple[floa
 
 
 def uses_sign_flips(count: int, comparisons: int) -> bool:
-    """Return whether `paired_p` uses the sign-flip test for `count` pairs and `comparisons` tests.
+    """Return whether `paired_p` uses the sign-flip test for `count` pairs.
 
-    The test is used if it can yield small enough p-values. They are multiples of 2 / 2**count, so the
-    smallest is 0.25 with 3 pairs, 0.0625 with 5, and 0.002 with 10.
+    The p-values of this test are multiples of 2 / 2**count, so the smallest is 0.25 with 3 pairs, 0.0625 with
+    5, and 0.002 with 10. The test is used if the smallest can be significant when `comparisons` tests are
+    adjusted together.
     """
     return 2.0 ** (1 - count) * STEPS_BELOW <= (1 - LEVEL) / comparisons
 
@@ -102,9 +103,10 @@ def uses_sign_flips(count: int, comparisons: int) -> bool:
 def paired_p(differences: Sequence[float], comparisons: int = 1) -> float | None:
     """Return the two-sided p-value of the hypothesis that the mean of the paired differences is zero.
 
-    The test is an exact sign-flip test if `uses_sign_flips`, or else Student's t test. Differences that are
-    all equal, as those of counts often are, use the sign-flip test, since Student's t test would return zero.
-    Return None with fewer than `REPEATS_LEAST` differences.
+    `comparisons` is the number of tests whose p-values are adjusted together. The test is an exact sign-flip
+    test if `uses_sign_flips`, or else Student's t test. Differences that are all equal, as those of counts
+    often are, use the sign-flip test, since Student's t test would return zero. Return None with fewer than
+    `REPEATS_LEAST` differences.
     """
     if len(differences) < REPEATS_LEAST:
         return None
@@ -174,8 +176,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def repeats_needed(differences: Sequence[float], comparisons: int = 1) -> int | None:
     """Return how many repeats a test would need to find such differences significant, with a power of 80%.
 
-    The test is one of `comparisons` tests. Return None with fewer than `REPEATS_LEAST` differences, if their
-    mean is zero, or if more than `REPEATS_MOST` repeats would be needed.
+    `comparisons` is the number of tests whose p-values are adjusted together. Return None with fewer than
+    `REPEATS_LEAST` differences, if their mean is zero, or if more than `REPEATS_MOST` repeats would be
+    needed.
     """
     data = np.asarray(differences, float)
     if len(data) < REPEATS_LEAST or not data.mean():
@@ -215,10 +218,10 @@ def leaf(repeats: Sequence[float | None]) -> dict[str, Any]:
 
 
 def tree(repeats: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the nested metrics of several repeats. Return the same nesting with the entries that `leaf`
-    returns.
+    """Merge the nested metrics of several repeats into one nested dictionary of the same form.
 
-    The entry of the key `all` is merged into its parent.
+    Each metric is replaced by the entry that `leaf` makes from its values. The entry of the key `all` is
+    merged into its parent.
     """
     made: dict[str, Any] = {}
     for key in dict.fromkeys(key for repeat in repeats for key in repeat):

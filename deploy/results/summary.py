@@ -89,7 +89,7 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy's findings without the topic `profiles`, which only run.json contains."""
+    """Return a policy's `findings` of a run without the entry `profiles`, which only run.json contains."""
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 

@@ -38,7 +38,7 @@ def cell(figure: Figure, policies: Policies, name: str) -> str:
 
 
 def interval(figure: Figure, leaf: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the confidence interval of a metric as text, and its coverage if that is below 95%.
+    """Return a tuple with a metric's confidence interval as text, and its coverage if that is below 95%.
 
     The tuple is empty if the metric has no interval. `leaf` is the metric's entry in summary.json.
     """

@@ -28,9 +28,10 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 
 @dataclass(frozen=True, slots=True)
 class MasterService:
-    """The service of a master (JobTracker or NameNode) in one run.
+    """The object that does the work of a master (JobTracker or NameNode) in one run.
 
-    `calls` maps the name of each method to the method, and `stop` stops the service.
+    `calls` maps the name of each method that other processes may call to the method. `stop` is a function
+    that stops the service.
     """
 
     calls: Mapping[str, Method]
@@ -38,8 +39,10 @@ class MasterService:
 
 
 class RunActor:
-    """The base class of the Ray actors. It sets up the process and lets the driver ask for its id and its
-    sockets.
+    """The base class of the Ray actors.
+
+    An actor raises the priority of its process. The driver, which is the process of the command, can ask for
+    the id of the process and for its listening sockets.
     """
 
     def __init__(self) -> None:
@@ -47,8 +50,9 @@ class RunActor:
         raise_priority()
 
     async def ready(self) -> int:
-        """Return the id of the actor's process. The driver calls this method to wait until the actor has
-        started.
+        """Return the id of the actor's process.
+
+        The driver (the process of the command) calls this method to wait until the actor has started.
         """
         return os.getpid()
 
@@ -92,7 +96,7 @@ class MasterActor(RunActor, ABC):
             return self._serves_at
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the current run's service for another process, and return the result."""
+        """Call a method of the current run's service on behalf of another process, and return the result."""
         return await (await self._service_of_run()).calls[method](**arguments)
 
     async def _service_of_run(self) -> MasterService:

@@ -22,7 +22,7 @@ from schedbed.scheduler.sizes import make_sizes
 class JobTrackerActor(MasterActor):
     """The Ray actor that runs the JobTracker.
 
-    After a restart, the first call makes the JobTracker continue the run from the journal.
+    After a restart, the first call makes the JobTracker continue the run from the journal, its log of events.
     """
 
     NAME = "jobtracker"
@@ -54,9 +54,10 @@ class JobTrackerActor(MasterActor):
         return MasterService(make_table(DriverDoor, door), tracker.stop)
 
     async def _call(self, method: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a method of the JobTracker for another process, and return the result.
+        """Call a method of the JobTracker on behalf of another process, and return the result.
 
-        After a restart, the first call makes the JobTracker continue the run from the journal.
+        After a restart, the first call makes the JobTracker continue the run from the journal, its log of
+        events.
         """
         if self._service is None and method != "start":
             await (await self._service_of_run()).calls["start"]()

@@ -59,8 +59,8 @@ class TaskTrackerActor(RunActor):
     async def begin(self, name: NodeId, config: RunConfig) -> dict[str, Any]:
         """Start the TaskTracker and the machine of the node `name` for the run `config`.
 
-        Return the node's name, its agent's URL, how each limit is enforced, and what counts the use of each
-        resource.
+        Return the node's name, its agent's URL, how each limit is enforced, and whether the kernel or the
+        agent measures the use of each resource.
         """
         node = config.cluster.node(name)
         self._follow(config)
@@ -90,16 +90,17 @@ class TaskTrackerActor(RunActor):
         await self._begun(node).introduce(peers, racks, epoch_s)
 
     async def where(self) -> dict[NodeId, str | None]:
-        """Return a dictionary from each node to its agent's current URL, or to None if the node is not
-        running.
+        """Return a dictionary from node to the current URL of its agent.
+
+        The URL is None for a node that is not running.
         """
         return {node: None if tracker is None else tracker.url for node, tracker in self._trackers.items()}
 
     def _follow(self, config: RunConfig) -> None:
-        """Start the background tasks of a new run; do nothing if they have been started for this run.
+        """Start the background tasks of the run `config`, unless they have already been started.
 
-        The tasks measure the clock difference to the masters' host and report changes of the stretch to the
-        nodes.
+        One task measures the clock difference to the masters' host. The other tells the nodes when the
+        stretch (the number of real seconds per emulated second) changes.
         """
         if config.run_id == self._run_id:
             return
@@ -113,7 +114,10 @@ class TaskTrackerActor(RunActor):
             self._following.append(asyncio.create_task(self._follow_stretch(config.clock())))
 
     async def _follow_stretch(self, clock: RunClock) -> None:
-        """Tell the nodes about each change of the stretch, until this task is cancelled."""
+        """Tell the nodes about each change of the stretch, until this task is cancelled.
+
+        The stretch is the number of real seconds per emulated second. It is read from `clock`.
+        """
         told = clock.kept
         while True:
             await asyncio.sleep(FOLLOW_S)
@@ -140,8 +144,9 @@ class TaskTrackerActor(RunActor):
         return self._track.readings
 
     async def fault(self, node: NodeId, kind: str, arguments: dict[str, Any]) -> str:
-        """Apply a fault of the given kind to the node. Return the target of the fault, such as an attempt's
-        id.
+        """Apply a fault of the given kind to the node, with `arguments` that depend on the kind.
+
+        Return the target of the fault, such as an attempt's id.
         """
         return await self._begun(node).fault(kind, **arguments)
 

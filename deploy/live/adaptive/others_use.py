@@ -98,8 +98,9 @@ def used_ticks(before: Mapping[int, Process], after: Mapping[int, Process], pids
 class OthersUse:
     """A meter of the number of host cores that other programs use.
 
-    `roots` returns the ids of the run's processes. They and their descendants are excluded. Processes with a
-    lower priority than the run's attempts are also excluded, since they yield the CPU to attempts.
+    `roots` is a function that returns the ids of the run's processes. These processes and their descendants
+    are excluded. Processes with a lower priority than the run's attempts are also excluded, since they yield
+    the CPU to attempts.
     """
 
     def __init__(

@@ -27,10 +27,10 @@ HOLD_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The stretch that a run needs at one measurement of the host's load.
+    """The stretch (real seconds per emulated second) that a run needs at one measurement of the host's load.
 
-    `step` is the factor on the run's first stretch. `is_enough` is False if even the largest factor is too
-    small.
+    `step` is the needed stretch divided by the stretch at the start of the run. `is_enough` is False if even
+    the largest allowed factor is too small.
     """
 
     step: float
@@ -38,12 +38,12 @@ class Need:
 
 
 def needed(declared: float, cores: float, others: float) -> Need:
-    """Return the least factor by which the first stretch must be multiplied so that the nodes have enough
-    CPU.
+    """Return the least factor of `STEPS` on the run's first stretch with which the nodes have enough CPU.
 
     `declared` is the number of host cores that the nodes need at the first stretch, `cores` the number of
     cores of the host, and `others` the number that other programs use. The nodes may use the share `SHARE` of
-    the remaining cores, or the share that they declare of the whole host if that is larger.
+    the remaining cores, or the share that they declare of the whole host if that is larger. If no factor is
+    enough, return the largest one with `is_enough` false.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)
@@ -55,11 +55,11 @@ def needed(declared: float, cores: float, others: float) -> Need:
 
 
 class StretchRule:
-    """The state of a run's stretch, which changes with the host's load.
+    """The stretch of a run (real seconds per emulated second), which is adapted to the host's load.
 
     The stretch rises immediately. It falls after a smaller stretch has been enough for `HOLD_S` seconds.
-    `first` is the first stretch, `declared` the host cores that the nodes need, and `cores` the cores of the
-    host.
+    `first` is the stretch at the start of the run, `declared` the number of host cores that the nodes need at
+    this stretch, and `cores` the number of cores of the host.
     """
 
     def __init__(self, first: float, declared: float, cores: float) -> None:

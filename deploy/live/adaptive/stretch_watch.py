@@ -1,4 +1,6 @@
-"""A thread of the driver that adapts the stretch of a live run to the host's load."""
+"""A thread of the driver, the process of the command, that adapts the stretch of a live run to the host's
+load.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ LEAD_S = 0.15
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return a list [t, stretch, cores] for each change of the stretch, the first one at time 0.
+    """Return a list [t, stretch, cores] for each change of the stretch in `time_`, the first one at time 0.
 
-    `t` is in emulated seconds since the run's start `epoch_s`. `cores`, taken from `others`, is the number of
-    cores that other programs used at the change.
+    `t` is in emulated seconds since the run's start `epoch_s`, a Unix time. `others` contains, for each
+    change, the number of cores that other programs used. This number, rounded, is `cores`.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [
@@ -46,7 +48,9 @@ def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -
 
 
 class StretchWatch:
-    """A thread that adapts the stretch of the run `config` to the host's load, from its creation until
+    """A thread that adapts the stretch of the run `config` to the host's load.
+
+    The stretch is the number of real seconds per emulated second. The thread runs from its creation until
     `end`.
     """
 
@@ -74,9 +78,10 @@ class StretchWatch:
         self._short_s = 0.0
 
     def end(self) -> dict[str, Any]:
-        """Stop the thread. Return the changes of the stretch, as stored in `RunRecord.stretches`.
+        """Stop the thread. Return the changes of the stretch, and its largest and mean value, for run.json.
 
-        The result is an empty dictionary if the run has not started.
+        The entry `short_share` is the share of the time in which even the largest stretch was too small. The
+        result is an empty dictionary if the run has not started.
         """
         self._over.set()
         self._thread.join()

@@ -1,4 +1,7 @@
-"""Notes about simulated disk and network rates that are approximate, for the summary and the table."""
+"""Notes about approximate disk and network rates in simulations, for the summary and the table.
+
+The simulator does not always compute rates exactly, to save time.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ KEY = "approximate_rates"
 
 
 def approximate_rates(run: RunFile) -> dict[str, Any]:
-    """Return the entry of summary.json about approximate rates, or an empty dictionary if all rates were
-    exact.
+    """Return the entry of summary.json about approximate rates of simulated disks and networks.
+
+    The result is an empty dictionary if all rates were exact.
     """
     told = [record.rates for record in run.runs if record.rates]
     if not told:

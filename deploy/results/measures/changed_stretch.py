@@ -17,7 +17,7 @@ CHANGED, UNCHANGED = "changed_stretch", "unchanged_stretch"
 
 
 def changed_stretch(run: RunFile) -> dict[str, Any]:
-    """Return the entry of summary.json about the setting `stretch: adaptive`.
+    """Return the entry of summary.json about the setting `stretch: adaptive`, which follows the host's load.
 
     The result is an empty dictionary for other settings and for simulated runs.
     """
@@ -70,7 +70,7 @@ def stretch_notes(summary: Mapping[str, Any]) -> list[str]:
 
 
 def stretch_facts(run: RunFile) -> list[str]:
-    """Return a line about the stretch and its changes for the top of the report.
+    """Return a list with one line about the stretch and its changes, for the top of the report.
 
     The list is empty if the stretch was always 1.
     """

@@ -144,9 +144,9 @@ def counted_before(
 
 
 def _edges(groups: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of the first element of each group, and the index after the last element.
+    """Return the index of each group's first element, and the index after its last element.
 
-    `groups` is a sorted array of group numbers below `count`.
+    `groups` is a sorted array with the group number of each element. All numbers are below `count`.
     """
     ends = np.cumsum(np.bincount(groups, minlength=count))
     return np.append(0, ends)[:count], ends

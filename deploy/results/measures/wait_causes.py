@@ -61,7 +61,10 @@ def task_causes(
 
 
 def _splits(first: pd.DataFrame) -> np.ndarray:
-    """Return, for each task in `first`, the row of the map from which the task was split off, or -1."""
+    """Return, for each task in `first`, the row of the map from which the policy split the task off.
+
+    The value is -1 for a task that was not split off.
+    """
     made = np.full(len(first), -1)
     split_of = first["split_of"].fillna("").to_numpy(object)
     cut = np.flatnonzero(split_of != "")
@@ -75,8 +78,9 @@ def _of_tasks(
 ) -> dict[str, np.ndarray]:
     """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
 
-    While the policy skipped the task's job, the skip is the cause, whatever the state of the slots. `full`
-    integrates the time with no free slot, and `over` that in which the user also had at least a fair share.
+    While the policy skipped the task's job (spans in `passed`, the jobs' indexes in `place`), the skip is the
+    cause, whatever the state of the slots. `full` is a function that integrates the time with no free slot.
+    `over` integrates the part of this time in which the user had at least a fair share.
     """
 
     def area(of: Area) -> np.ndarray:

@@ -44,10 +44,9 @@ def mean_of(times: np.ndarray) -> float:
 
 
 def grouped(jobs: pd.DataFrame, times: np.ndarray) -> dict[str, Any]:
-    """Return the mean, median and 95th percentile of a time of the jobs.
+    """Return the mean, median and 95th percentile of the values in `times`, which has one value per job.
 
-    They are computed over all jobs, for each user (`per_user`) and for each size class (`per_size`). `times`
-    contains one value per job.
+    They are computed over all jobs, for each user (`per_user`) and for each size class (`per_size`).
     """
     users, sizes = Coded.of(jobs["user"]).rows(), size_rows(jobs)
     return {

@@ -136,7 +136,10 @@ def _parts(policies: Policies, pair: ComparedPair, runs: Runs) -> list[_TimePart
 
 
 def _sizes(run: RunTables | None) -> dict[str, float]:
-    """Return a dictionary from size class to its share of all jobs. It is empty without a run."""
+    """Return a dictionary from size class (such as `small`) to its share of all jobs of the run.
+
+    The dictionary is empty if `run` is None.
+    """
     if run is None or not len(run.jobs):
         return {}
     sizes = [size_of(count) for count in (run.counted.jobs["maps"] + run.counted.jobs["reduces"]).tolist()]
@@ -157,10 +160,10 @@ def p_text(p: float) -> str:
 
 
 def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
-    """Return which jobs occupied the slots while jobs of the class `size` waited under the worse policy.
+    """Return the cause that jobs of the class `size` waited behind other jobs under the worse policy.
 
-    The evidence is a text with the shares of the slots that these jobs occupied. The cause is empty if these
-    shares are less than half.
+    Its text names the jobs that occupied the slots during these waits. Its evidence contains their shares of
+    the slots. The cause is empty if these shares are less than half.
     """
     held = held_slots(runs[pair.loser], size)
     named = sorted(held, key=lambda name: -held[name])[:NAMED_MAX]

@@ -67,7 +67,7 @@ def common_repeats(
 
 
 def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPair | None:
-    """Compare two policies, one of which is the first, by the metric `label` (a row of the table).
+    """Compare two policies by the metric `label`, a row of the table. One of them is the run's first policy.
 
     Return None if they do not differ significantly. With fewer than `stats.REPEATS_LEAST` repeats there is no
     test. In that case, return None if the relative difference is below `LEAST`.
@@ -96,8 +96,8 @@ def compared(policies: Policies, label: str, one: str, other: str) -> ComparedPa
 def headline(policies: Policies) -> ComparedPair | None:
     """Return the comparison that is named at the top of the report, or None if no policies differ.
 
-    It compares the best policy with the first one, by the first metric of `HEADLINES` by which they differ.
-    If the first policy is the best, it is compared with the worst.
+    It compares the best policy with the first policy of the run, by the first metric of `HEADLINES` by which
+    they differ. If the first policy is the best, it is compared with the worst.
     """
     for label in HEADLINES:
         ordered = _best_first(policies, FIGURE_OF[label])
@@ -118,10 +118,9 @@ def _best_first(policies: Policies, figure: Figure) -> list[str]:
 
 
 def rows_between(policies: Policies, one: str, other: str) -> Iterator[ComparedPair]:
-    """Yield the comparison of two policies for each metric by which they differ. One of the two is the first
-    policy.
+    """Yield the comparison of two policies for each metric by which they differ.
 
-    The metrics in `HEADLINES` precede the other metrics.
+    One of the two is the run's first policy. The metrics in `HEADLINES` precede the other metrics.
     """
     for label in (*HEADLINES, *OTHERS):
         pair = compared(policies, label, one, other)

@@ -84,8 +84,9 @@ def _percents(line: np.ndarray) -> list[int | None]:
 def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Return the mean use of a node's resource in each time bin. NaN marks a bin with too few heartbeats.
 
-    `t` contains the times of the heartbeats, `lasts` the seconds since the previous one, and `value` the use.
-    After a long silence, a heartbeat covers only the usual interval.
+    The bins are between the times in `edges`. `t` contains the times of the heartbeats, `lasts` the seconds
+    since the previous heartbeat, and `value` the use in these seconds. After a long silence, a heartbeat
+    covers only the usual interval.
     """
     usual = float(np.median(lasts[lasts > 0])) if (lasts > 0).any() else 1.0
     spoken = np.where(lasts > max(4 * usual, 3.0), usual, lasts)
@@ -96,8 +97,9 @@ def _node_use(t: np.ndarray, lasts: np.ndarray, value: np.ndarray, edges: np.nda
 
 
 def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Return, for each time bin, the area of boxes that extend from `start` to `end` and have the height
-    `value`.
+    """Return, for each time bin between `edges`, the total area of the boxes within the bin.
+
+    A box extends from its `start` to its `end` and has the height `value`.
     """
     steps = Steps.of(np.concatenate([start, end]), np.concatenate([value, -value]))
     return np.diff(steps.integral(edges))
@@ -106,7 +108,7 @@ def _spread(start: np.ndarray, end: np.ndarray, value: np.ndarray, edges: np.nda
 def _silenced(faults: pd.DataFrame, node: str, edges: np.ndarray) -> np.ndarray:
     """Return a boolean array that is true for the time bins in which a fault on the node was in force.
 
-    Such a fault may have stopped the node's heartbeats.
+    The bins are between the times in `edges`. Such a fault may have stopped the node's heartbeats.
     """
     made = np.zeros(len(edges) - 1, bool)
     for t, target, until in zip(faults["t"], faults["target"], faults["until"], strict=True):

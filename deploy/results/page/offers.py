@@ -83,8 +83,10 @@ def _launches(mine: RunTables, drawn: pd.DataFrame) -> list[str]:
 
 
 def _stretches(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return the policy's answers about whole jobs (skip, reject), where consecutive equal answers are one
-    row.
+    """Return the policy's answers about whole jobs (skip or reject).
+
+    Consecutive equal answers are combined to one row, with the answer and its reason, the first and last
+    time, and the numbers of answers and nodes.
     """
     whole = decisions["task"].isna() | (decisions["task"] == "")
     data = decisions[whole & decisions["answer"].isin(["skip", "reject"])]

@@ -87,7 +87,10 @@ def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str,
 
 
 def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the jobs that are drawn separately in bands and area plots, without duplicates."""
+    """Return the ids of the jobs that are drawn separately in the plots of racks and of running tasks.
+
+    Each id occurs once. `policies` contains the data of the plots of each policy.
+    """
     return list(
         dict.fromkeys(
             name
@@ -99,10 +102,10 @@ def _named_jobs(policies: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def times(figures: Mapping[str, Any]) -> dict[str, list[float | None]]:
-    """Return the mean seconds that a job spends in each part of `SPENT`.
+    """Return the mean seconds that a job spends in each part of `SPENT`, such as waits and the shuffle.
 
-    The result maps `all`, and each size class that has jobs, to a list of seconds. `figures` is a policy's
-    entry in summary.json.
+    `figures` is a policy's entry in summary.json. The result maps `all`, and each size class that has jobs,
+    to a list of seconds.
     """
     found = figures.get("time_s", {})
     groups = {"all": found} | {
@@ -139,7 +142,8 @@ def job_index(shown: Sequence[RunTables]) -> dict[str, dict[str, Any]]:
 def slot_lanes(mine: RunTables, jobs: list[str], policies: int) -> dict[str, Any]:
     """Return the data of the plot of slots: the rows (one per slot), the attempts, and the offers of slots.
 
-    `jobs` are the ids of all jobs. The more `policies` are drawn, the fewer attempts are kept for each.
+    `jobs` are the ids of all jobs. `policies` is the number of policies in the report. The larger it is, the
+    fewer attempts of this policy are kept.
     """
     most = ATTEMPTS_MAX // max(policies, 1)
     placed = _thinned(assign_lanes(mine.attempts, mine.end_s), mine.end_s, most)
@@ -203,7 +207,7 @@ def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
 
 
 def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
-    """Return the duration of each attempt's shuffle in hundredths of a second, or -1 without a shuffle."""
+    """Return how long each attempt's shuffle took, in hundredths of a second, or -1 without a shuffle."""
     took = (placed["shuffle_end"] - placed["from_s"]).clip(lower=0.0) * 100
     return took.fillna(-1.0).round().astype(int).tolist()
 
@@ -211,7 +215,8 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
     """Return the mean number of running tasks in each time bin, divided by job, by user and by queue.
 
-    Only the biggest jobs, users and queues are listed. The others are added up as `others`.
+    The bins are between the times in `edges`. Only the biggest jobs, users and queues are listed. The others
+    are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
@@ -228,11 +233,10 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 
 
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
-    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, for each time
-    bin.
+    """Return each user's ratio of running slots to the fair share, and Jain's fairness index, over time.
 
-    The fair share is the number of slots divided by the number of active users. A value is null while the
-    user is not active.
+    The values are for the time bins between the times in `edges`. The fair share is the number of slots
+    divided by the number of active users. A value is null while the user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)

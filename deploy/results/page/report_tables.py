@@ -35,8 +35,8 @@ GroupColumn = tuple[str, tuple[str, ...], tuple[str, ...], Callable[[float], str
 class TableCell:
     """A cell of a table in the report.
 
-    `kind` is a CSS class. `interval` is the interval of the value as text, and `difference` the difference to
-    the first policy.
+    `kind` is a CSS class. `interval` is the confidence interval of the value as text, and `difference` the
+    difference to the value of the run's first policy.
     """
 
     text: str
@@ -149,10 +149,11 @@ def _groups(
     most: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> PageTable:
-    """Return a table with one row per group (user or size class), and one column per policy for each of
-    `shown`.
+    """Return a table with one row for each group in `names`, which are users or size classes.
 
-    `most` maps each size class to its largest number of tasks, which is added to the row's heading.
+    `shown` describes the metrics, each with one column per policy. `head` is the heading of the first column.
+    `most` maps each size class to its largest number of tasks, which is added to the row's heading. `notes`
+    are printed below the table.
     """
     rows: list[TableRow] = []
     for name in names:
@@ -301,9 +302,10 @@ def _rate(value: float, unit: str) -> str:
 def _by_job(
     shown: Sequence[RunTables], wanted: Any
 ) -> list[tuple[Mapping[str, Any], list[Mapping[str, Any] | None]]]:
-    """Return the jobs for which `wanted(row)` is true, in order of submission.
+    """Return the jobs for which the function `wanted` is true for the job's row, in order of submission.
 
-    Each job comes with its rows under the policies in `shown`, or None for a policy without the job.
+    Each job comes with a list of its rows, one for each run in `shown`. The row is None for a run without the
+    job.
     """
     tables = [_records(mine.jobs) for mine in shown]
     firsts: dict[str, Mapping[str, Any]] = {}

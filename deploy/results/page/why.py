@@ -121,7 +121,7 @@ def _explanation(summary: Mapping[str, Any], runs: Runs, jobs: JobsOf) -> Explan
 
 
 def _undecided(summary: Mapping[str, Any]) -> list[Why]:
-    """Return a list with a sentence for a run in which no test finds a difference from the first policy."""
+    """Return a list with a sentence for a run in which no test finds a difference between policies."""
     evidence = _means(summary["policies"])
     found = repeats_needed(summary, COMPLETION)
     if found is None:
@@ -279,11 +279,11 @@ def _class_changes(policies: Policies, pair: ComparedPair) -> Iterator[_ClassCha
 
 
 def _job_that_pays(both: pd.DataFrame, *, tested: bool) -> list[tuple[str, float, float]]:
-    """Find the job that the better policy delays most.
+    """Find the job that the better policy delays most, in the table `both` of jobs under both policies.
 
-    Return a list with (text, mean completion time under the better policy, mean under the other policy). The
-    list is empty if no job is delayed, or if the repeats do not have the same jobs. With `tested`, a test
-    that is adjusted for all jobs must confirm the delay.
+    Return a list with one tuple: a text about the job, and its mean completion time under the better and
+    under the other policy. The list is empty if no job is delayed, or if the repeats do not have the same
+    jobs. With `tested`, a test that is adjusted for all jobs must confirm the delay.
     """
     jobs = {str(job): rows for job, rows in both.groupby("job", sort=False)}
     if any(rows["name"].nunique() > 1 or len(rows) < both["repeat"].nunique() for rows in jobs.values()):
