@@ -33,7 +33,7 @@ class Display(Protocol):
         ...
 
     def update(self, status: Status) -> None:
-        """Show the newest status of the run. The driver may call this at any rate, since calls are cheap."""
+        """Show the newest status of the run. It may be called at any rate, since calls are cheap."""
         ...
 
 

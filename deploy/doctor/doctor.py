@@ -48,9 +48,9 @@ def doctor(
     """Print the resources of the host and, given a scenario, whether they are enough for its nodes.
 
     With `measured`, also start nodes of the kind `machines` and measure whether they achieve their declared
-    resources; with `hostile` as well, measure whether attempts that do not cooperate exceed their limits.
-    `save` is a file for these measurements. Raises RunFailed if the host has too little or a limit does not
-    hold, BadInput if machines of that kind do not work.
+    resources; with `hostile` as well, measure whether uncooperative attempts exceed their limits. `save` is
+    a file for the results. Raises RunFailed if the host has too little or a limit does not hold, BadInput if
+    nodes of that kind do not work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))

@@ -144,7 +144,7 @@ class LimitRow:
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the mechanism `by` is meant to limit any code, and not only cooperating code."""
+    """Return whether the enforcement mechanism `by` is meant to limit any code, not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 

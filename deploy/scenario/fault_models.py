@@ -102,7 +102,7 @@ class Fault(Section):
 
     @property
     def kind(self) -> FaultKind:
-        """Return the fault kind, which is selected by the entry's fault key and, if given, its key `from`."""
+        """Return the fault kind that the fault key, such as `kill`, and the key `from` (if set) select."""
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind

@@ -105,7 +105,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Parse a YAML text and return its document. Error messages call the text `name`.
+    """Parse a YAML text and return its document. `name` stands for the file name in error messages.
 
     Raises BadInput, with the line, for invalid YAML and for duplicate keys.
     """

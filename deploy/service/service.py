@@ -160,7 +160,7 @@ class ClusterService:
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Return an object that reads the outputs of the cluster's jobs."""
+        """Return an object that reads the outputs of the cluster's jobs from the block store."""
         return self._session.outputs()
 
     # For the session

@@ -96,7 +96,8 @@ class PageClient:
 class LivePage:
     """Sends the events of a run to all open pages.
 
-    The driver of the run calls it and is never blocked by slow pages, since a separate thread serves them.
+    The thread that controls the run calls the methods and is never blocked by slow pages, since a separate
+    thread serves the pages.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -116,7 +117,7 @@ class LivePage:
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
         """Begin a run on `nodes`, and send the pages their first event of the run.
 
-        `about` describes the run (see `RunFeed.begin`).
+        `about` describes the run: its policy, its repeat, and its place among all runs of the command.
         """
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
