@@ -149,9 +149,9 @@ def claims_any_code(by: str) -> bool:
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return the amount of the resource that all attempts of the trial together may use on `node`.
+    """Return the amount of the attacked resource that all attempts of the trial together may use on `node`.
 
-    For processes, which have no declared limit, the result is 0.
+    For a trial that creates processes, which have no declared limit, the result is 0.
     """
     if trial.resource == "processes":
         return 0.0

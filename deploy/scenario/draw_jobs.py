@@ -136,10 +136,10 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean time in s between submissions that keeps the share `load` of the slots busy.
+    """Return the mean time in s between submissions at which jobs keep the share `load` of the slots busy.
 
-    The share is that of the map slots or of the reduce slots, whichever these jobs keep busier. `slots` are
-    the numbers of both, and `io_rate` is a disk rate in bytes per second.
+    Map slots and reduce slots are considered separately, and the larger of the two times is returned.
+    `slots` are the cluster's numbers of both, and `io_rate` is a disk rate in bytes per second.
     """
     seconds = [0.0, 0.0]
     for job in jobs:

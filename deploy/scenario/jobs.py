@@ -89,7 +89,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return the memory and the vcores that one task of a map or reduce phase declares.
+    """Return the memory in bytes and the vcores that one task of a job's map or reduce phase declares.
 
     A task that declares no memory receives the least memory per slot of any node.
     """

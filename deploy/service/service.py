@@ -290,7 +290,7 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Judge the run in `record` as succeeded even if jobs failed, since the shutdown was orderly."""
+        """Judge the run in `record` as succeeded even if jobs failed, since the cluster ended on request."""
         record.state = "succeeded"
 
 

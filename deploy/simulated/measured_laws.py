@@ -84,7 +84,10 @@ def _said_and_used_s(
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
-    """Return the amount of work of each map, in the unit that the application's cost law uses."""
+    """Return the amount of work of each map, in the unit of the application's cost law.
+
+    The unit is, for example, a byte of input or a random sample to draw.
+    """
     count = maps["task"].nunique()
     return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
 

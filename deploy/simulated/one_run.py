@@ -77,9 +77,9 @@ class SimulationEnd:
 
 
 class HistoryRows:
-    """A receiver of a simulation's rows that passes them in batches to the history.
+    """A receiver of a simulation's rows that passes the rows in batches to the history.
 
-    The history writes the run's tables.
+    The history is the object that writes the run's tables.
     """
 
     def __init__(self, history: RowTarget) -> None:

@@ -47,7 +47,7 @@ class Pair:
 
     @property
     def measured_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the live median: lower end, upper end, and probability.
+        """Return a confidence interval of the median of live repeats: lower end, upper end, and probability.
 
         Return None if there are too few repeats.
         """

@@ -100,7 +100,7 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Scale the CPU times of synthetic jobs so that the CPU times of all their maps sum up to `slot_s`.
+    """Multiply the CPU times of synthetic jobs so that the CPU times of all maps sum up to `slot_s`.
 
     `slot_s` is in emulated seconds. The jobs, entries of a scenario file, are changed in place.
     """

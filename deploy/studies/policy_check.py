@@ -195,9 +195,10 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Return whether two simulations of a scenario have the same decisions, given as lines of text.
+        """Return whether two simulations of the scenario `story` have the same decisions.
 
-        If not, add the first difference as an error. `by_process` is whether they ran in different processes.
+        `first` and `again` are the decisions as lines of text. If they differ, the first difference is added
+        as an error. `by_process` is whether the simulations ran in different processes.
         """
         if first == again:
             return True

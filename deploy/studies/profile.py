@@ -66,7 +66,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The measurements of one run in which a job was alone, with `slots` map slots per node."""
+    """The measurements of one run in which a job was alone on a cluster with `slots` map slots per node."""
 
     slots: int
     completion_s: float

@@ -50,9 +50,9 @@ class RecordedRun:
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Read the recorded run under `policy` (a name or SPEC) from a run's folder; the first policy if None.
+    """Read the recorded run under `policy` (a name or SPEC) from a run's folder.
 
-    Raises BadInput if the folder has no such run.
+    If `policy` is None, the first policy of the run is used. Raises BadInput if the folder has no such run.
     """
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]

@@ -1,4 +1,4 @@
-"""Turns a run's rows and status, which the driver reads anyway, into events for the live page. No I/O."""
+"""Turns a run's table rows and status into events for the live page. No I/O."""
 
 from __future__ import annotations
 
