@@ -45,7 +45,7 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
-    """Return the properties on which a job's duration alone depends.
+    """Return the properties of `job` on which its duration alone on the cluster depends.
 
     Jobs with equal properties are simulated only once.
     """

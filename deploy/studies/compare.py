@@ -55,7 +55,7 @@ class Pair:
 
     @property
     def sim_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the simulated median: lower end, upper end, and probability.
+        """Return a confidence interval of the median of simulated repeats: lower end, upper end, probability.
 
         Return None if there are too few repeats.
         """

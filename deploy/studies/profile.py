@@ -74,7 +74,7 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Run jobs of the application `app` alone, and save profiles of their resource use and their phases.
+    """Profile jobs of the application `app`: run each alone, and save its resource use and phase times.
 
     `app` may also be the name of jobs, or `io-rates` to measure disks instead. Of several copies of a job,
     only the first is run, since the others would have the same profile. Raises BadInput if there is no such
