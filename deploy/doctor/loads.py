@@ -113,7 +113,7 @@ class Loads:
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
-        """Send each node the addresses of all nodes, and store a block on each node."""
+        """Send each node the addresses of all nodes, and store on each node a block for loads to read."""
         urls = {node.spec.node: node.hello.url for node in self.nodes}
         racks = {node.spec.node: node.spec.rack for node in self.nodes}
         for node in self.nodes:

@@ -137,9 +137,10 @@ class LivePage:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run with the final state `state`, and send the pages its metrics with the remark `note`.
+        """End the run with the final state `state`, such as `succeeded`, and send the pages its metrics.
 
-        The page's buttons have no effect until the next run begins.
+        `note` is a remark that the pages show with the metrics. The pages' buttons have no effect until the
+        next run begins.
         """
         self.controls = None
         with self._lock:
