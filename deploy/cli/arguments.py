@@ -113,6 +113,6 @@ def jobs_at_once(jobs: int | None, machines: str = "sim") -> int:
 
 
 def show_warnings(warnings: tuple[str, ...]) -> None:
-    """Print the warnings about a scenario to standard error, one line each."""
+    """Print the warnings about a scenario file to standard error, one line each."""
     for warning in warnings:
         typer.echo(f"note: {warning}", err=True)

@@ -31,9 +31,9 @@ class ReproduceOptions:
 def reproduce(target: str | None, options: ReproduceOptions) -> None:
     """Run the experiments that `target` and the options select, or print a list if they select none.
 
-    `target` is a paper such as `verma2011`, or one of its experiments, such as `verma2011/fig5`. With
-    `options.posterior`, run the posterior analysis of the paper instead. Raises BadInput for options that
-    exclude each other.
+    `target` is a paper such as `verma2011`, or an experiment such as `verma2011/fig5`. With
+    `options.posterior`, the paper's claims are judged on randomly drawn clusters that fit its results.
+    Raises BadInput for options that exclude each other.
     """
     if options.posterior:
         _posterior(target, options)

@@ -80,8 +80,9 @@ def validate_trace(
 ) -> None:
     """Simulate a recorded trace, and print how far the simulated completion times are from the recorded ones.
 
-    `framework` is the name of the framework whose delays are simulated, such as `hadoop1`. `sets` are changes
-    of the scenario, such as `KEY=VALUE`. Raises BadInput if `recorded` is False or an option is wrong.
+    `framework` is the framework whose delays are simulated, such as `hadoop1`. `sets` are changes of the
+    scenario of the form KEY=VALUE. `recorded` tells whether the option `--recorded` was given; BadInput is
+    raised if not.
     """
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES

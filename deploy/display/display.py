@@ -1,8 +1,8 @@
 """The display during a live run: a picture that is redrawn on a terminal, plain lines elsewhere.
 
-Both displays receive the status of the scheduler core (scheduler/core/status.py). The driver adds the keys
-`policy`, `repeat` (from 0), `repeats` (their number), `of_policies` (a list: the number of this run and the
-total of runs) and, if known, `now_s`.
+Both displays receive the status of the scheduler core (scheduler/core/status.py). The process that controls
+the run adds the keys `policy`, `repeat` (from 0), `repeats` (their number), `of_policies` (a list: the
+number of this run and the total of runs) and, if known, `now_s`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Display(Protocol):
         ...
 
     def update(self, status: Status) -> None:
-        """Show the newest status of the run. The driver may call this at any rate, since calls are cheap."""
+        """Show the newest status of the run. It may be called at any rate, since calls are cheap."""
         ...
 
 
@@ -56,7 +56,7 @@ class PlainLines:
         self._out.flush()
 
     def stage(self, doing: str) -> None:
-        """Print nothing. Only the picture on a terminal shows preparation steps such as `doing`."""
+        """Print nothing: plain lines show no preparation steps, in contrast to the picture on a terminal."""
         del doing
 
     def update(self, status: Status) -> None:

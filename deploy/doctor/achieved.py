@@ -44,9 +44,10 @@ def measure(scenario: ResolvedScenario, machines: str, seconds: float = SECONDS)
 
 @contextmanager
 def nodes_alone(cluster: ClusterSpec, machines: str) -> Iterator[RunConfig]:
-    """Yield a run configuration for starting the cluster's nodes without Ray and without masters.
+    """Yield a run configuration with which the cluster's nodes are started without Ray and masters.
 
-    Its files are deleted at the end.
+    `machines` is the kind of machine of the nodes, such as `docker`. The files of the configuration are
+    deleted at the end.
     """
     with machines_ready(machines), scratch() as base:
         config = RunConfig(

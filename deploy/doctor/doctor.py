@@ -48,9 +48,9 @@ def doctor(
     """Print the resources of the host and, given a scenario, whether they are enough for its nodes.
 
     With `measured`, also start nodes of the kind `machines` and measure whether they achieve their declared
-    resources; with `hostile` as well, measure whether attempts that do not cooperate exceed their limits.
-    `save` is a file for these measurements. Raises RunFailed if the host has too little or a limit does not
-    hold, BadInput if machines of that kind do not work.
+    resources; with `hostile` as well, measure whether uncooperative attempts exceed their limits. `save` is
+    a file for the results. Raises RunFailed if the host has too little or a limit does not hold, BadInput if
+    nodes of that kind do not work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -79,7 +79,7 @@ def doctor(
 
 
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
-    """Return lines about the host's resources, and about how the host enforces limits on process machines.
+    """Return lines of the report about the host's resources, and about how the host enforces limits.
 
     `probe` has the facts about the host. `engine` describes its Docker engine, if Docker works.
     """
@@ -102,7 +102,10 @@ def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
 
 
 def fit_findings(scenario: ResolvedScenario, probe: HostProbe) -> list[Finding]:
-    """Return lines that compare a scenario's need for resources with the host's supply, given by `probe`."""
+    """Return lines of the report on whether the host's resources are enough for the scenario's nodes.
+
+    `probe` has the facts about the host.
+    """
     cluster = scenario.cluster
     nodes = cluster.nodes
     off = cluster.limits == "off"

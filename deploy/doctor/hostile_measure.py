@@ -193,9 +193,9 @@ class _Run:
         return self._node.machine.is_alive() and bool(self._node.heartbeats)
 
     async def _left_behind(self, witness: CounterReader) -> int:
-        """Wait up to SETTLE_S seconds for the attempts' processes to end, and kill the others.
+        """Wait up to SETTLE_S seconds for the attempts' processes to end, and kill the rest.
 
-        Return the number of killed processes. `witness` finds the processes.
+        Return the number of killed processes. `witness` is the object that finds the processes.
         """
         give_up_s = time.monotonic() + SETTLE_S
         while True:

@@ -102,7 +102,7 @@ def _cooperating(each: Achieved, allowed: float) -> LimitRow:
 def show_hostile(rows: Sequence[LimitRow], console: Console) -> None:
     """Print the amount of each resource that uncooperative attempts achieved.
 
-    Raises RunFailed if a limit that claims to hold for any code does not hold, or could not be tested.
+    Raises RunFailed if a limit that is meant to hold for any code does not hold, or could not be tested.
     """
     node = rows[0].node if rows else ""
     console.print(f"\nAttempts that do not cooperate, on {node}, by the kernel's counters")

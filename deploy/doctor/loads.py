@@ -65,7 +65,10 @@ class LoadedNode:
                 self.heartbeats.append(said["usage"])
 
     def count_cpu(self) -> None:
-        """Append the current time and the node's CPU time to `cpu_counts`, if the kernel counts it."""
+        """Append the current time and the CPU time used by the node so far to `cpu_counts`.
+
+        Nothing is appended if the kernel does not count the node's CPU time.
+        """
         if (used_s := self.machine.totals().cpu_s) is not None:
             self.cpu_counts.append((time.monotonic(), used_s))
 
@@ -110,7 +113,7 @@ class Loads:
         return dict(zip(self.names, self.nodes[1:] + self.nodes[:1], strict=True))
 
     async def prepare(self) -> None:
-        """Send each node the addresses of all nodes, and store a block on each node."""
+        """Send each node the addresses of all nodes, and store on each node a block for loads to read."""
         urls = {node.spec.node: node.hello.url for node in self.nodes}
         racks = {node.spec.node: node.spec.rack for node in self.nodes}
         for node in self.nodes:

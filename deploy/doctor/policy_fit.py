@@ -30,9 +30,10 @@ def policy_warnings(scenario: ResolvedScenario) -> Iterator[str]:
 
 
 def _reserved_cores(choice: PolicyChoice) -> int | None:
-    """Return the number of cores per node that the admission rule FGCS reserves for daemons under a policy.
+    """Return the number of cores per node that a policy keeps free for daemons, or None if it keeps none.
 
-    Return None if the policy does not use FGCS.
+    Only policies with the admission rule FGCS, which decides whether a node has room for a task, keep cores
+    free.
     """
     if choice.make is not None or is_policy_file(choice.spec):
         return None

@@ -38,10 +38,10 @@ class FittedRate:
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate at which a counter grows while it grows, or None if it does not grow.
+    """Return the rate per second at which a counter grows while it grows, or None if it does not grow.
 
-    `series` are readings of the counter. If they cover too short a time for a fitted line, the rate is the
-    total growth divided by its duration, which is a lower bound.
+    `series` are readings of the counter, each a time in s and a value. If they cover too short a time for a
+    fitted line, the rate is the total growth divided by its duration, which is a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:

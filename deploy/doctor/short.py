@@ -32,7 +32,7 @@ class Transfer:
     local: bool
 
     def work(self, node: LoadedNode, source: LoadedNode, size: int) -> Work:
-        """Return a load for `Loads.run`: an attempt on `node` that reads or writes `size` bytes.
+        """Return the work for `Loads.run` to start: an attempt on `node` that reads or writes `size` bytes.
 
         A read that is not local gets its data from the node `source`.
         """
@@ -112,9 +112,9 @@ async def _transfers(loads: Loads, kind: Transfer, size: int) -> list[Achieved]:
 
 
 async def _took(loads: Loads, work: Sequence[Work]) -> list[list[Message]]:
-    """Run all attempts of `work` at the same time, `REPEATS` times.
+    """Run all attempts of `work` at the same time, and repeat this until there are `REPEATS` runs.
 
-    Return a list of reports for each attempt.
+    Return a list for each attempt, with the node's report of each run.
     """
     made: list[list[Message]] = []
     for _ in range(REPEATS):

@@ -144,14 +144,14 @@ class LimitRow:
 
 
 def claims_any_code(by: str) -> bool:
-    """Return whether the mechanism `by` is meant to limit any code, and not only cooperating code."""
+    """Return whether the enforcement mechanism `by` is meant to limit any code, not only cooperating code."""
     return bool(by) and not by.startswith(("software", "off")) and "cooperating" not in by
 
 
 def declared_of(trial: HostileTrial, node: NodeSpec) -> float:
-    """Return the amount of the resource that all attempts of the trial together may use on `node`.
+    """Return the amount of the attacked resource that all attempts of the trial together may use on `node`.
 
-    For processes, which have no declared limit, the result is 0.
+    For a trial that creates processes, which have no declared limit, the result is 0.
     """
     if trial.resource == "processes":
         return 0.0

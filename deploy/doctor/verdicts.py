@@ -48,10 +48,10 @@ class Achieved:
 
     @property
     def holds(self) -> bool:
-        """Return whether the limit holds: the error is at most `tolerance` plus `resolution`.
+        """Return whether the limit holds: the error is at most the sum of `tolerance` and `resolution`.
 
-        The result is also True if `tolerance` is None, and for a low rate on a busy host, since the limit is
-        not the cause.
+        `resolution` is the possible error of a short measurement. The result is also True if `tolerance` is
+        None, and for a low rate on a busy host, since the limit is not the cause.
         """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True

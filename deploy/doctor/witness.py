@@ -161,7 +161,7 @@ PROCESS_INSTRUMENTS = {
 
 
 def totals_of(totals: KernelTotals) -> dict[tuple[str, str], float]:
-    """Return a node's own counters, keyed by resource and counter name.
+    """Return a node's own counters, as a dictionary from (resource, counter name) to value.
 
     Counters that the host lacks are left out.
     """

@@ -32,9 +32,9 @@ RATE_LIKELY_BPS = 1000.0  # a lower rate of a disk or NIC was probably given wit
 def resolve_cluster(scenario: Scenario, base: Path, complaints: Complaints) -> ClusterSpec:
     """Return the specification of the cluster: the nodes n1 to nN with their racks, and the block settings.
 
-    Block sizes and times are multiplied by the scenario's `scale`. A relative path of a topology file starts
-    from the folder `base`. Errors are added to `complaints`, but BadInput is raised at once if the topology
-    file cannot be used.
+    Block sizes and times are multiplied by the scenario's key `scale`. A relative path of a topology file
+    (the list of hosts by rack) starts from the folder `base`. Errors are added to `complaints`, but BadInput
+    is raised at once if the topology file cannot be used.
     """
     hosts = topology_hosts(scenario.cluster, base, complaints)
     complaints.raise_if_any()
@@ -160,7 +160,8 @@ def _check_nodes(scenario: Scenario, nodes: tuple[NodeSpec, ...], complaints: Co
 def _replicas(blocks: Blocks, scale: float) -> DynamicReplicas | None:
     """Return the settings of a scheme that changes the number of replicas periodically (Scarlett or CDRM).
 
-    The period is multiplied by `scale`. Return None if `blocks.dynamic` selects another scheme or none.
+    `scale` is the scenario's factor on durations; the scheme's period is multiplied by it. Return None if
+    `blocks.dynamic` selects a scheme without a period, or none.
     """
     match blocks.dynamic:
         case "scarlett" | ScarlettChoice():

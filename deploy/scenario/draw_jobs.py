@@ -35,7 +35,8 @@ from schedbed.tasks.workloads.from_trace import SyntheticJob, synthesize
 def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
     """Return the randomly drawn jobs in order of submission, and sentences about the assumptions made.
 
-    Both are empty after an error, which is added to the complaints of `inputs`.
+    `asked` is the scenario's key `workload.generate`. After an error, which is added to `inputs.complaints`,
+    both results are empty.
     """
     workload = inputs.scenario.workload
     assert workload is not None
@@ -60,9 +61,10 @@ def plan_generated(asked: Generated, inputs: JobInputs) -> Planned:
 
 
 def _drawn(asked: Generated, seed: int) -> tuple[Trace, Sequence[int]]:
-    """Draw the jobs as a trace with total sizes, and return the number of the input file that each job reads.
+    """Draw jobs at random. Return a trace of the jobs, and the number of the input file of each job.
 
-    Submit times that depend on the cluster's load are placeholders, which `_timed` replaces later.
+    The trace has the total bytes of each job, not those of single tasks. Submit times that depend on the
+    cluster's load are placeholders, which `_timed` replaces later.
     """
     trace = drawn_trace(
         Drawn(
@@ -104,9 +106,10 @@ def _reading(job: TraceJob, size: float, asked: Generated) -> TraceJob:
 def _timed(
     jobs: Sequence[SyntheticJob], asked: Generated, seed: int, inputs: JobInputs
 ) -> Sequence[SyntheticJob]:
-    """Return the jobs with the deadlines and the load-dependent submit times that the scenario asks for.
+    """Return the jobs with deadlines and with submit times that depend on the cluster's load.
 
-    The jobs are returned unchanged if the scenario asks for neither.
+    Deadlines and such submit times are set only if `asked`, the key `workload.generate`, requests them.
+    `seed` is the seed of the random draws.
     """
     nodes = inputs.cluster.nodes
     slots = (max(1, sum(n.map_slots for n in nodes)), max(1, sum(n.reduce_slots for n in nodes)))
@@ -133,10 +136,10 @@ def _submitted(jobs: Sequence[SyntheticJob], times_s: Sequence[float]) -> Sequen
 
 
 def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, int], io_rate: float) -> float:
-    """Return the mean time in s between submissions that keeps the share `load` of the slots busy.
+    """Return the mean time in s between submissions at which jobs keep the share `load` of the slots busy.
 
-    The share is that of the map slots or of the reduce slots, whichever these jobs keep busier. `slots` are
-    the numbers of both, and `io_rate` is a disk rate in bytes per second.
+    Map slots and reduce slots are considered separately, and the larger of the two times is returned.
+    `slots` are the cluster's numbers of both, and `io_rate` is a disk rate in bytes per second.
     """
     seconds = [0.0, 0.0]
     for job in jobs:
@@ -148,8 +151,9 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
     """Return the least share of the cluster's slots with which the job completes in `time_s` seconds.
 
-    The share is computed with ARIA's model, as in section 7.2 of the paper verma2011. `slots` are the
-    cluster's numbers of map slots and reduce slots, and `io_rate` is a disk rate in bytes per second.
+    The share is computed with the performance model of the policy ARIA, as in section 7.2 of the paper
+    verma2011. `slots` are the cluster's numbers of map slots and reduce slots, and `io_rate` is a disk rate
+    in bytes/s.
     """
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)

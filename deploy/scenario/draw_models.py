@@ -13,10 +13,10 @@ Above0 = Annotated[float, Number, Field(gt=0, le=1000)]
 
 
 class Arrivals(Section):
-    """`arrivals`: the submit times of drawn jobs.
+    """`arrivals`: the submit times of drawn jobs, set by one of two keys.
 
-    With `poisson`, the gaps between jobs are exponentially distributed with this mean. With `threshold`, the
-    next job is submitted as soon as the load is below this share of the slots.
+    `poisson` is the mean of exponentially distributed times between jobs. `threshold` is a share of the
+    cluster's slots: the next job is submitted as soon as the load is below this share.
     """
 
     poisson: Annotated[Duration | None, says("mean of the exponential gaps between jobs")] = None

@@ -64,7 +64,10 @@ Model = TypeVar("Model", bound=Section)
 
 
 def _with_kinds(model: type[Model]) -> type[Model]:
-    """Return a subclass of the model with an optional field for each fault key and each fault parameter."""
+    """Return a subclass of `model` with an optional field for each fault key and each fault parameter.
+
+    A fault key, such as `kill`, names the kind of a fault in a scenario file.
+    """
     fields: dict[str, Any] = {}
     for key, kinds in KEYS.items():
         about = "; ".join(kind.about for kind in kinds)
@@ -102,7 +105,7 @@ class Fault(Section):
 
     @property
     def kind(self) -> FaultKind:
-        """Return the fault kind, which is selected by the entry's fault key and, if given, its key `from`."""
+        """Return the fault kind that the fault key, such as `kill`, and the key `from` (if set) select."""
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind

@@ -29,7 +29,7 @@ def filler_path(job: str) -> str:
 
 @dataclass
 class JobInputs:
-    """The data needed to plan jobs, and the input files collected so far.
+    """The data needed to plan jobs, and the input files of the jobs planned so far.
 
     `files` is a dictionary from block-store path to file. `known` is a dictionary from a description of a
     file's content to the file's path, so that jobs with the same input share a file.
@@ -67,10 +67,10 @@ class JobInputs:
         return found
 
     def of_job(self, job: JobModel, app: App, path: KeyPath) -> str | None:
-        """Return the block-store path of a job's input. Jobs with equal inputs share one path.
+        """Return the block-store path of the input of `job`. Jobs with equal inputs share one path.
 
-        Return None if the job has no input, or after an error, which is added to the complaints for the job's
-        key path `path`.
+        `path` is the job's place in the scenario file, for error messages. Return None if the job has no
+        input, or after an error, which is added to `complaints`.
         """
         if job.input is None:
             if app.input != "none" and app.name != "synthetic":
@@ -100,17 +100,18 @@ class JobInputs:
     def shared_filler(self, name: str, blocks: tuple[int, ...]) -> str:
         """Add a generated input file that several synthetic jobs read, and return its block-store path.
 
-        `name` is the file's path in the trace, and `blocks` are the sizes of the blocks in bytes.
+        `name` is the file's path in the trace that lists the jobs, and `blocks` are the sizes of the blocks
+        in bytes.
         """
         path = self._free_path(name.strip("/"))
         self.files[path] = InputFile(path=path, source="filler", blocks=blocks)
         return path
 
     def program(self, file: ProgramFile, real: Path, path: KeyPath) -> None:
-        """Register a file of a user's own application, which attempts read from the block store.
+        """Register a code file of a user's application as an input, which attempts read from the block store.
 
-        The file becomes an input file of the scenario. `real` is its path on this host, and `path` is the key
-        path for error messages.
+        `real` is the file's path on this host, and `path` the place in the scenario file that error messages
+        show.
         """
         if file.length and self._cuttable(file.length, path):
             blocks = cut(file.length, self.cluster.blocks.size_bytes)
@@ -141,7 +142,7 @@ class JobInputs:
         return self.known.get(key)
 
     def _scaled(self, size_bytes: int) -> int:
-        """Return the size in bytes of a generated input, multiplied by `scale`.
+        """Return the size in bytes of a generated input, multiplied by the scenario's factor `scale`.
 
         The scaled file never has more blocks than the original one. Otherwise, a few bytes left over by
         rounding could become an additional block, whose map would have no work.
@@ -165,10 +166,10 @@ class JobInputs:
         return self.known.get(key)
 
     def _real_length(self, name: str, path: KeyPath) -> tuple[Path, int | None, int]:
-        """Return the absolute path, the size in bytes and the modification time in ns of an input file.
+        """Return the absolute path, the size in bytes and the modification time in ns of the file `name`.
 
-        The size is None if the file is empty or cannot be read. This error is added to the complaints for the
-        key path `path`.
+        The size is None if the file is empty or cannot be read. This error is added to `complaints` for
+        `path`, the place in the scenario file.
         """
         length, changed_ns = None, 0
         try:

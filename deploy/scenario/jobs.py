@@ -22,7 +22,10 @@ REQUESTED = "requested_s"
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """One copy of a job in the scenario file, before the copy receives a job id."""
+    """One copy of a job in the scenario file, before the copy receives a job id such as job_0001.
+
+    `given` is the job's entry in the file, and `path` the place of this entry.
+    """
 
     given: JobModel
     name: str
@@ -34,8 +37,8 @@ def plan_jobs(
 ) -> tuple[PlannedJob, ...]:
     """Return the planned jobs in order of submission, with ids such as job_0001, numbered from `first`.
 
-    A job with `count: n` is planned n times. Errors are added to the complaints of `inputs`; `place` is the
-    key path of the list of jobs in the file.
+    A job with `count: n` is planned n times. `place` is the place of the list of jobs in the scenario file.
+    Errors are added to `inputs.complaints`.
     """
     if sum(job.count * (job.maps or 1) for job in jobs) > TASKS_MAX:
         inputs.complaints.add(place, f"more than {TASKS_MAX} tasks")
@@ -86,7 +89,7 @@ def _plan(job: str, draft: _Draft, inputs: JobInputs) -> PlannedJob | None:
 
 
 def demand(phase: Phase, inputs: JobInputs) -> Demand:
-    """Return the memory and the vcores that one task of a map or reduce phase declares.
+    """Return the memory in bytes and the vcores that one task of a job's map or reduce phase declares.
 
     A task that declares no memory receives the least memory per slot of any node.
     """
@@ -95,10 +98,10 @@ def demand(phase: Phase, inputs: JobInputs) -> Demand:
 
 
 def check_fits(job: PlannedJob, path: KeyPath, inputs: JobInputs) -> None:
-    """Check that some node is large enough for each kind of task of the job.
+    """Check for each kind of task of the job that some node has enough memory, vcores and slots.
 
-    If no node has the memory, vcores or slots, an error is added to the complaints of `inputs` for the job's
-    key path `path`.
+    If there is no such node, an error is added to `inputs.complaints`. `path` is the job's place in the
+    scenario file.
     """
     kinds = [("map", job.map_demand, "map_slots")]
     if job.reduces:
@@ -147,9 +150,10 @@ def _reduces(app: App, given: JobModel) -> int:
 
 
 def _with_costs(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> PlannedJob:
-    """Return the synthetic job with the costs of its tasks, as declared in its scenario entry `given`.
+    """Return the synthetic job `job` with the costs of its tasks, as declared in `given`, its scenario entry.
 
-    If its maps read data but the job has no input, a generated file with one block per map becomes its input.
+    If the job's maps read data but the job has no input, a generated file with one block per map becomes its
+    input.
     """
     scale, seed = inputs.scenario.scale, inputs.scenario.seed
     reads = _reads(job, given, inputs)
@@ -191,9 +195,10 @@ def _reads(job: PlannedJob, given: JobModel, inputs: JobInputs) -> tuple[int, ..
 
 
 def _map_write_bytes(job: PlannedJob, given: JobModel, path: KeyPath, inputs: JobInputs) -> int:
-    """Return the number of bytes that one map writes, multiplied by `scale`.
+    """Return the number of bytes that one map writes, multiplied by the scenario's factor `scale`.
 
-    If `map.write` is missing, the number is computed from `reduce.read`, the bytes that one reduce fetches.
+    If `map.write` is missing in the job's entry `given`, the number is computed from `reduce.read`, the
+    bytes that one reduce fetches.
     """
     scale, written, read = inputs.scenario.scale, given.map.write, given.reduce.read
     if read is None:

@@ -312,9 +312,9 @@ class StragglersModel(Section):
 
 
 class Profiles(Section):
-    """`profiles`: the profile store that policies use by default (`default`, `none` or a path).
+    """`profiles`: the file of job measurements (profile store) that policies use by default.
 
-    With `learn`, profiles that the run measures are added to this store.
+    `store` is `default`, `none` or a path. With `learn`, measurements of the run are added to this file.
     """
 
     store: Annotated[Text, says("profile store of policies that name none: default, none or a path")] = (

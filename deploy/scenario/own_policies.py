@@ -97,13 +97,16 @@ def _maker(policy: Any) -> Callable[[], Policy]:
 
 
 def _made(spec: str, parameters: Mapping[str, Any]) -> Any:
-    """Create a policy object from its SPEC and parameters, as a live run does in another process."""
+    """Create a policy object from its SPEC (the policy in text form) and its parameters.
+
+    A live run does the same in another process.
+    """
     policy: Any = load_policy_file(spec, parameters, 1.0)
     return policy.own
 
 
 def _parameters(policy: Any) -> dict[str, Any] | None:
-    """Return the constructor arguments of a dataclass object, as a dictionary from name to value.
+    """Return the constructor arguments of a policy object, as a dictionary from name to value.
 
     Return None if the object is no dataclass, or if a value is not a number, a string, a boolean or None.
     """
@@ -114,7 +117,10 @@ def _parameters(policy: Any) -> dict[str, Any] | None:
 
 
 def _spec_or_label(policy: Any) -> Any:
-    """Return the policy as stored in run.json: its SPEC for live runs, or else its full class name."""
+    """Return the policy as stored in run.json: its SPEC (text form), or else its full class name.
+
+    Only a policy that has a SPEC can be used in live runs.
+    """
     try:
         return live_spec(policy)
     except BadInput:

@@ -20,8 +20,9 @@ def resolve_params(
 ) -> dict[str, Any]:
     """Return the parameters given in a job, checked against the declaration of the application `app`.
 
-    The values are parsed. Parameters that are declared as scaled, including their default values, are
-    multiplied by `scale`. Errors are added to `complaints` for the key path `path`.
+    Texts with units are parsed. Parameters declared as scaled, including default values, are multiplied by
+    `scale`, the scenario's factor on durations and sizes. Errors are added to `complaints` with the place
+    `path`.
     """
     declared = {p.name: p for p in (*app.parameters, *RUNTIME_PARAMETERS) if not p.derived}
     resolved: dict[str, Any] = {}

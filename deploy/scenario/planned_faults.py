@@ -23,7 +23,8 @@ def resolve_faults(
 ) -> tuple[PlannedFault, ...]:
     """Return the faults of the scenario in order of time: those at fixed times and those drawn at random.
 
-    Times are multiplied by `scale`. Unknown node names are added to `complaints`.
+    Times are multiplied by the scenario's key `scale`. An error for each unknown node name is added to
+    `complaints`.
     """
     planned: list[PlannedFault] = []
     given = entries(scenario.faults)

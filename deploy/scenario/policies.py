@@ -24,10 +24,10 @@ from schedbed.tasks.errors import BadInput
 
 
 def resolve_profiles(given: Profiles, base: Path, complaints: Complaints) -> ProfilesChoice:
-    """Return which profile store the policies use, and whether the run adds profiles to it.
+    """Return which file of job measurements the policies use, and whether the run adds to the file.
 
-    A relative path starts from the folder `base`. An error is added to `complaints` if the store does not
-    exist and the run would not create it.
+    `given` is the scenario's key `profiles`. A relative path starts from the folder `base`. An error is
+    added to `complaints` if the file does not exist and the run would not create it.
     """
     if given.store == "none" and given.learn:
         complaints.add(
@@ -51,9 +51,9 @@ def resolve_policies(
 ) -> tuple[PolicyChoice, ...]:
     """Return the policies to run in the given order. Each policy is built once as a check.
 
-    Duplicates and policies that cannot be built are added to `complaints`. `store` is the default profile
-    store. A policy's file is searched in the folder `base`, then in the working folder. `own` has the choices
-    for policies that a program passed as classes or objects, by their index in `given`.
+    Duplicates and policies that cannot be built are added to `complaints`. `store` is the file of job
+    measurements for policies that name none. A policy's file is searched in the folder `base`, then in the
+    working folder. `own` has the policies that a program passed as classes or objects, by index in `given`.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):
@@ -67,7 +67,7 @@ def resolve_policies(
 
 
 def check_speculation(given: Any, complaints: Complaints) -> None:
-    """Check the value of the key `speculation`.
+    """Check the value `given` of the scenario's key `speculation`, which selects how slow tasks are copied.
 
     An error is added to `complaints` if the name is unknown or a parameter is invalid.
     """
@@ -78,9 +78,10 @@ def check_speculation(given: Any, complaints: Complaints) -> None:
 
 
 def check_sizes(given: Any, complaints: Complaints) -> Any:
-    """Return the value of the key `sizes`; the boolean `true` becomes the text `true`.
+    """Check and return the scenario's key `sizes`, which selects the job sizes that policies see.
 
-    An error is added to `complaints` if the value is not valid.
+    These are the true sizes, estimates or none. The boolean `true` becomes the text `true`. An error is
+    added to `complaints` if the value is not valid.
     """
     try:
         make_sizes(given)
@@ -135,7 +136,8 @@ def _choice(
 def _try(policy: Any, store: str = "store") -> None:
     """Build the policy once to check it. A policy from a user's file is built in a separate process.
 
-    `store` is the default profile store. Raises BadInput if the policy cannot be built.
+    `store` is the file of job measurements (profile store) that the policy reads by default. Raises BadInput
+    if the policy cannot be built.
     """
     name = parse_spec(policy, tuple(AXES)).name
     if not is_policy_file(name):

@@ -31,7 +31,8 @@ class _Unavailable:
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
         """Return whether a fault may hit the node between the times `begin_s` and `end_s` of the run.
 
-        The node must have no other fault in this period, and fewer than `spared` other nodes may have one.
+        The node must have no other fault in this period. Including this node, at most `spared` nodes (an
+        attribute) may have a fault at a time.
         """
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
@@ -43,8 +44,8 @@ def draw_faults(
     """Draw random faults and return them in order of time. Equal arguments give equal faults.
 
     Times are multiplied by `scale`. `beside` are the scenario's faults at fixed times, which also make
-    replicas unavailable. If a drawn fault would make too many replicas unavailable, another node or kind is
-    drawn; the fault is left out if none is possible.
+    replicas unavailable. A drawn fault that would make too many replicas unavailable is moved to another
+    node or kind, or left out if none is possible.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)
@@ -112,8 +113,9 @@ def _draw(
 
 
 def _back_s(kind: FaultKind, until_s: float | None) -> float:
-    """Return the time in s at which a node's replicas are available again after a fault.
+    """Return the time in s at which a node's replicas are available again after a fault of this kind.
 
-    The fault ends at `until_s`. Return infinity if the replicas stay lost or the fault does not end.
+    The fault ends at `until_s`, or lasts until the end of the run if that is None. Return infinity if the
+    replicas do not become available again.
     """
     return math.inf if until_s is None or kind.harms_for_good else until_s + SETTLE_S

@@ -158,7 +158,7 @@ def _resolve(document: Document, base: Path, idle: bool, own: Mapping[int, Polic
 
 
 def _dynamic(blocks: BlockSettings) -> str:
-    """Return the name of the scheme that creates replicas while jobs run, or `none`."""
+    """Return the name of the scheme that creates replicas while jobs run, such as `dare`, or else `none`."""
     if blocks.replicas is not None:
         return blocks.replicas.scheme
     return "dare" if blocks.keep_share else "none"

@@ -36,10 +36,10 @@ class PolicyChoice:
     make: Callable[[], Policy] | None = field(default=None, compare=False, repr=False)
 
     def build(self, *, scale: float, store: str) -> Policy:
-        """Return a new policy object with times multiplied by `scale`.
+        """Return a new policy object, with its times multiplied by the scenario's factor `scale`.
 
         The times of a policy that a program passed as a class or an object are not scaled. `store` is the
-        default profile store of the policy.
+        file of job measurements (profile store) that the policy reads by default.
         """
         return build_policy(self.given, scale=scale, store=store) if self.make is None else self.make()
 
@@ -59,11 +59,11 @@ class ProfilesChoice:
 class SimulateChoice:
     """The settings of the simulator, such as the source of task costs.
 
-    `costs` is `specification` (synthetic jobs have their declared costs, and applications those of the
-    shipped table), `profile` (applications are measured on this host first) or `trace` (tasks have the
-    durations in the trace). With `contention`, the tasks of a node share its CPU, disk and network. `seek`
-    applies to disks that declare no seek costs. With the `engine` `auto`, large runs are simulated in a
-    compiled loop if possible; with `objects`, never.
+    `costs` is `specification` (declared by synthetic jobs and shipped applications), `profile` (applications
+    are measured on this host first) or `trace` (task durations in the trace). With `contention`, the tasks
+    of a node share its CPU, disk and network. `seek` applies to disks that declare no seek costs. With the
+    `engine` `auto`, large runs are simulated by compiled code if possible; with `objects`, always by Python
+    objects.
     """
 
     costs: str = "specification"
@@ -117,7 +117,10 @@ class ResolvedScenario:
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, as stored in run.json. Long lists are shortened."""
+        """Return the scenario as plain JSON values, as stored in run.json.
+
+        In the lists of task costs, n equal consecutive values become one item [n, value].
+        """
         rest = asdict(replace(self, jobs=(), inputs=(), given={}, policies=()))
         # run.json has these keys only if the cluster limits the links, or a node sets a value.
         for link in ("downlink_bps", "core_switch_bps"):

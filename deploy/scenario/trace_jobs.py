@@ -23,7 +23,8 @@ Planned = tuple[tuple[PlannedJob, ...], tuple[str, ...]]
 def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
     """Return the selected jobs of the trace, and sentences about data that was missing, assumed or cut.
 
-    Both are empty after an error, which is added to the complaints of `inputs`.
+    `workload` names the trace and the selection. After an error, which is added to `inputs.complaints`, both
+    results are empty.
     """
     trace = _read(workload, inputs)
     if trace is None:
@@ -56,7 +57,7 @@ def plan_trace(workload: Workload, inputs: JobInputs) -> Planned:
 
 
 def assumptions(workload: Workload, inputs: JobInputs) -> Assume:
-    """Return the values that the scenario assumes where a trace lacks data, such as bytes per map.
+    """Return the values, such as bytes per map, to use where the trace of a scenario lacks data.
 
     Raises BadInput if a value is 0.
     """
@@ -98,9 +99,9 @@ def _read(workload: Workload, inputs: JobInputs) -> Trace | None:
 
 
 def _mapped(trace: Trace, inputs: JobInputs) -> dict[Host, NodeId]:
-    """Return a dictionary from each host in the trace to the node that represents the host.
+    """Return a dictionary from each host in the trace to the node of the cluster that stands for the host.
 
-    If the scenario uses the trace's topology file, each host has its own node.
+    Several hosts may share a node, unless the cluster is built from the trace's own topology file.
     """
     nodes = {node.node: node.rack for node in inputs.cluster.nodes}
     mapped = map_hosts(trace.hosts, nodes)
@@ -150,9 +151,9 @@ def plan_synthetic(
 def share_inputs(jobs: Sequence[SyntheticJob], inputs: JobInputs, block_bytes: int) -> dict[str | None, str]:
     """Add an input file for each path in the trace that several jobs read.
 
-    Return a dictionary from path in the trace to block-store path. A file is as long as its largest reader
-    needs. If all of its jobs read the same amounts, it has one block per map. Otherwise its blocks have
-    `block_bytes` (scaled), and each job divides the file into splits by itself.
+    Return a dictionary from path in the trace to block-store path. If all jobs that read a path read the
+    same amounts, its file has one block per map. Otherwise, the file has blocks of `block_bytes` (multiplied
+    by the scenario's `scale`), it is as long as the largest job needs, and each job divides it into splits.
     """
     readers: dict[str, list[tuple[int, ...]]] = {}
     for job in jobs:
@@ -199,10 +200,10 @@ def _scaled(cost: Cost, scale: float) -> Cost:
 def _preferred(
     made: SyntheticJob, mapped: Mapping[Host, NodeId], inputs: JobInputs
 ) -> tuple[tuple[NodeId, ...], ...] | None:
-    """Return the nodes that should hold the input of each map, as a tuple of nodes per map.
+    """Return, for each map of the job `made`, the nodes that should hold the map's input.
 
-    The nodes represent the hosts of the maps' input in the trace, as assigned in `mapped`. Return None if the
-    trace has no such hosts.
+    These nodes stand for the hosts that had the input in the trace, according to the dictionary `mapped`.
+    Return None if the trace does not list such hosts.
     """
     if not any(made.hosts):
         return None

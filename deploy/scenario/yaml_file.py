@@ -105,7 +105,7 @@ def load_file(path: Path) -> Document:
 
 
 def load_text(text: str, name: str) -> Document:
-    """Parse a YAML text and return its document. Error messages call the text `name`.
+    """Parse a YAML text and return its document. `name` stands for the file name in error messages.
 
     Raises BadInput, with the line, for invalid YAML and for duplicate keys.
     """
@@ -121,9 +121,9 @@ def load_text(text: str, name: str) -> Document:
 
 
 def from_values(value: Mapping[str, Any], name: str = "scenario") -> Document:
-    """Return a document, without line numbers, for values that a program made.
+    """Return a document, without line numbers, for the values of a scenario that a Python program made.
 
-    Error messages call the document `name`.
+    `name` stands for the file name in error messages.
     """
     return Document(value=deepcopy(dict(value)), name=name)
 

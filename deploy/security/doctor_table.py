@@ -116,10 +116,10 @@ class _TriedRuns(LiveRuns):
     tried: Sequence[TriedListener] = ()
 
     def _follow(self, cluster: RayCluster, session: Session, on_status: OnStatus) -> None:
-        """Serve the cluster's HTTP API and test all listeners.
+        """Instead of following a run, serve the cluster's HTTP API and test all listeners.
 
         The API has no users and no service behind it. A request that passes the token check therefore causes
-        an error, which shows in the answer.
+        an error, which shows that the check failed to refuse it.
         """
         nothing = SimpleNamespace(book=UserBook())
         with Api(cast(Any, nothing), secrets.token_hex(32), self._options.ports):

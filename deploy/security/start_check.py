@@ -46,7 +46,7 @@ def check_ray(gcs: str) -> None:
 
 
 def ports_of(agents: Mapping[str, str]) -> dict[int, str]:
-    """Return the name of each agent by its TCP port.
+    """Return a dictionary from TCP port to the name of the node's agent that uses the port.
 
     `agents` is a dictionary from node name to the URL of the node's agent.
     """

@@ -128,9 +128,10 @@ def connect(listener: Listener) -> socket.socket:
 
 
 def _heard(listener: Listener, said: bytes, enough: re.Pattern[bytes]) -> tuple[bytes, bool]:
-    """Send the bytes `said`. Return the bytes of the answer, and whether the peer closed the connection.
+    """Send the bytes `said` to the listener. Return the bytes of the answer, and whether the server closed.
 
-    Reading ends when the answer matches the pattern `enough`, or after a timeout.
+    Reading ends when the answer matches the pattern `enough`, when the server closes the connection, or
+    after a timeout.
     """
     with connect(listener) as line:
         with suppress(ConnectionError):  # The server may have answered and closed already.

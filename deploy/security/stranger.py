@@ -44,7 +44,7 @@ CALLS: Mapping[str, Callable[[Listener], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """A listener's answer to a client without a token. `way` is the protocol used, or empty."""
+    """The answer of a listening socket to a client without a token. `way` is the protocol used, or empty."""
 
     way: str
     answer: str

@@ -37,10 +37,10 @@ Json = dict[str, Any]
 def connect(name: str | None = None, *, token: str | None = None, patience_s: float = 30.0) -> Cluster:
     """Return a client of this user's cluster with the given name, or of the only cluster that is up.
 
-    To use a cluster of another user, pass the address of its API as `name`, and as `token` the token that the
-    cluster's owner gave to you. If `name` or `token` is missing, the environment variable SCHEDBED_CLUSTER or
-    SCHEDBED_TOKEN is used instead. `patience_s` is described at `Cluster`. Raises BadInput if there is no
-    such cluster, RunFailed if the cluster ended without `down`.
+    To use a cluster of another user, pass the address of its API as `name`, and the token from its owner as
+    `token`. A missing `name` or `token` is read from SCHEDBED_CLUSTER or SCHEDBED_TOKEN in the environment.
+    `patience_s` is how long the client waits for the end of a cluster that does not answer. Raises BadInput
+    if there is no such cluster, RunFailed if the cluster ended without `down`.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is None or "://" not in name:

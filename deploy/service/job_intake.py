@@ -95,9 +95,9 @@ class Desk:
     ) -> tuple[PlannedJob, ...]:
         """Submit the jobs of a document, and return them with their submit times.
 
-        Names of input files are relative to the folder `base`. Before any upload, `admit` is called with the
-        planned jobs and the input files that they add; it raises an exception to refuse them. Raises also the
-        errors of `take`.
+        Input files are relative to the folder `base`. Before any upload, `admit` is called with the planned
+        jobs and their new input files, and may refuse them by an exception. Raises BadInput if a job is
+        wrong, RunFailed if the cluster cannot accept jobs.
         """
         with self._counted():
             with self._lock:
@@ -218,7 +218,8 @@ def jobs_document(request: Mapping[str, Any]) -> Document:
 def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any]:
     """Convert a submitted job to an entry of a scenario file that submits the same job at the same time.
 
-    `came_s` is the time of the request in the run. Paths in the entry become absolute, starting from `base`.
+    `came_s` is the time of the request, in seconds since the run's start. Relative paths in the entry are
+    replaced by absolute ones below the folder `base`.
     """
     again = dict(entry)
     again["submit"] = round(JobModel.model_validate(entry).submit + came_s, 3)
@@ -230,5 +231,5 @@ def _entry(entry: Mapping[str, Any], came_s: float, base: Path) -> dict[str, Any
 
 
 def closed_queues(policy: Any) -> tuple[str, ...]:
-    """Return the queues that jobs must use under a policy, or () if the policy accepts jobs for any queue."""
+    """Return the queues to which a policy restricts jobs, or () if the policy accepts jobs for any queue."""
     return getattr(getattr(policy, "order", None), "closed_queues", ())

@@ -160,7 +160,7 @@ class ClusterService:
             self._down = "wait" if wait else "now"
 
     def outputs(self) -> Outputs:
-        """Return an object that reads the outputs of the cluster's jobs."""
+        """Return an object that reads the outputs of the cluster's jobs from the block store."""
         return self._session.outputs()
 
     # For the session
@@ -290,7 +290,7 @@ class ClusterRuns(LiveRuns):
             (self._folder / SCENARIO).write_text(text, encoding="utf-8")
 
     def _judge(self, record: RunRecord, session: Session) -> None:
-        """Judge the run in `record` as succeeded even if jobs failed, since the shutdown was orderly."""
+        """Judge the run in `record` as succeeded even if jobs failed, since the cluster ended on request."""
         record.state = "succeeded"
 
 

@@ -59,8 +59,8 @@ def picture(
 ) -> Json:
     """Return the status of the whole cluster: its jobs ordered by id, users, nodes and recent decisions.
 
-    `about` describes the cluster, `status` is the latest status of the scheduler core, and `planned` are all
-    jobs.
+    `about` describes the cluster, `status` is the latest status of the scheduler core, `planned` are all
+    jobs submitted so far, and `states` has the latest status of each.
     """
     jobs = [states.of(job) for job in sorted(planned, key=lambda job: id_key(job.job))]
     return {

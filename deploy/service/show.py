@@ -43,11 +43,11 @@ def show_up(record: ClusterRecord, users: int = 0) -> None:
 
 
 def show_status(name: str | None, *, as_json: bool) -> None:
-    """Print the full status of the cluster `name`. If it is None, print one line for each cluster.
+    """Print the status of the cluster `name`, or of all clusters of this user if it is None.
 
-    If there is only one cluster, its full status is printed instead. If `as_json` is True, print JSON;
-    otherwise also print a line about each cluster that failed or was killed. Raises RunFailed if that is the
-    cluster `name`.
+    Several clusters have one line each, and a single one is shown in full. If `as_json` is True, print JSON.
+    Otherwise, also print a line about each cluster that failed or was killed. Raises RunFailed if the
+    cluster `name` failed or was killed.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is not None:
@@ -88,8 +88,8 @@ def _status(cluster: Cluster) -> Json:
 def show_down(name: str | None, *, everything: bool, wait: bool) -> None:
     """Shut down the cluster `name`, or all clusters if `everything` is True, and print the result folders.
 
-    If `wait` is True, the jobs end first. `everything` also removes what dead runs left behind. Raises
-    RunFailed if a cluster had failed or was killed.
+    If `wait` is True, the jobs end first. `everything` also removes processes, folders and containers that
+    crashed runs left on this host. Raises RunFailed if a cluster had failed or was killed.
     """
     console, trouble = Console(), []
     if not everything:
@@ -190,8 +190,8 @@ def _users(users: Sequence[Json]) -> Table:
 def users_table(users: Sequence[Json]) -> Table:
     """Return a table of users who have a token, with their quotas.
 
-    Users of a running cluster have a key `use`, the used part of the quota, which is shown as well. Users of
-    a class list file do not.
+    Users of a running cluster have a key `use`, the used part of the quota, which is shown as well. Users
+    listed in a file for `schedbed up --users` do not.
     """
     table = _table("user", "jobs", "tasks", "input", "own code")
     for user in users:

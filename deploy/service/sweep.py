@@ -7,9 +7,9 @@ from schedbed.deploy.workspace import base_folder, left_behind, remove
 
 
 def sweep_all() -> list[str]:
-    """Remove what dead runs left behind on this host, and return a line of text for each removed item.
+    """Remove what crashed runs of this user left on this host. Return a line of text per removed item.
 
-    These are processes, scratch folders, control groups, and containers with their networks and volumes.
+    Removed are processes, scratch folders, control groups, and containers with their networks and volumes.
     """
     from schedbed.cluster.machines.docker.engine import sweep_containers
 

@@ -23,8 +23,9 @@ ALONE = PolicyChoice(spec="fifo", given="fifo")
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
     """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
 
-    The result is a dictionary from job id to duration. Faults are not injected. Jobs whose application has
-    unknown costs are left out, and the dictionary is empty if the jobs have too many tasks.
+    The result is a dictionary from job id to duration. Faults are not injected. Jobs whose costs would have
+    to be measured first are left out. If the different jobs together have more than TASKS_MAX tasks, the
+    result is empty.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0
@@ -44,7 +45,7 @@ def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
 
 
 def _shape(job: PlannedJob) -> tuple[Any, ...]:
-    """Return the properties on which a job's duration alone depends.
+    """Return the properties of `job` on which its duration alone on the cluster depends.
 
     Jobs with equal properties are simulated only once.
     """

@@ -113,8 +113,8 @@ class _Bench:
     def map(self, parts: int) -> _Measured:
         """Run a map on one of `parts` equal parts of the sample, and return its measured costs.
 
-        The fastest of several tries is returned. If the job has no input, its amount of work is divided
-        instead.
+        The fastest of several tries is returned. For an application without input, the parameter that sets
+        its amount of work (such as a number of samples) is divided by `parts`.
         """
         return min(
             (self._map(parts, 0) for _ in range(TRIES)), key=lambda found: found.first_s + found.then_s

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def laws_of(scenario: ResolvedScenario, runs: Sequence[RunTables]) -> dict[str, AppCosts]:
-    """Return the cost law of each job that is not synthetic, by job id.
+    """Return a dictionary from the id of each job that is not synthetic to its measured cost law.
 
-    CPU times are means over the last successful attempts of the job's tasks in these runs. The values of
-    `deploy.simulated.measure_apps` are too low for live runs, because a process on an emulated core needs
-    more CPU time for the same work (cold caches, a busy sibling of the host's core).
+    A cost law gives CPU time and output as functions of the amount of work. CPU times are means over the
+    last successful attempts of the tasks in these runs. Measurements by `measure_apps` are too low for live
+    runs, since a process on an emulated core needs more CPU time (cold caches, other work on the host's
+    core).
     """
     import pandas as pd
 
@@ -83,7 +84,10 @@ def _said_and_used_s(
 
 
 def _work(job: PlannedJob, maps: pd.DataFrame) -> list[float]:
-    """Return the amount of work of each map, in the unit that the application's cost law uses."""
+    """Return the amount of work of each map, in the unit of the application's cost law.
+
+    The unit is, for example, a byte of input or a random sample to draw.
+    """
     count = maps["task"].nunique()
     return [app_of(job).work_of(job.params, int(length), count) for length in maps["length"]]
 

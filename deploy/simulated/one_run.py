@@ -77,9 +77,9 @@ class SimulationEnd:
 
 
 class HistoryRows:
-    """A receiver of a simulation's rows that passes them in batches to the history.
+    """A receiver of a simulation's rows that passes the rows in batches to the history.
 
-    The history writes the run's tables.
+    The history is the object that writes the run's tables.
     """
 
     def __init__(self, history: RowTarget) -> None:
@@ -127,7 +127,7 @@ class HistoryRows:
         self._history.append_frame(table, data)
 
     def flush(self) -> None:
-        """Pass all queued rows to the history."""
+        """Pass all queued rows to the history, which writes the tables."""
         for table, rows in self._waiting.items():
             self._history.append(table, rows)
             rows.clear()
@@ -135,7 +135,7 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One run of a policy in one repeat: its record, history and display.
+    """One run of a policy in one repeat: its record, its table writer (history) and its display.
 
     The object is in the process that writes the results; the simulation may run in another process. `place`
     is the folder of the results, the record of all runs, and the display of all runs.

@@ -106,10 +106,10 @@ class RecordedCosts:
 
 
 def worked_s(attempts: pd.DataFrame) -> dict[str, float]:
-    """Return the run time in s of each task's last successful attempt, as a dictionary from task id.
+    """Return a dictionary from task id to the run time in s of the task's last successful attempt.
 
-    The run times of the parts of a split map are added. The run time of a reduce starts at the end of its
-    shuffle.
+    For a map that the policy cut into parts, the run times of the parts are added. The run time of a reduce
+    starts at the end of its shuffle.
     """
     done = useful(attempts)
     began = done["shuffle_end"].fillna(done["start"])
@@ -127,11 +127,11 @@ def launch_s(run: RunTables) -> float:
 
 
 def launches_as_in(runs: Iterable[RunTables]) -> Latencies:
-    """Return simulation latencies in which a launch takes as long as a random launch recorded in `runs`.
+    """Return simulation latencies in which each launch takes as long as a random launch recorded in `runs`.
 
-    With equal launch times, two maps that start together on a node would first both read and then both
-    compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no attempt
-    was launched.
+    Launch times must differ: otherwise two maps that start together on a node would both read, then both
+    compute, and leave the disk idle. All other latencies have their defaults. Raises ValueError if no
+    attempt was launched.
     """
     waits_s = np.sort(np.concatenate([_launches_s(run).to_numpy(float) for run in runs]))
     if not len(waits_s):
@@ -170,13 +170,13 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task id of each attempt. A part of a split map has the id of the original map."""
+    """Return the task id of each attempt; a part of a map that a policy cut has the map's id."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of costs per task; the rows of a split map's parts are added up."""
+    """Return one row of costs per task; the parts of a map that a policy cut are added up."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

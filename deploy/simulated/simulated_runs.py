@@ -49,10 +49,11 @@ def setup_of(
     cpu_factors: CpuFactors | None = None,
     as_live: bool = False,
 ) -> Setup:
-    """Return the setup with which one policy is simulated in one repeat.
+    """Return the setup with which the policy `choice` is simulated in the repeat number `repeat`.
 
-    Repeats differ in block placement and in all other random choices. With `as_live`, they differ only in the
-    times of heartbeats, like repeats of live runs. `cpu_factors` are factors on the CPU times of attempts.
+    Repeats differ in block placement and in all other random choices. With `as_live`, they differ only in
+    the times of heartbeats, like repeats of live runs. `cpu_factors` are factors on the CPU times of
+    attempts.
     """
     again = repeat > 0 and not as_live
     seed = chance(scenario.seed, "repeat", repeat).getrandbits(62) if again else scenario.seed
@@ -239,7 +240,7 @@ class SimRuns:
                         ended.rates = solved._asdict()
 
     def _run(self, simulation: Simulation, show_counts: Show) -> None:
-        """Run the simulation in the compiled loop if that supports it, else with Python objects.
+        """Run the simulation in compiled code if it is large and supported there, else with Python objects.
 
         Both produce the same rows. `show_counts` is called with the virtual time and the number of ended
         attempts.

@@ -21,9 +21,9 @@ from schedbed.tasks.workloads.planned import PlannedJob
 class MovingCosts:
     """The CPU time that live tasks use to move data and to start, in core-seconds of the host.
 
-    The values were measured with synthetic tasks that compute nothing, at 0.1 host cores per emulated core
-    (`tests/bench/handling.py`). The CPU time that a synthetic task declares includes these costs, since it
-    counts from the start of the task's process (`tasks.apps.synthetic`).
+    The values were measured with synthetic tasks that compute nothing, on emulated cores with 0.1 host cores
+    each (`tests/bench/handling.py`). The CPU time that a synthetic task declares already includes these
+    costs.
     """
 
     attempt_s: float = 0.0033  # from the fork to the first line of code
@@ -60,10 +60,10 @@ HANDLING = MovingCosts()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return the cost of a reduce with the CPU time for fetching map outputs added, multiplied by `share`.
+    """Return the cost of a reduce with the CPU time that it spends on fetching map outputs.
 
-    `core_speed` is the speed of the reduce's emulated core as a share of a host core. A cost with a known
-    duration is returned unchanged.
+    Only the share `share` of that CPU time is included. `core_speed` is the speed of the reduce's emulated
+    core as a share of a host core. A cost with a known duration is returned unchanged.
     """
     if cost.duration_s is not None:
         return cost
@@ -77,9 +77,9 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    Cost laws in `measured`, by job id, take precedence. With `profile`, all applications are measured on this
-    host, which takes seconds. An application that declares no costs is always measured, unless the profile
-    store has its costs (`own_costs`). Raises BadInput if an application fails on a sample of its input.
+    `measured` is a dictionary from job id to cost law, which takes precedence. Applications are measured on
+    this host, which takes seconds, if the key is `profile`, or if they declare no costs and none are stored.
+    Raises BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -118,10 +118,9 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 class ScenarioCosts:
     """The cost model of a scenario. Synthetic jobs have declared costs, and other jobs have cost laws.
 
-    `apps` is a dictionary from job id to cost law. With `timed`, tasks have the durations in the trace
-    instead of declared costs; with `shuffles`, such reduces also shuffle for the time in the trace. The CPU
-    time of a law is converted from the host to an emulated core of speed `core_speed`. Equal tasks share one
-    TaskCost.
+    `apps` is a dictionary from job id to cost law. With `timed`, tasks take the durations in the trace
+    instead; with `shuffles`, reduces also take the trace's shuffle times. The CPU time of a law is converted
+    from the host to an emulated core of speed `core_speed`.
     """
 
     def __init__(

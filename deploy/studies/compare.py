@@ -47,7 +47,7 @@ class Pair:
 
     @property
     def measured_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the live median: lower end, upper end, and probability.
+        """Return a confidence interval of the median of live repeats: lower end, upper end, and probability.
 
         Return None if there are too few repeats.
         """
@@ -55,7 +55,7 @@ class Pair:
 
     @property
     def sim_interval(self) -> tuple[float, float, float] | None:
-        """Return a confidence interval of the simulated median: lower end, upper end, and probability.
+        """Return a confidence interval of the median of simulated repeats: lower end, upper end, probability.
 
         Return None if there are too few repeats.
         """
@@ -123,7 +123,11 @@ class Agreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error that is larger than its bound."""
+        """Return a text for each error of the simulator that is too large.
+
+        The errors of makespan, mean completion time and node-local share are compared with MAKESPAN_MAX,
+        COMPLETION_MAX and LOCALITY_MAX.
+        """
         found: list[str] = []
         if abs(self.makespan_s.error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_s.error:+.1%} (bound {MAKESPAN_MAX:.0%})")
@@ -217,9 +221,9 @@ def _completions(run: RunTables) -> dict[str, float]:
 
 
 def _by_phase(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, dict[str, Pair]]:
-    """Return the mean seconds of each phase, for all maps, for all reduces, and for those of each job.
+    """Return the mean seconds of each phase, as a dictionary from group of tasks to (phase to `Pair`).
 
-    The keys of the outer dictionary are these groups of tasks, and the keys of the inner ones are phases.
+    The groups are all maps, all reduces, and the maps and the reduces of each job.
     """
     means, simulated = ([_phase_means(run) for run in runs] for runs in (live, sim))
     return {

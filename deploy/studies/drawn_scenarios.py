@@ -100,7 +100,10 @@ def _job(coin: Coin, index: int) -> dict[str, Any]:
 
 
 def _fill(jobs: Sequence[dict[str, Any]], slot_s: float) -> None:
-    """Multiply the CPU times of synthetic jobs so that their maps together need `slot_s` emulated seconds."""
+    """Multiply the CPU times of synthetic jobs so that the CPU times of all maps sum up to `slot_s`.
+
+    `slot_s` is in emulated seconds. The jobs, entries of a scenario file, are changed in place.
+    """
     synthetic = [job for job in jobs if job["app"] == "synthetic"]
     work_s = sum(job["maps"] * float(job["map"]["cpu"][:-1]) for job in synthetic)
     for job in synthetic:
@@ -127,7 +130,11 @@ class DrawnTotal:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each result that does not meet its bound."""
+        """Return a text for each result that is not good enough.
+
+        The median error of a job may be at most JOB_ERROR_MAX, and the simulation must find the best policy
+        in the share WINNER_MIN of the scenarios.
+        """
         found: list[str] = []
         if self.job_error is None:
             found.append("no scenario has a trusted live run to be judged on")

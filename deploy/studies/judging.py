@@ -69,9 +69,9 @@ def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -
     """Return the policies with the least mean completion time, live and simulated.
 
     Return None if there is only one policy. `live_s` is a dictionary from policy to the mean completion time
-    in each live repeat. It includes the repeats that costs were computed from, since two of four repeats
-    would show no difference and all policies share the costs. The best live policy is told apart from the
-    second if the 95% confidence interval of their ratio excludes 1, which needs three repeats.
+    in each live repeat, including the repeats from which task costs were computed. The best live policy is
+    told apart from the second if the 95% confidence interval of their ratio excludes 1, which needs three
+    repeats.
     """
     if len(found) < 2:
         return None

@@ -50,11 +50,11 @@ CHILD = "import sys; from schedbed.deploy.studies.policy_check import answer_chi
 
 @dataclass(slots=True)
 class StoryResult:
-    """The result of simulating a policy in one small scenario.
+    """The result of simulating a policy in one small scenario (story).
 
     The simulator calls a method for each row that it produces. `failure` is the reason why the simulation
-    ended early, or "". `difference` says how the policy answered differently after the JobTracker was
-    restarted, or "".
+    ended early, or "". `difference` is a text about an answer of the policy that differed after a restart of
+    the JobTracker, or "".
     """
 
     decisions: list[DecisionRow] = field(default_factory=list)
@@ -107,8 +107,8 @@ def run_story(
 ) -> StoryResult:
     """Simulate the scenario `name` under a policy, and return the decisions and the ended jobs.
 
-    `end_s` is the virtual time at which the scenario ends under `fifo`. A much longer simulation is stopped
-    as a failure. If `all_heartbeats` is True, no heartbeat is skipped to save time.
+    `end_s` is the virtual time at which the scenario ends under the policy `fifo`; a much longer simulation
+    is stopped as a failure. If `all_heartbeats` is True, no heartbeat is skipped to save time.
     """
     scenario = resolve(STORIES[name])
     finished = StoryResult()
@@ -173,8 +173,8 @@ class PolicyCheck:
     def look_at(self, story: str, finished: StoryResult, fifo: StoryResult) -> None:
         """Add the errors found in one simulation: failures, illegal proposals, failed and starved jobs.
 
-        `story` is the name of the scenario, `played` the simulation under this policy, and `fifo` the one
-        under `fifo`.
+        `story` is the name of the scenario, `finished` the result under the checked policy, and `fifo` the
+        result under the policy `fifo`.
         """
         if finished.failure:
             self._add(story, finished.failure)
@@ -195,9 +195,10 @@ class PolicyCheck:
             self._add(story, starved, note=True)
 
     def compare(self, story: str, first: Sequence[str], again: Sequence[str], *, by_process: bool) -> bool:
-        """Return whether two simulations of a scenario have the same decisions, given as lines of text.
+        """Return whether two simulations of the scenario `story` have the same decisions.
 
-        If not, add the first difference as an error. `by_process` is whether they ran in different processes.
+        `first` and `again` are the decisions as lines of text. If they differ, the first difference is added
+        as an error. `by_process` is whether the simulations ran in different processes.
         """
         if first == again:
             return True

@@ -66,7 +66,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The measurements of one run in which a job was alone, with `slots` map slots per node."""
+    """The measurements of one run in which a job was alone on a cluster with `slots` map slots per node."""
 
     slots: int
     completion_s: float
@@ -74,11 +74,11 @@ class Trial:
 
 
 def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> None:
-    """Profile jobs of the application `app`: run them alone, and save their resource and phase profiles.
+    """Profile jobs of the application `app`: run each alone, and save its resource use and phase times.
 
-    `app` may also be the name of jobs, or `io-rates` to measure disks instead. Only the first job of each
-    workload is run, since other jobs of the workload would have the same profile. Raises BadInput if there is
-    no such job, RunFailed if a run does not succeed.
+    `app` may also be the name of jobs, or `io-rates` to measure disks instead. Of several copies of a job,
+    only the first is run, since the others would have the same profile. Raises BadInput if there is no such
+    job, RunFailed if a run does not succeed.
     """
     if app == IO_RATES_TEST:
         io_rates(scenario, options)
@@ -107,7 +107,7 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 
 
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
-    """Clear the profiles of the jobs' workloads in the store.
+    """Delete the measurements of these jobs, and of their copies, from the profile store.
 
     Policies that learn from earlier runs then treat the next run of such a job as the first (liu2015 2.2.1).
     """
@@ -162,7 +162,7 @@ def io_tests(scenario: ResolvedScenario) -> ResolvedScenario:
 
 
 def chosen(scenario: ResolvedScenario, app: str) -> list[PlannedJob]:
-    """Return the jobs to profile: the first job of each workload whose application or name is `app`.
+    """Return the jobs whose application or name is `app`, but only the first of several copies.
 
     Raises BadInput if there is none.
     """
@@ -243,7 +243,7 @@ def _save(
     resources: ResourceProfile,
     nodes: Mapping[str, NodeSpec],
 ) -> None:
-    """Save the profiles measured in the run `best` under the name of the job's workload.
+    """Save the profiles measured in the run `best` under the job's name, which all copies of the job share.
 
     If the job is not synthetic, the resource profile is also saved under the name of the application.
     """

@@ -98,7 +98,11 @@ class RecordedAgreement:
 
     @property
     def outside(self) -> list[str]:
-        """Return a text for each error that is larger than its bound."""
+        """Return a text for each error of the simulator that is too large.
+
+        The error of the makespan may be at most MAKESPAN_MAX, and the mean error of a job at most
+        JOB_ERROR_MAX.
+        """
         found: list[str] = []
         if abs(self.makespan_error) > MAKESPAN_MAX:
             found.append(f"makespan {self.makespan_error:+.1%} (bound {MAKESPAN_MAX:.0%})")

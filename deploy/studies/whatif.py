@@ -36,7 +36,7 @@ FIT_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """A finished run under one policy, of which the first repeat is replayed."""
+    """A finished run under one policy. If it has several repeats, the first one is replayed."""
 
     run: RunFile
     policy: str
@@ -50,9 +50,9 @@ class RecordedRun:
 
 
 def load_record(folder: Path, policy: str | None = None) -> RecordedRun:
-    """Read the recorded run under `policy` (a name or SPEC) from a run's folder; the first policy if None.
+    """Read the recorded run under `policy` (a name or SPEC) from a run's folder.
 
-    Raises BadInput if the folder has no such run.
+    If `policy` is None, the first policy of the run is used. Raises BadInput if the folder has no such run.
     """
     run = open_record(folder)
     known = [record.policy for record in run.runs if record.repeat == 0]
@@ -77,9 +77,10 @@ def whatif(
 ) -> Path:
     """Replay the run recorded in `folder` in the simulator, and return the folder with the results.
 
-    It is replayed under each of `policies` (by default the recorded policy), on `nodes` nodes (by default as
-    many as recorded). `recorded` is the policy whose recorded run is used. Task costs and launch times are
-    those of the recorded run; everything else is simulated. Raises BadInput and RunFailed.
+    The run is replayed under each of `policies` (by default the recorded one) on `nodes` nodes (by default
+    as many as recorded). `recorded` is the policy whose run is used. Task costs and launch times are as
+    recorded; everything else is simulated. Raises BadInput if there is no such run, RunFailed if the replay
+    fails.
     """
     record = load_record(folder, recorded)
     scenario = _changed(record, policies, nodes).without_learning()
@@ -178,10 +179,10 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 
 
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
-    """Return the costs of tasks in the recorded run, for its replay with these launch latencies.
+    """Return the costs of the recorded run's tasks, for a replay with the launch latencies `latencies`.
 
-    If the run was simulated with the times of a trace, return the costs of the trace. The costs of a live run
-    are adjusted by replaying it unchanged a few times.
+    If the run was simulated with durations of a trace, these are the costs. The costs of a live run are
+    corrected in a few trial simulations, until tasks take about as long as recorded.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":

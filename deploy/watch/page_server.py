@@ -96,7 +96,8 @@ class PageClient:
 class LivePage:
     """Sends the events of a run to all open pages.
 
-    The driver of the run calls it and is never blocked by slow pages, since a separate thread serves them.
+    The thread that controls the run calls the methods and is never blocked by slow pages, since a separate
+    thread serves the pages.
     """
 
     def __init__(self, *, submits: bool = False, read_only: bool = False) -> None:
@@ -116,7 +117,7 @@ class LivePage:
     def begin(self, nodes: Any, about: Mapping[str, Any]) -> None:
         """Begin a run on `nodes`, and send the pages their first event of the run.
 
-        `about` describes the run (see `RunFeed.begin`).
+        `about` describes the run: its policy, its repeat, and its place among all runs of the command.
         """
         with self._lock:
             self._tell(self._feed.begin(nodes, about))
@@ -136,9 +137,10 @@ class LivePage:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run with the final state `state`, and send the pages its metrics with the remark `note`.
+        """End the run with the final state `state`, such as `succeeded`, and send the pages its metrics.
 
-        The page's buttons have no effect until the next run begins.
+        `note` is a remark that the pages show with the metrics. The pages' buttons have no effect until the
+        next run begins.
         """
         self.controls = None
         with self._lock:

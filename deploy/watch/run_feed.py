@@ -1,4 +1,4 @@
-"""Turns a run's rows and status, which the driver reads anyway, into events for the live page. No I/O."""
+"""Turns a run's table rows and status into events for the live page. No I/O."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RunFeed:
         """Begin a run on these nodes, and return its first event.
 
         `about` describes the run: its policy, its repeat, and its place among all runs of the command
-        (`of_policies`).
+        (`of_policies`, the run's number and the total).
         """
         self._clear(dict(about), [asdict(node) | {"cpu_rate": node.cpu_rate} for node in nodes])
         return self._told("all", self.snapshot())

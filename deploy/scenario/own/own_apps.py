@@ -40,9 +40,10 @@ def is_own(app: str) -> bool:
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return a job's application and, for a user's own application, the parameters derived from its files.
+    """Return the application of the job `given`, and parameters that list the files of an own application.
 
-    Return None after an error, which is added to the complaints of `inputs` for the job's key path `path`.
+    `path` is the job's place in the scenario file. Return None after an error, which is added to
+    `inputs.complaints`.
     """
     try:
         if is_app_file(given.app):
@@ -66,8 +67,9 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
     """Return the parameters with which a job's application runs.
 
-    `own` are the derived parameters from `find_app`. The time limit of a user's own application is multiplied
-    by `scale`. Errors are added to the complaints for the job's key path `path`.
+    `own` are the parameters that list the files of a user's own application, whose time limit is multiplied
+    by the scenario's `scale`. Errors are added to `inputs.complaints` for the job's place `path` in the
+    file.
     """
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
@@ -103,7 +105,7 @@ class _Wrong(Exception):
 
 
 def _given(job: JobModel) -> dict[str, Any]:
-    """Return one dictionary of the job's parameters and its streaming commands (`mapper` and so on)."""
+    """Return one dictionary with the job's parameters and its streaming commands, such as `mapper`."""
     commands = {"mapper": job.mapper, "combiner": job.combiner, "reducer": job.reducer}
     return {role: text for role, text in commands.items() if text is not None} | job.params
 
@@ -165,10 +167,10 @@ def _costs(costs: Any, key: str) -> dict[str, float]:
 
 
 def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
-    """Return the files in `folder` that a streaming command contains, and those that its Python files import.
+    """Return the files in `folder` that a streaming command mentions or that its Python files import.
 
-    The dictionary's keys are file names as in the command. Raises _Wrong, for the job's key `key`, if the
-    value is no command.
+    The result is a dictionary from file name as written to path. Raises _Wrong, an error about the job's key
+    `key`, if `command` is not a command.
     """
     if not isinstance(command, str) or not command.strip():
         raise _Wrong(key, f"{command!r} is no command")
@@ -212,7 +214,8 @@ def _is_file(path: Path) -> bool:
 def _shipped(files: dict[str, Path], path: KeyPath, inputs: JobInputs) -> list[dict[str, Any]]:
     """Register each file as an input of the scenario, and return a JSON list that describes the files.
 
-    The list is the value of the application's parameter `files`.
+    The list is the value of the application's parameter `files`. `path` is the job's place in the scenario
+    file.
     """
     shipped: list[ProgramFile] = []
     for name, real in files.items():

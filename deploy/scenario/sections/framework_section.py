@@ -17,9 +17,10 @@ Cost = Annotated[Duration, Field(le=3600)]
 
 
 class FrameworkCosts(Section):
-    """Costs that replace those of a framework profile. A missing key leaves the profile's value unchanged.
+    """Values that replace those of a framework profile (the delays that Hadoop, for example, adds to tasks).
 
-    `scale` does not change these costs.
+    A missing key leaves the profile's value unchanged. The scenario's key `scale` does not change these
+    values.
     """
 
     maps_per_heartbeat: Annotated[Slots | None, says("maps that a heartbeat's reply starts, 0 for all")] = (

@@ -97,9 +97,9 @@ Foreground = Annotated[
 
 
 def foreground_of(value: float | list[ForegroundStep], scale: float) -> tuple[tuple[float, float], ...]:
-    """Return the foreground load of a node as pairs of a start time in s and the CPU share used from then on.
+    """Return the load that other work puts on a node: pairs of a start time in s and a CPU share.
 
-    Start times are multiplied by `scale`.
+    Start times are multiplied by `scale`, the scenario's factor on durations.
     """
     if not isinstance(value, list):
         return ((0.0, value),) if value else ()

@@ -74,7 +74,7 @@ class UserDesk:
 def _without(base: Path) -> Iterator[None]:
     """Remove the path of the folder `base` from the messages of errors raised in the `with` block.
 
-    Users must not see paths of the owner's host.
+    Users must not see paths of the host on which the cluster's owner runs the cluster.
     """
     try:
         yield
