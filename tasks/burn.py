@@ -24,7 +24,7 @@ def burn(until_cpu_s: float, tick: Callable[[], None], cpu_clock: Callable[[], f
 
 
 class Filler:
-    """An endless sequence of incompressible bytes, which the seed and the names determine."""
+    """An endless sequence of incompressible bytes. Fillers of the same seed and names give the same bytes."""
 
     def __init__(self, seed: int, *names: object) -> None:
         self._seed, self._names = seed, names

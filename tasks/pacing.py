@@ -211,7 +211,7 @@ class Budget:
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the total amount that the bucket `name` has let pass by now, at its current rate."""
+        """Return the amount that the bucket `name` has allowed since its start, in bytes or CPU seconds."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 

@@ -55,10 +55,10 @@ def _is_foreign(axis: Any, value: Any) -> bool:
 
 
 def takes_core(own: Any) -> bool:
-    """Return whether the locality and admission of the policy `own` may receive the core's own objects.
+    """Return whether the policy `own` may be given the scheduler core's objects instead of proxies.
 
-    They may if both are shipped, the policy's class is `Composed` itself, and a user's order (if any) has no
-    `preempt`.
+    That is the case if its class is `Composed`, its locality and admission are shipped with schedbed, and a
+    user's order (if any) has no method `preempt`.
     """
     if type(own) is not Composed or not (is_shipped(own.locality) and is_shipped(own.admission)):
         return False

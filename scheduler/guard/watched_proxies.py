@@ -35,10 +35,7 @@ class WatchedProxies(Proxies):
 
 
 def _note(proxy: Proxy) -> Any:
-    """Notify the proxy's HeartbeatWatch that the policy reads a value from heartbeats.
-
-    This raises HeartbeatRead.
-    """
+    """Raise HeartbeatRead, since the policy reads a value that heartbeats change."""
     proxies_of(proxy).watch.note()
 
 

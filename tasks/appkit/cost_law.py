@@ -46,9 +46,9 @@ class AppCosts:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The name of the parameter that sets the amount of work of a map without input.
+    """A parameter of an application that sets the amount of work of a map without input.
 
-    If `shared` is True, the value is the work of all maps of the job together, which is divided equally.
+    If `shared` is True, the parameter's value is the work of all maps of the job together, divided equally.
     """
 
     parameter: str
