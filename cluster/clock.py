@@ -69,9 +69,8 @@ class RunClock:
     def steady_s(self) -> float:
         """Return the seconds since an arbitrary start, for measuring durations and rates of a node.
 
-        These seconds are emulated seconds multiplied by the initial stretch. A rate measured in them stays
-        the same when the stretch changes. Unlike `now_s`, the value does not jump when `begin` sets the run's
-        start.
+        A rate measured in these seconds stays the same when the stretch (real seconds per emulated second)
+        changes. Unlike `now_s`, the value does not jump at the run's start.
         """
         if self._file is None:
             return time.monotonic()

@@ -11,7 +11,11 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """A file that only `close` should close. If it is found closed before, a policy has closed it."""
+    """A file that only its method `close` should close.
+
+    A policy runs in the same process and could close any file by its number. If anything but `close` closed
+    the file, it was a policy.
+    """
 
     def __init__(self, path: Path) -> None:
         self._number: int | None = os.open(path, os.O_RDONLY)

@@ -215,7 +215,7 @@ class SharedCluster:
         self._disks: dict[str, Resource] = {}  # Disks shared by nodes, by name.
 
     def add(self, spec: NodeSpec, watcher: Owner) -> None:
-        """Add a node at the start of an incarnation. `watcher` processes the node's `Stall` timeout."""
+        """Add a node that starts or restarts. `watcher` is called when the node's timeout (`Stall`) ends."""
         links = self._links.get(spec.rack)
         if links is None:
             links = RackLinks(_link(self._rates.up_bps), _link(self._rates.down_bps), self._core)
