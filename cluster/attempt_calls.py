@@ -28,10 +28,10 @@ ATTEMPT_CALLS: Mapping[str, AttemptCall] = {
 
 
 async def answer_attempt(names: NameNodeDoor, node: NodeId, method: str, args: Args) -> Any:
-    """Make the call `method` of an attempt to the NameNode `names`, with arguments `args`. Return the result.
+    """Call the method named `method` of the NameNode `names` for an attempt, and return the result.
 
-    `node` is the node on which the attempt runs. The result is {} if the call returns nothing. Raises
-    BadInput for an unknown method or a missing argument.
+    `node` is the node on which the attempt runs, and `args` maps argument names to values. The result is {}
+    if the method returns nothing. Raises BadInput for an unknown method or a missing argument.
     """
     call = ATTEMPT_CALLS.get(method)
     if call is None:

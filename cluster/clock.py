@@ -67,10 +67,11 @@ class RunClock:
         return self._last_s
 
     def steady_s(self) -> float:
-        """Return the seconds since an arbitrary start, for measuring durations and rates of a node.
+        """Return a time in seconds since an arbitrary start, for measuring durations and rates of a node.
 
-        A rate measured in these seconds stays the same when the stretch (real seconds per emulated second)
-        changes. Unlike `now_s`, the value does not jump at the run's start.
+        The seconds are real seconds as long as the stretch (real seconds per emulated second) has its initial
+        value, and change with the stretch. A measured rate can thus always be compared with the node's
+        initial rates. Unlike `now_s`, the value does not jump at the run's start.
         """
         if self._file is None:
             return time.monotonic()
@@ -111,7 +112,11 @@ class RunClock:
 
     @staticmethod
     def start(stretch: float = 1.0, changes: Path | None = None) -> RunClock:
-        """Return a clock whose run starts now."""
+        """Return a clock whose run starts now.
+
+        `stretch` is the number of real seconds per emulated second. If the stretch may change, `changes` is
+        the path of the run's `StretchFile` (a file with each new stretch).
+        """
         return RunClock(time.time(), stretch, changes)
 
     def _real_now_s(self) -> float:

@@ -22,8 +22,8 @@ Row = tuple[float, str, str, float | None]
 class Effects(Protocol):
     """The interface through which a `FaultPlan` applies faults to a live or simulated cluster.
 
-    A fault is already in the plan's `Conditions` when `begin` is called, and no longer in them when `end` is
-    called.
+    The plan adds a fault to its `Conditions` (the record of active faults) before it calls `begin`, and
+    removes the fault before it calls `end`.
     """
 
     def begin(self, now_s: float, fault: PlannedFault) -> str:
@@ -40,9 +40,9 @@ class Effects(Protocol):
 
 
 class FaultPlan:
-    """A queue of the begins and ends of faults, ordered by time and then by the order of addition.
+    """A queue of events (the start or end of a fault), ordered by time and then by the order of addition.
 
-    If a fault begins late, its end is delayed by the same time. The plan adds active faults to `conditions`
+    If a fault starts late, its end is delayed by the same time. The plan adds active faults to `conditions`
     and calls `effects` to apply them. `declared` are the foreground loads that nodes declare
     (`conditions.foreground_slowdowns`), which have no rows in faults.parquet.
     """
@@ -71,12 +71,12 @@ class FaultPlan:
         heappush(self._due, (fault.at_s, self._added, False, fault))
 
     def next_s(self) -> float:
-        """Return the time in seconds of the next begin or end of a fault, or infinity if there is none."""
+        """Return the time in seconds of the next start or end of a fault, or infinity if there is none."""
         return self._due[0][0] if self._due else inf
 
     @property
     def more_to_come(self) -> bool:
-        """Return whether any begin or end of a fault is still scheduled."""
+        """Return whether the start or end of any fault is still to come."""
         return bool(self._due)
 
     def in_force(self) -> list[tuple[PlannedFault, float | None]]:
@@ -87,9 +87,9 @@ class FaultPlan:
         return list(self._in_force.values())
 
     def step(self, now_s: float) -> Row | None:
-        """Begin or end the next fault at time `now_s`. If a fault begins, return its row of faults.parquet.
+        """Start or end the next fault at time `now_s`. If a fault starts, return its row of faults.parquet.
 
-        Return None if a fault ends, or if a declared foreground load begins.
+        Return None if a fault ends, or if a declared foreground load starts.
         """
         _, number, ends, fault = heappop(self._due)
         if ends:

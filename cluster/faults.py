@@ -52,12 +52,13 @@ def _draw_nothing(luck: Coin, scale: float) -> dict[str, float]:
 class FaultKind:
     """A kind of fault: its syntax in scenarios, its effect, and the distribution of random faults.
 
-    `spelled` lists the forms of a scenario entry for this kind, with "" as the value that names the target.
-    If it is empty, the only form is {name: target}. `held` describes a node under the fault, such as
-    "killed". `draw(luck, scale)` returns the parameters of a random fault, given a random generator and the
-    scenario's scale, a factor on durations. Without `draw`, random faults never have this kind.
-    `hides_replicas` means that the node's replicas are unavailable during the fault, and `harms_for_good`
-    that a replica may be unavailable from the fault to the run's end, such as an undetected corrupt replica.
+    `spelled` lists the forms that a scenario entry for this kind can have, as dictionaries in which "" stands
+    for the target. If `spelled` is empty, the only form is {name: target}. `held` describes a node under the
+    fault, such as "killed". `draw(luck, scale)` returns the parameters of a random fault, given a random
+    generator and the scenario's scale, a factor on durations. If `draw` is None, random faults never have
+    this kind. `hides_replicas` means that the node's replicas are unavailable during the fault, and
+    `harms_for_good` that a replica may be unavailable from the fault to the run's end, such as an undetected
+    corrupt replica.
     """
 
     name: str
@@ -256,7 +257,12 @@ KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _ROWS}
 
 
 def entry_keys() -> dict[str, list[FaultKind]]:
-    """Return a dictionary from the first key of scenario entries to the kinds of fault with that key."""
+    """Return a dictionary from key, such as `kill`, to the kinds of fault whose scenario entries can begin
+    with it.
+
+    A fault's entry in a scenario is a mapping; the first key, such as in `kill: n3, for: 30s`, identifies the
+    kind.
+    """
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():
         for spelling in kind.spellings:
@@ -298,8 +304,8 @@ class PlannedFault:
     def back_s(self) -> float | None:
         """Return the fault's end time in seconds since the run's start, or None if it has no end.
 
-        If a fault kills a process and `until_s` is None, the end time is RESTART_S seconds after the begin,
-        the typical time of a restart.
+        If a fault kills a process and `until_s` is None, the end time is RESTART_S seconds after the fault
+        starts, the typical time of a restart.
         """
         if self.until_s is None and KINDS[self.kind].duration == RESTART:
             return self.at_s + RESTART_S

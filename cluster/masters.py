@@ -99,8 +99,9 @@ class NameNodeDoor(Protocol):
     ) -> None:
         """Record which inputs are read now, so that `scheme` can adapt the number of replicas of each input.
 
-        The NameNode applies the scheme at the end of each of its epochs. `reading` maps each path to the
-        number of jobs that read it. `serving` maps each node to its current number of requests and of slots.
+        `reading` maps each input's path to the number of jobs that read it. `serving` maps each node to
+        (number of read requests in progress, number of slots). The NameNode changes the numbers of replicas
+        every `scheme.epoch_s` seconds.
         """
         ...
 
@@ -109,7 +110,8 @@ class NameNodeDoor(Protocol):
     async def create(self, path: str, replication: int, block_bytes: int = 0) -> None:
         """Create an empty file that is not complete yet. Raises PathExists.
 
-        `replication` is the number of replicas of each block.
+        `replication` is the number of replicas of each block. `block_bytes` is the file's block size in
+        bytes; 0 means the cluster's block size.
         """
         ...
 
@@ -147,9 +149,9 @@ class NameNodeDoor(Protocol):
     ) -> Rows:
         """Create an input file and choose the nodes of its blocks: [{"block", "offset", "length", "nodes"}].
 
-        `lengths` are the blocks' lengths in bytes. `placement` is `hdfs` (as in Hadoop), `even`, or `skewed`,
-        which uses only the fraction `skew` of the nodes. `preferred` lists for each block the nodes to choose
-        first.
+        `lengths` are the blocks' lengths in bytes, and `replication` is the number of replicas of each block.
+        `placement` is `hdfs` (as in Hadoop), `even`, or `skewed`, which uses only the fraction `skew` of the
+        nodes. `preferred` lists for each block the nodes to choose first.
         """
         ...
 

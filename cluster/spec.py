@@ -132,11 +132,12 @@ NO_LINK_RATES = LinkRates()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicReplicas:
-    """The settings of a scheme that changes the number of replicas of inputs at the end of each epoch.
+    """The settings of a scheme that changes the number of replicas of each input every `epoch_s` seconds.
 
-    An epoch has `epoch_s` seconds. `scheme` is `scarlett`, which adds `delta` replicas to the number of
-    readers within a storage `budget`, or `cdrm`, which ensures the `availability` of each file if `failure`
-    is the probability that a node is unavailable.
+    `scheme` is `scarlett` or `cdrm`. Scarlett creates `delta` more replicas of a file than jobs read the file
+    at the same time; all additional replicas use at most the fraction `budget` of the size of all inputs.
+    CDRM creates enough replicas that a file is available with the probability `availability`, if each node is
+    unavailable with the probability `failure`.
     """
 
     scheme: str
@@ -152,9 +153,9 @@ class BlockSettings:
     """The size and placement of blocks.
 
     `skew` is the fraction of nodes that hold all blocks under the placement `skewed`. When a map fetches its
-    block from another node, the node of the map keeps a replica with probability `keep_share` (DARE). All
-    replicas kept in this way use at most the fraction `keep_budget` of the size of all inputs with their
-    replicas.
+    block from another node, the map's node keeps a replica with the probability `keep_share` (the replication
+    scheme DARE). All replicas kept in this way use at most the fraction `keep_budget` of the size of all
+    inputs with their replicas.
     """
 
     size_bytes: int = 64 * 2**20

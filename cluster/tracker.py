@@ -137,9 +137,10 @@ class Tracker:
             self.unseen = {}
 
     def _miss(self, seen: set[str]) -> None:
-        """Count, for each running attempt, the consecutive reports without it.
+        """Count, for each running attempt, the consecutive reports in which it is missing.
 
-        Remove those missing too often. `seen` are the names of the attempts in the node's current report.
+        Remove the attempts that are missing in `UNSEEN_LIMIT` consecutive reports. `seen` are the names of
+        the attempts in the node's current report.
         """
         missing = {
             attempt: self.unseen.get(attempt, 0) + 1 for attempt in self.running if attempt not in seen
