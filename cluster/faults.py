@@ -260,8 +260,8 @@ def entry_keys() -> dict[str, list[FaultKind]]:
     """Return a dictionary from key, such as `kill`, to the kinds of fault whose scenario entries can begin
     with it.
 
-    A fault's entry in a scenario is a mapping; the first key, such as in `kill: n3, for: 30s`, identifies the
-    kind.
+    A fault's entry in a scenario is a mapping, such as `kill: n3, for: 30s`. Several kinds may have the same
+    first key.
     """
     keys: dict[str, list[FaultKind]] = {}
     for kind in KINDS.values():

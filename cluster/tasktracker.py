@@ -1,7 +1,6 @@
 """The TaskTracker of live runs: it starts the node's machine, sends heartbeats and carries out the replies.
 
-The machine is the node's environment, a group of processes or a container, in which the agent runs. Each
-report of the agent triggers a heartbeat. A node whose agent hangs thus sends none, like a real node.
+Each report of the agent triggers a heartbeat. A node whose agent hangs thus sends none, like a real node.
 """
 
 from __future__ import annotations
@@ -48,15 +47,13 @@ RETRY_S = 0.1
 
 
 class TaskTracker:
-    """The TaskTracker of one node in a live run.
+    """The TaskTracker of one node in a live run. It starts a new machine for each incarnation (life).
 
-    It starts a new machine (a group of processes or a container with the agent) for each incarnation, which
-    is one life of the node. `make_machine(epoch_s)` returns a machine that uses the node's folder. An
-    `epoch_s` of 0 means that the run has not begun: the node only stores blocks, and joins the JobTracker
-    when `introduce` sets the run's start. `scale` converts the host's times and CPU seconds to those of the
-    run. `stretch` is the number of real seconds per emulated second; if it may change, `changes` is the path
-    of the run's `StretchFile`. `open_session` returns an HTTP client for agents. `seed` determines which
-    messages a fault loses.
+    `make_machine(epoch_s)` returns a machine (process group or container) with the node's folder. With an
+    `epoch_s` of 0, the node only stores blocks until `introduce` sets the start and joins the JobTracker.
+    `scale` converts the host's times and CPU seconds to those of the run. `stretch` is the number of
+    real seconds per emulated second; if it may change, `changes` is the path of its `StretchFile`.
+    `open_session` returns an HTTP client for agents. `seed` determines which messages a fault loses.
     """
 
     def __init__(
@@ -99,11 +96,7 @@ class TaskTracker:
     # ------------------------------------------------------------------ life
 
     async def start(self) -> dict[str, Any]:
-        """Start the machine. Return {"node", "url", "limits", "counted"}. Raises the machine's errors.
-
-        `url` is the agent's URL. `limits` maps each resource to the mechanism that limits it, and `counted`
-        maps each resource to the source of its usage (`node_usage.counted_by`).
-        """
+        """Start the machine. Return the node, its URL, and what limits and what counts each resource."""
         await self._boot()
         self._life = asyncio.create_task(self._live())
         assert self._machine is not None
@@ -170,12 +163,7 @@ class TaskTracker:
         return ""
 
     async def _order(self, kind: str, arguments: dict[str, Any]) -> None:
-        """Send the agent an order: a message that puts the node into a state, such as the rates that a fault
-        leaves.
-
-        `kind` is the type of the message, and `arguments` are its other fields. An order of kind `rates` is
-        adapted to the current stretch (real seconds per emulated second), and is also applied to the machine.
-        """
+        """Send the agent a message that changes the node's state. Apply rates to the machine as well."""
         if kind == "rates":
             arguments = {name: factor * self._clock.kept for name, factor in arguments.items()}
         await self._send({"type": kind, **arguments})
@@ -183,19 +171,12 @@ class TaskTracker:
             await self._machine.set_rates(**arguments)
 
     async def follow_stretch(self) -> None:
-        """Send the agent the node's rates and message delays again, because the stretch has changed.
-
-        The stretch is the number of real seconds per emulated second.
-        """
+        """Send the agent rates and message delays again, for the changed length of an emulated second."""
         for kind in ("rates", "network"):
             await self._order(kind, self._orders.get(kind) or dict(UNTOUCHED[kind]))
 
     async def _kill_attempt(self, target: str, luck: float) -> str:
-        """Inject a fault: kill a running attempt, so that it fails. Return its name, or "" if none matches.
-
-        `target` is the name of an attempt or task; "" matches all attempts. If several attempts match,
-        `luck`, a number from 0 to below 1, selects one.
-        """
+        """Kill a running attempt that matches `target`, chosen by `luck` (0 to 1). Return its name or ""."""
         running = [
             name
             for name in self._tracker.running
@@ -241,12 +222,7 @@ class TaskTracker:
         self._due.set()
 
     def _next_incarnation(self) -> int:
-        """Return the number of the node's next incarnation (life), larger than the numbers of all earlier
-        ones.
-
-        The number is derived from the time, so it also exceeds the numbers that an earlier TaskTracker
-        process used.
-        """
+        """Return a number for the node's next life, above all numbers of this or an earlier process."""
         return max(self._tracker.incarnation + 1, int(RunClock(0.0).now_s() * 1000))
 
     async def _live(self) -> None:
@@ -327,12 +303,7 @@ class TaskTracker:
         self._due.set()
 
     def _measured(self, said: Usage, launch_cpu_s: float) -> Usage:
-        """Return the node's usage by the kernel's counters, or by the agent's report `said` where there are
-        none.
-
-        `launch_cpu_s` is the total CPU time in seconds that starting and ending attempts has used; it is
-        subtracted.
-        """
+        """Return the usage by the kernel's counters minus `launch_cpu_s`, or by the agent's report `said`."""
         if self._machine is None:
             return said
         return self._usage.read(self._clock.steady_s(), self._machine.totals(), launch_cpu_s, said)
@@ -399,10 +370,7 @@ class TaskTracker:
                     await self._start_over()
 
     async def _start_over(self) -> None:
-        """Stop all attempts and begin a new incarnation (life of the node), unknown to the JobTracker so far.
-
-        The JobTracker has asked the node to register again.
-        """
+        """Stop all attempts and begin a new life of the node, as the JobTracker does not know the old one."""
         for attempt in tuple(self._tracker.running):
             await self._send({"type": "kill", "attempt": attempt, "reason": "its node was given up"})
         for job in tuple(self._tracker.jobs):
@@ -419,10 +387,7 @@ class TaskTracker:
                 await self._send(command)
 
     async def _until_heard(self, call: Callable[[], Awaitable[Any]], *, may_be_lost: bool = False) -> Any:
-        """Make a call to a master, repeat it until the master answers, and return the answer.
-
-        With `may_be_lost`, a fault that loses messages at random also affects this call.
-        """
+        """Call a master until it answers. Return the answer. `may_be_lost` lets faults lose it at random."""
         while True:
             try:
                 return await self._link.carry(call, may_be_lost=may_be_lost)

@@ -143,7 +143,7 @@ def _number(value: Any) -> float | None:
 
 
 def _plain(counters: Message) -> Message:
-    """Return a copy of the dictionary `counters` without values that are neither None nor finite numbers."""
+    """Return a copy of `counters` with only those entries whose value is None or a finite number."""
     return {name: value for name, value in counters.items() if value is None or _number(value) is not None}
 
 

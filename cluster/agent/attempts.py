@@ -78,7 +78,10 @@ class Attempts:
         self._looking: asyncio.TimerHandle | None = None
 
     async def open(self, link: ZygoteLink) -> None:
-        """Connect to a zygote that was just started, and request spare processes. Raises ZygoteDied."""
+        """Connect to a zygote that was just started, and request processes for coming attempts from it.
+
+        Raises ZygoteDied if the zygote ended before it was ready.
+        """
         if self._limits.drops:
             self._where.mapout.chmod(STICKY)
             self._where.programs.mkdir(exist_ok=True)

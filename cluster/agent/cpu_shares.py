@@ -148,8 +148,9 @@ class CpuShares:
     def _even(self) -> dict[str, float]:
         """Return max-min fair shares in host cores, as a dictionary from attempt to share.
 
-        No attempt receives more than one core or more than it uses; the remaining CPU of the node is divided
-        equally. An attempt with a small share receives slightly more than it uses, so that its use can grow.
+        An attempt's demand is its measured use, or a whole core if it has used almost all of its share. An
+        attempt that demands less than an equal share receives slightly more than its demand, so that its use
+        can grow. The other attempts divide the remaining CPU equally.
         """
         left = self._rate - min(self._debt_s / HORIZON_S, PAYBACK * self._rate)
         even = left / len(self._held)

@@ -1,6 +1,7 @@
 """The DataNode of an agent, which stores blocks with checksums in files, and transfers them over HTTP.
 
-A block that is written is also forwarded to the other nodes of its write pipeline.
+A new block is written to one node, which forwards it to the next node of the block's write pipeline (the list
+of nodes that will store replicas).
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ class DataNode:
     def sending(self, to: str, unpaced: bool = False) -> NodeStream:
         """Return a stream that limits the rate of a transfer from this node's disk to the node `to`.
 
-        Create the stream before reading the first byte. The stream charges the budget of the disk and, unless
-        `to` is this node, those of the network. An `unpaced` stream charges no budget.
+        Create the stream before reading the first byte. The bytes are charged to the node's rate limit for
+        the disk and, unless `to` is this node, to those for the network. An `unpaced` stream is not limited.
         """
         return self._limits.stream(*(() if unpaced else ("disk", *self._peers.way_to(to))))
 

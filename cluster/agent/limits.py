@@ -42,9 +42,10 @@ NO_LOSSES = Losses()
 
 
 class NodeStream:
-    """A file or network transfer of the agent whose rate is limited by several budgets at the same time.
+    """A file or network transfer of the agent, whose rate is limited by several budgets at the same time.
 
-    Each item of `streams` charges one budget (`tasks.pacing.Stream`).
+    A budget is a rate limit that several transfers share. Each item of `streams` charges one budget
+    (`tasks.pacing.Stream`).
     """
 
     def __init__(self, streams: Sequence[Stream]) -> None:
@@ -58,13 +59,14 @@ class NodeStream:
 
 
 class NodeLimits:
-    """The limits of one node and their enforcement, in the mode `config.limits`.
+    """The limits of one node and their enforcement.
 
-    Attempts run in groups of processes, two groups per slot and one attempt at a time in each. The argument
-    `place` of the methods is the index of a group. `report` maps each resource to the mechanism that limits
-    it. `pace_cpu` and `limit_memory` say whether attempts must limit their own CPU and memory use, and
-    `drops` says whether each attempt runs as a separate user. Raises BadInput if the mode is `cgroup` and the
-    host does not permit control groups.
+    The mode `config.limits` is `cgroup` (control groups), `software`, `off`, or `auto`, which uses control
+    groups if the host permits them. Attempts run in groups of processes, one attempt at a time in each group;
+    there are two groups per slot. The argument `place` of the methods is the index of a group. `report` maps
+    each resource to the mechanism that limits it. `pace_cpu` and `limit_memory` say whether attempts must
+    limit their own CPU and memory use, and `drops` says whether each attempt runs as a separate user. Raises
+    BadInput if the mode is `cgroup` and the host does not permit control groups.
     """
 
     def __init__(self, config: AgentConfig, where: AgentDir) -> None:
@@ -188,7 +190,8 @@ class NodeLimits:
             self._groups.memory.begin(self._names[place])
 
     def look_at_memory(self, place: int) -> None:
-        """Measure the current memory use of the group of processes with index `place`.
+        """Sample the memory use of the group of processes with index `place`, to find the attempt's peak
+        memory.
 
         Must be called several times per second.
         """
@@ -278,7 +281,10 @@ class NodeLimits:
         return NodeStream(streams)
 
     def remove(self) -> None:
-        """Remove the node's control groups and budget file. Must be called after all attempts have ended."""
+        """Remove the node's control groups, and the file `budget` that limits the rates of disk and network.
+
+        Must be called after all attempts have ended.
+        """
         if self._files is not None:
             self._files.remove()
         if self.budget is not None:
@@ -311,9 +317,9 @@ class NodeLimits:
         return self.drops or self._files is None
 
     def _open_groups(self, config: AgentConfig) -> NodeGroups | None:
-        """Return the node's control groups, or None if the host does not permit them.
+        """Return the node's control groups, or None if the host does not permit control groups.
 
-        Raises BadInput instead of returning None if the mode is `cgroup`.
+        In the second case, raise BadInput if `config.limits` is `cgroup`, which requires them.
         """
         node = config.node
         try:

@@ -37,9 +37,9 @@ def pieces_of(data: Chunk, size: int) -> list[memoryview]:
 class Sender:
     """The client that transfers blocks to and from other agents, at the rate that the node's limits permit.
 
-    Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and NIC. A
-    node of a write pipeline forwards a piece when the whole piece has arrived, so the nodes would wait for
-    each other if pieces were longer.
+    Blocks are sent in pieces that take about `tasks.pacing.PIECE_S` seconds on the slower of disk and
+    network. In a write pipeline (a chain of nodes that store a new block), a node forwards a piece when the
+    whole piece has arrived, so the nodes would wait for each other if pieces were longer.
     """
 
     def __init__(
@@ -127,9 +127,10 @@ class Sender:
 
 
 class Relay:
-    """A block that is forwarded to the next node of a write pipeline while it arrives at this node.
+    """A block that is forwarded to the next node while it arrives at this node.
 
-    If the connection to the next node breaks, the block is still stored on this node.
+    Both belong to the block's write pipeline, the list of nodes that will store replicas. If the connection
+    to the next node breaks, the block is still stored on this node.
     """
 
     def __init__(self, put: Put, pay: Callable[[int], Awaitable[None]]) -> None:

@@ -1,4 +1,7 @@
-"""A node's resource usage as fractions of its declared rates, measured from /proc and rate budgets."""
+"""A node's resource usage as fractions of its declared rates.
+
+CPU and memory are measured from /proc, disk and network from the bytes charged to the node's rate limits.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,8 @@ def process_rss_bytes(pid: int) -> int:
 class UsageMeter:
     """A meter that computes a node's resource usage from the differences between readings of counters.
 
-    The counters are the CPU time of the attempts, and the bytes charged to `budget` for disk and network.
+    The counters are the CPU time of the attempts, and the disk and network bytes charged to `budget`, the
+    file that limits the node's rates.
     """
 
     def __init__(self, node: NodeSpec, budget: Budget | None) -> None:
@@ -52,7 +56,7 @@ class UsageMeter:
         """Return the usage between the previous call and `now_s`, as fractions of the declared rates.
 
         `cpu_s` is the total CPU time of all attempts so far, running and ended. `pids` are the processes
-        whose memory is added up. Disk and network usage are 0 if the node has no rate budgets.
+        whose memory is added up. Disk and network usage are 0 if the node's rates are not limited.
         """
         names = ("disk", "tx", "rx")
         totals = {name: self._budget.paid(name) if self._budget else 0.0 for name in names} | {"cpu": cpu_s}

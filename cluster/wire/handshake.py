@@ -18,8 +18,9 @@ class Handshake(asyncio.Protocol):
     """The protocol of a connection until its TLS handshake is complete.
 
     After the handshake, `make` creates the protocol that handles the connection. During the handshake, the
-    peer is in `unauthenticated`, the peers that have not sent the token, and is disconnected if they are too
-    many or it is too slow. The handshake of asyncio itself has no such limit.
+    peer is in `unauthenticated`, the set of peers that have not sent the token. This set disconnects peers
+    that take too long, and the longest waiting peer if there are too many. The handshake of asyncio itself
+    has no such limit on the number of peers.
     """
 
     def __init__(

@@ -56,9 +56,9 @@ class HttpGate:
 
     A request without the token receives only a 401 response (`refusal`). The token is in the header
     `Authorization: Bearer` or, if `parameter` is set, in the query parameter of that name. If the parameter's
-    value contains more than the token, `unwrap` returns the token in the value. `others` returns whether a
-    text is a token that is valid in addition. `unauthenticated` are the connected peers that have not sent
-    the token.
+    value contains more than the token, `unwrap` returns the token in the value. `others(text)` returns
+    whether `text` is another valid token. `unauthenticated` are the connected peers that have not sent the
+    token.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
 """Limits on attempts without control groups: processes are measured, and stopped if they use too much CPU.
 
-The pacer of an attempt (`tasks.pacing`) limits the attempt's main thread to the millisecond. This module
-limits the rest: child processes, other threads, and code that stops the pacer. It acts when an attempt has
-used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt only in a long call into
-native code. From then on, the attempt's processes run for `SLICE_S` seconds at a time. A file in the
-attempt's folder contains the total time for which they were stopped, so that the pacer does not make the
-attempt wait again for the same excess.
+The pacer of an attempt (`tasks.pacing`), which makes the attempt's main thread sleep, limits this thread to
+the millisecond. This module limits the rest: child processes, other threads, and code that stops the pacer.
+It acts when an attempt has used `MARGIN_S` CPU seconds more than its share, which happens to a paced attempt
+only in a long call into native code. From then on, the attempt's processes run for `SLICE_S` seconds at a
+time. A file in the attempt's folder contains the total time for which they were stopped, so that the pacer
+does not make the attempt wait again for the same excess.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class StoppedGroups:
     # -------------------------------------------------------------------- CPU
 
     def _used(self, *more: str) -> dict[str, float | None]:
-        """Return a dictionary from group name to CPU seconds used, without the seconds above its share.
+        """Return a dictionary from the name of a group to its CPU seconds used, minus those above its share.
 
         The dictionary contains the groups of running attempts and the groups `more`.
         """

@@ -57,10 +57,11 @@ class ForkSetup:
 
 
 def become_attempt(parent: int, keep: int, uid: int | None, processes: int) -> None:
-    """Turn this forked process into the process of an attempt, which ends if the zygote `parent` ends.
+    """Turn this forked process into the process of an attempt, which ends if the zygote ends.
 
-    The process has a session of its own. If `uid` is given, it runs as that user, with at most `processes`
-    processes. All descriptors except `keep`, and the signal handlers of the zygote, are removed.
+    `parent` is the zygote's process id. The process has a session of its own. If `uid` is given, it runs as
+    that user, with at most `processes` processes. All descriptors except `keep` and standard input, output
+    and error are closed, and the signal handlers of the zygote are removed.
     """
     os.setsid()
     _go_first()

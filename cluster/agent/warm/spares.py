@@ -55,11 +55,12 @@ class Spare:
 
 
 class Spares:
-    """The pool of spare processes of a node. If enough groups are free, one process waits for each slot.
+    """The pool of spare processes of a node: one process waits for an attempt in each slot.
 
-    `on_ready` is called when another spare process waits for an attempt. `on_said(spare, message)` is called
-    with the first message of each type from an attempt's process. `on_reaped(spare, message)` is called when
-    a spare process has ended or could not be forked.
+    Fewer processes wait while not enough groups of processes are free, because attempts use them. `on_ready`
+    is called when another spare process waits for an attempt. `on_said(spare, message)` is called with the
+    first message of each type from an attempt's process. `on_reaped(spare, message)` is called when a spare
+    process has ended or could not be forked.
     """
 
     def __init__(
@@ -145,7 +146,10 @@ class Spares:
     # ---------------------------------------------------------------- places
 
     def _park(self) -> None:
-        """Request a spare process, unless no group is free or enough spare processes wait for attempts."""
+        """Request another spare process from the zygote, if one is needed.
+
+        None is needed if there is one for each slot, or if no group of processes is free.
+        """
         if self._link is None or not self._free or len(self._idle) + len(self._asked) >= self._limits.slots:
             return
         place = self._free.pop(0)

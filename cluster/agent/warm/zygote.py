@@ -239,7 +239,8 @@ def _kill_session(pid: int) -> None:
 def live_in_fork(agent: socket.socket, lock: int) -> NoReturn:
     """Run a zygote in this process, which was just forked from the agent, and exit when it ends.
 
-    Only standard error, the socket `agent` and the descriptor `lock` stay open.
+    All descriptors are closed except standard error, the socket `agent`, and `lock`, which locks the agent's
+    folder.
     """
     code = 1
     try:
