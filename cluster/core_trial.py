@@ -59,7 +59,8 @@ def relative_speeds(trial_s: Mapping[str, float]) -> dict[str, float]:
     """Return a dictionary from host name to the core speed relative to the slowest host, whose speed is 1.
 
     `trial_s` maps each host to the CPU seconds of its `CoreTrial`. Speeds that exceed 1 by at most ALIKE (2%)
-    become 1. Since no speed is below 1, no host needs more cores for a node than the node declares.
+    become 1. Speeds are relative to the slowest host, so that on no host an emulated core needs more than its
+    declared fraction of a host core.
     """
     slowest_s = max(trial_s.values(), default=0.0)
     speeds = {host: slowest_s / taken_s for host, taken_s in trial_s.items()}

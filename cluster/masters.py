@@ -231,7 +231,7 @@ class NameNodeDoor(Protocol):
     async def take_replica_changes(self) -> Sequence[tuple[str, Sequence[NodeId]]]:
         """Return the input blocks whose replicas changed since the last call.
 
-        Each block comes with the nodes that now hold a replica.
+        Each item of the result is (block, the nodes that now hold a replica).
         """
         ...
 

@@ -29,7 +29,7 @@ that is on its way to the node may be missing once."""
 
 
 class Tracker:
-    """The state of a node across its incarnations, as reported to the JobTracker.
+    """The state of a node, as reported to the JobTracker, across its incarnations (its lives between losses).
 
     `unanswered` is the last heartbeat while it has no reply. It does not change until the reply arrives, so
     that the JobTracker recognizes a resend by its sequence number. Attempts that end in the meantime wait in
@@ -58,7 +58,8 @@ class Tracker:
         self.begin_life(incarnation)
 
     def begin_life(self, incarnation: int) -> None:
-        """Start a new incarnation with this number, without running attempts and without reports.
+        """Start a new incarnation (life of the node) with this number, without running attempts and without
+        reports.
 
         The JobTracker does not know the incarnation yet.
         """

@@ -53,10 +53,10 @@ CLOSE_S = 0.5
 
 
 class Agent:
-    """The agent of one incarnation of a node.
+    """The agent of one incarnation (life from start to loss) of a node.
 
-    It connects the parts (attempts, DataNode, HTTP server and others). `where` is the agent's folder, and
-    `lock` the descriptor that locks the folder. `link` is the connection to the zygote, the process from
+    The agent connects its parts: attempts, DataNode, HTTP server and others. `where` is the agent's folder,
+    and `lock` the descriptor that locks the folder. `link` is the connection to the zygote, the process from
     which attempts are forked.
     """
 

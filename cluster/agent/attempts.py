@@ -1,6 +1,6 @@
-"""The attempts of a node.
+"""The attempts of a node: they run in processes that were forked in advance.
 
-They are started in processes forked in advance, can be killed, and are reported at their end.
+Attempts can be killed, and each is reported when it has ended.
 """
 
 from __future__ import annotations

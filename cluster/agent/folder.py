@@ -83,7 +83,7 @@ class AgentDir:
     def seal_output(self, attempt: str) -> None:
         """Make this process's user the owner of the output of an ended map attempt.
 
-        The attempt's user id may be used again, and a later attempt must not be able to change the output.
+        A later attempt may run with the same user id, and must not be able to change the output.
         """
         folder = self.map_output(attempt)
         with contextlib.suppress(FileNotFoundError):
@@ -110,7 +110,7 @@ class AgentDir:
         """Lock the folder for this agent, and return the descriptor of the lock file.
 
         The folder stays locked until all processes that inherited the descriptor have ended. The call waits
-        up to `patience_s` seconds for processes of an earlier incarnation to end. Raises RootInUse.
+        up to `patience_s` seconds for processes of the node's earlier agent to end. Raises RootInUse.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

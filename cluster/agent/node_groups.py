@@ -93,10 +93,10 @@ class MemoryPeaks:
 class NodeGroups:
     """The control groups of a node's attempts, each for one attempt at a time, and the limits set on them.
 
-    `names` are the names of existing groups (from `slot_groups`). Starting an attempt is work of the
-    emulation, so a group is unlimited until the attempt's process applies the limit that `hold` returned.
-    While there are at most as many attempts as cores, each attempt has a core. Otherwise the attempts share
-    the node's CPU equally (`rebalance`).
+    `names` are the names of existing groups (from `slot_groups`). The CPU time to start an attempt is not
+    charged to the attempt, so a group is unlimited until the attempt's process applies the limit that `hold`
+    returned. While there are at most as many attempts as cores, each attempt has a core. Otherwise the
+    attempts share the node's CPU equally (`rebalance`).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Limits on peers that have connected but have not sent the token: on their number and on their time.
+"""Limits on the number of peers that have connected but have not sent the token, and on their waiting time.
 
 Tokens are compared in constant time.
 """
