@@ -72,7 +72,11 @@ class NameNode:
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report of a changed replica; see `BlockManager.block_event`."""
+        """Process a node's report that one of its replicas was added, kept, removed or found corrupt.
+
+        `event` is the kind of change, as listed in `BlockManager.block_event`, and `length` is the size of
+        the replica in bytes.
+        """
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
@@ -84,7 +88,11 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should store a block it fetched; see `BlockManager.keeps`."""
+        """Return {"keep": bool}: whether a node should keep a block that it fetched as a replica (scheme
+        DARE).
+
+        All replicas that are kept in this way may together have the share `budget` of the size of all inputs.
+        """
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -94,13 +102,21 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read, for replication schemes; see `BlockManager.note_reads`."""
+        """Record which inputs are being read, so that the replication scheme can adapt their replicas.
+
+        `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
+        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters.
+        """
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty file to which blocks can be added. Raises PathExists if the path exists."""
+        """Create an empty file to which blocks can be added. Raises PathExists if the path exists.
+
+        `replication` is the wanted number of replicas. `block_bytes` is the block size, or 0 if it is not
+        known.
+        """
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
@@ -118,9 +134,9 @@ class NameNode:
     ) -> Json:
         """Allocate the next block of a file, and return the block's id and nodes as {"block", "nodes"}.
 
-        The file is created if it does not exist. `length_hint` is the expected block size in bytes. The node
-        `writer` comes first if it can store the block. The number of nodes may be less than `replication`.
-        Raises NoNodes if all nodes are in `exclude`.
+        The file is created if it does not exist. `length_hint` is the expected block size in bytes. Up to
+        `replication` nodes are returned, and `writer`, the node that writes the file, is the first if it can
+        store the block. Nodes in `exclude` are not chosen. Raises NoNodes if no other node exists.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
@@ -149,8 +165,9 @@ class NameNode:
     ) -> None:
         """Create a complete output file in one step, for simulations. Raises NoNodes if there are no nodes.
 
-        `lengths` are the block sizes in bytes. In a live run, the file would be written to the temporary path
-        `placed_as` and then renamed; its blocks are placed as for that path. The journal is not written.
+        `lengths` are the block sizes in bytes, and `writer` is the node that writes. A live run writes to the
+        temporary path `placed_as`, which determines the random choice of nodes, and then renames the file.
+        Therefore the simulation chooses the nodes for `placed_as` as well. The journal is not written.
         """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field
@@ -361,7 +378,12 @@ class NameNode:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose a replica into which a fault can be injected; see `block_status.pick_replica`."""
+        """Choose a replica into which a fault can be injected. Return its block and node, or None.
+
+        `target` is a block id or a file path, or empty for any block. The node must be in `up` and, unless
+        `nodes` is empty, in `nodes`. `luck`, from 0 to 1, selects one of the replicas that qualify. See
+        `block_status.pick_replica`.
+        """
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
@@ -376,7 +398,10 @@ class NameNode:
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
-        """Return {"cursor", "rows"}: up to 10,000 rows of blocks.parquet after `cursor`, and a new cursor."""
+        """Return up to 10,000 rows about removed replicas for blocks.parquet, as {"cursor", "rows"}.
+
+        The rows follow the position `cursor`, and the returned cursor is the position for the next call.
+        """
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 

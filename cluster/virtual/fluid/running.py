@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
 A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps, so that all end together with the slowest. Therefore a stream is never faster here than it must
-be to end with the phase if there is no contention. See `tasks.pacing`.
+small steps (see `tasks.pacing`), so that all streams end at the same time as the slowest. Therefore the
+maximum rate of each stream is chosen so that, without contention, the stream ends together with the slowest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """A simulated attempt, from launch to report. It does the part `share` of its work, 1 unless it fails."""
+    """A simulated attempt, from launch to report.
+
+    The attempt does the share `share` of its planned work, which is less than 1 only if the attempt is
+    planned to fail.
+    """
 
     __slots__ = (
         "began_s",
@@ -113,7 +117,7 @@ class RunningAttempt:
         raise NotImplementedError
 
     def waited(self) -> None:
-        """Continue after a pause, at whose end the attempt's timer is due."""
+        """Continue when the attempt's timer is due, which ends a pause."""
 
     def over(self, flow: Flow) -> None:
         """Process the end of a flow, which by default is one of the streams of the current phase."""
@@ -135,7 +139,12 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow through the resources `way` at up to `cap`. Injected delays slow it."""
+        """Start and return a flow of `total` units through the resources `way`, with at most `cap` units per
+        second.
+
+        Injected delays of connections lower this maximum. `role` is the flow's purpose, such as `READ`, and
+        `detail` is information for the code that handles the flow's end.
+        """
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -148,7 +157,11 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`."""
+        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`.
+
+        This is the lowest declared rate of the resources or, if lower, the rate at which the stream ends
+        together with the slowest stream of the phase.
+        """
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -163,7 +176,11 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. The role `KNOWN` excludes contention."""
+        """Start and return a flow of `cpu_s` CPU seconds at up to `rate` cores.
+
+        With the role `CPU`, the flow shares the node's CPU with other attempts. With the role `KNOWN`, the
+        flow is not slowed by other attempts.
+        """
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
@@ -179,7 +196,11 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream of local disk I/O. `back_bytes` are also read, but not added to the counters."""
+        """Start a stream that reads and writes the local disk. Fail the attempt if the disk is full.
+
+        The stream has `read_bytes`, `write_bytes`, and `back_bytes`, which are bytes read for merging.
+        `back_bytes` are not added to the attempt's counters.
+        """
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -237,7 +258,11 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Write the rest of a block only to the nodes before `gone`, or fail if `gone` is the first node."""
+        """Handle the loss of the node `gone` while `flow` writes a block through a chain of nodes.
+
+        The rest of the block is written only to the nodes before `gone` in the chain. If `gone` is the first
+        node, the attempt fails.
+        """
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -289,7 +314,10 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the share of the current phase that its slowest stream has completed, from 0 to 1."""
+        """Return the completed share of the current phase, from 0 to 1.
+
+        The result is the share of the CPU time or the share of the bytes, whichever is lower.
+        """
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
