@@ -72,11 +72,7 @@ class NameNode:
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report that one of its replicas was added, kept, removed or found corrupt.
-
-        `event` is the kind of change, as listed in `BlockManager.block_event`, and `length` is the size of
-        the replica in bytes.
-        """
+        """Process a node's report that a replica was added, kept, removed or found corrupt (`event`)."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
@@ -88,11 +84,7 @@ class NameNode:
         self._blocks.report_bad(block, node)
 
     def keeps(self, node: NodeId, block: str, budget: float) -> Json:
-        """Return {"keep": bool}: whether a node should keep a block that it fetched as a replica (scheme
-        DARE).
-
-        All replicas that are kept in this way may together have the share `budget` of the size of all inputs.
-        """
+        """Return {"keep": bool}: whether a node should store a block it fetched; see `BlockManager.keeps`."""
         return {"keep": self._blocks.keeps(node, block, budget)}
 
     def note_reads(
@@ -102,21 +94,13 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read, so that the replication scheme can adapt their replicas.
-
-        `reading` maps input paths to the number of jobs that read them. `serving` maps nodes to the number of
-        read requests in progress and the number of slots. `scheme` is Scarlett or CDRM with its parameters.
-        """
+        """Record which inputs are being read, for Scarlett and CDRM; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty file to which blocks can be added. Raises PathExists if the path exists.
-
-        `replication` is the wanted number of replicas. `block_bytes` is the block size, or 0 if it is not
-        known.
-        """
+        """Create an empty file with `replication` wanted replicas. Raises PathExists if the path exists."""
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
@@ -378,12 +362,7 @@ class NameNode:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose a replica into which a fault can be injected. Return its block and node, or None.
-
-        `target` is a block id or a file path, or empty for any block. The node must be in `up` and, unless
-        `nodes` is empty, in `nodes`. `luck`, from 0 to 1, selects one of the replicas that qualify. See
-        `block_status.pick_replica`.
-        """
+        """Return the block and node of a replica for a fault, or None; see `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:
@@ -398,10 +377,7 @@ class NameNode:
         return check_blocks(self._blocks.map)
 
     def poll(self, cursor: int = 0) -> Json:
-        """Return up to 10,000 rows about removed replicas for blocks.parquet, as {"cursor", "rows"}.
-
-        The rows follow the position `cursor`, and the returned cursor is the position for the next call.
-        """
+        """Return {"cursor", "rows"}: up to 10,000 rows of blocks.parquet after `cursor`, and a new cursor."""
         cursor, rows = self._journal.ended(cursor, POLL_LIMIT)
         return {"cursor": cursor, "rows": rows}
 

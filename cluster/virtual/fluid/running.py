@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
 A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps (see `tasks.pacing`), so that all streams end at the same time as the slowest. Therefore the
-maximum rate of each stream is chosen so that, without contention, the stream ends together with the slowest.
+small steps (see `tasks.pacing`), so that all streams end together with the slowest. Here, the maximum rate of
+each stream is set so that the same holds if there is no contention.
 """
 
 from __future__ import annotations
@@ -28,11 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """A simulated attempt, from launch to report.
-
-    The attempt does the share `share` of its planned work, which is less than 1 only if the attempt is
-    planned to fail.
-    """
+    """A simulated attempt, from launch to report. `share` is the part of its work to do, 1 if it succeeds."""
 
     __slots__ = (
         "began_s",
@@ -139,12 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow of `total` units through the resources `way`, with at most `cap` units per
-        second.
-
-        Injected delays of connections lower this maximum. `role` is the flow's purpose, such as `READ`, and
-        `detail` is information for the code that handles the flow's end.
-        """
+        """Start a flow through the resources `way` with at most `cap` units/s, or less if faults delay it."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -157,11 +148,7 @@ class RunningAttempt:
             del self.host.free_running[flow]
 
     def cap(self, stream_bytes: float, way: tuple[Resource, ...] | list[Resource]) -> float:
-        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`.
-
-        This is the lowest declared rate of the resources or, if lower, the rate at which the stream ends
-        together with the slowest stream of the phase.
-        """
+        """Return the maximum rate (bytes/s) of a stream of `stream_bytes` through the resources `way`."""
         cap = way[0].declared if len(way) == 1 else min(resource.declared for resource in way)
         return min(cap, stream_bytes / self.pace_s) if self.pace_s else cap
 
@@ -176,11 +163,7 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start and return a flow of `cpu_s` CPU seconds at up to `rate` cores.
-
-        With the role `CPU`, the flow shares the node's CPU with other attempts. With the role `KNOWN`, the
-        flow is not slowed by other attempts.
-        """
+        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. Role `KNOWN`: no contention."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
@@ -196,11 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream that reads and writes the local disk. Fail the attempt if the disk is full.
-
-        The stream has `read_bytes`, `write_bytes`, and `back_bytes`, which are bytes read for merging.
-        `back_bytes` are not added to the attempt's counters.
-        """
+        """Start a stream of local disk I/O. `back_bytes` (read for merging) are not added to the counters."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -258,11 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Handle the loss of the node `gone` while `flow` writes a block through a chain of nodes.
-
-        The rest of the block is written only to the nodes before `gone` in the chain. If `gone` is the first
-        node, the attempt fails.
-        """
+        """Write the rest of a block to the nodes before the lost node `gone`, or fail if `gone` is first."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -314,10 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the completed share of the current phase, from 0 to 1.
-
-        The result is the share of the CPU time or the share of the bytes, whichever is lower.
-        """
+        """Return the completed share (0 to 1) of the phase's CPU time or of its bytes, whichever is lower."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
