@@ -145,8 +145,8 @@ class BlockManager:
     def keeps(self, node: NodeId, block: str, budget: float) -> bool:
         """Return whether `node`, which has fetched a block, should keep the block as an additional replica.
 
-        The replication scheme DARE decides (see `DareCopies`) and records the fetch. All additional replicas
-        together may have the share `budget` of the total size of all inputs.
+        The replication scheme DARE decides (see `DareCopies`) and records the fetch. The total size of all
+        additional replicas is limited to the share `budget` (0 to 1) of the total size of all inputs.
         """
         state = self.map.blocks.get(block)
         if (
@@ -210,10 +210,10 @@ class BlockManager:
     def _replica_came(
         self, now_s: float, block: str, node: NodeId, length: int, cause: str = "report"
     ) -> None:
-        """Record a replica that a node has stored.
+        """Record a replica of `length` bytes that a node has stored.
 
-        If the replica was expected from no write or planned copy, `cause` is recorded as the reason why it
-        exists.
+        `cause` is recorded as the reason why the replica exists, unless a write or a planned copy has already
+        given the reason.
         """
         if block not in self.map.blocks:
             self._replication.block_unwanted(block, [node])
@@ -272,8 +272,8 @@ class BlockManager:
     def loaded(self, now_s: float, file: File, places: Sequence[Sequence[NodeId]]) -> None:
         """Record all replicas of a new input file at the start of a simulation. Faster than `stored`.
 
-        `places` contains the nodes of each block. The caller must have added the sizes of the replicas to the
-        loads of their nodes in `map.field`.
+        `places` contains the nodes of each block. The sizes of the replicas must already be included in the
+        node loads of the index `map.field`.
         """
         begin_life, count = self._journal.begin_life, file.replication
         for (block, length), nodes in zip(file.blocks.items(), places, strict=True):

@@ -17,9 +17,10 @@ def lay_out(
 ) -> Rows:
     """Choose nodes for all blocks of an input file, and record them as future holders of the replicas.
 
-    The nodes depend on the file's `placement` and `skew`, and on `seed`. `preferred` may contain a list of
-    nodes for each block; live nodes in this list are chosen first. Return a row {"block", "offset", "length",
-    "nodes"} for each block.
+    The file's `placement` is the rule for the choice: hdfs, even or skewed. The placement skewed uses only a
+    share `skew` of the nodes. Random choices depend on `seed`. `preferred` may contain a list of nodes for
+    each block; live nodes in this list are chosen first. Return a row {"block", "offset", "length", "nodes"}
+    for each block.
     """
     if file.placement == "hdfs" and file.skew is None and not preferred:
         return _lay_out_hdfs(file, manager, seed)

@@ -45,8 +45,9 @@ async def upload_all(
 ) -> None:
     """Upload input files to the nodes that the NameNode chooses, several blocks at a time.
 
-    `peers` maps nodes to the URLs of their agents. Raises BadInput if a file of the host cannot be read or
-    has become shorter. Raises BlockUnavailable if a chosen node has not stored a block after three tries.
+    `peers` maps nodes to the URLs of their agents. `settings` contains the replication and placement of the
+    files. Raises BadInput if a file of the host cannot be read or has become shorter. Raises BlockUnavailable
+    if a chosen node has not stored a block after three tries.
     """
     largest = max((length for file in files for length in file.blocks), default=1)
     streams = max(PARALLEL, len(peers) // 2)  # Each stream is limited by the receiving node's NIC.
@@ -83,7 +84,8 @@ async def _send(
 ) -> list[asyncio.Task[dict[str, Any]]]:
     """Start a task for each block of a file, which sends the block with `_put`. Return the tasks.
 
-    `plan` contains the nodes of each block. The semaphore `room` limits the number of unfinished tasks.
+    `plan` contains the nodes of each block. The tasks belong to `group`, and the semaphore `room` limits the
+    number of unfinished tasks.
     """
     tasks: list[asyncio.Task[dict[str, Any]]] = []
     bodies = _bodies(file)
@@ -98,9 +100,11 @@ async def _send(
 async def _put(
     path: str, plane: DataPlane, planned: Mapping[str, Any], body: Body, length: int
 ) -> dict[str, Any]:
-    """Send a block, repeatedly if necessary, until all nodes in `planned` have stored it.
+    """Send a block to its nodes, repeatedly if necessary, until all of them have stored the block.
 
-    Return {"block", "length", "nodes"}. Raises BlockUnavailable after `TRIES` attempts.
+    `planned` contains the block's id and nodes. `body` is a function that returns the data as a stream of
+    `length` bytes, and `path` is the file's path for error messages. Return {"block", "length", "nodes"}.
+    Raises BlockUnavailable after `TRIES` attempts.
     """
     block, nodes = planned["block"], planned["nodes"]
     trouble = ""
@@ -210,7 +214,10 @@ async def fetch_file(
 async def store_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Write a new file from a stream of unknown length. After an error, the incomplete file is deleted."""
+    """Write a new file from a stream of unknown length. After an error, the incomplete file is deleted.
+
+    `plane` transfers the blocks to the nodes. `settings` contains the file's block size and replication.
+    """
     await name_node.create(path, settings.replication, settings.size_bytes)
     try:
         await name_node.complete(path, await _write_blocks(path, data, name_node, plane, settings))
@@ -222,7 +229,10 @@ async def store_file(
 async def append_file(
     path: str, data: AsyncIterator[bytes], name_node: NameNodeDoor, plane: DataPlane, settings: BlockSettings
 ) -> None:
-    """Append a stream to a file as new blocks. After an error, the file has its old content again."""
+    """Append a stream to a file as new blocks. After an error, the file has its old content again.
+
+    `plane` transfers the blocks to the nodes. `settings` contains the size and replication of the new blocks.
+    """
     old = await name_node.locate(path)
     blocks = [{**block, "nodes": []} for block in old]  # The NameNode knows the current holders.
     await name_node.reopen(path)

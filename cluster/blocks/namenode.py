@@ -72,7 +72,7 @@ class NameNode:
         return self._blocks.heartbeat(now_s, node)
 
     def block_event(self, now_s: float, node: NodeId, event: str, block: str, length: int) -> None:
-        """Process a node's report of a changed replica; see `BlockManager.block_event`."""
+        """Process a node's report that a replica was added, kept, removed or found corrupt (`event`)."""
         self._blocks.block_event(now_s, node, event, block, length)
 
     def settling(self, now_s: float) -> bool:
@@ -94,13 +94,13 @@ class NameNode:
         serving: Mapping[NodeId, tuple[float, int]],
         scheme: DynamicReplicas,
     ) -> None:
-        """Record which inputs are being read, for replication schemes; see `BlockManager.note_reads`."""
+        """Record which inputs are being read, for Scarlett and CDRM; see `BlockManager.note_reads`."""
         self._blocks.note_reads(now_s, reading, serving, scheme)
 
     # -- writing ---------------------------------------------------------------------------------------------
 
     def create(self, now_s: float, path: str, replication: int, block_bytes: int = 0) -> None:
-        """Create an empty file to which blocks can be added. Raises PathExists if the path exists."""
+        """Create an empty file with `replication` wanted replicas. Raises PathExists if the path exists."""
         self._change(self._creation(now_s, path, replication, block_bytes))
 
     def reopen(self, now_s: float, path: str) -> None:
@@ -118,9 +118,9 @@ class NameNode:
     ) -> Json:
         """Allocate the next block of a file, and return the block's id and nodes as {"block", "nodes"}.
 
-        The file is created if it does not exist. `length_hint` is the expected block size in bytes. The node
-        `writer` comes first if it can store the block. The number of nodes may be less than `replication`.
-        Raises NoNodes if all nodes are in `exclude`.
+        The file is created if it does not exist. `length_hint` is the expected block size in bytes. Up to
+        `replication` nodes are returned, and `writer`, the node that writes the file, is the first if it can
+        store the block. Nodes in `exclude` are not chosen. Raises NoNodes if no other node exists.
         """
         block, file = block_id(self._names.next_block_number()), self._names.find(path)
         field = self._blocks.map.field
@@ -149,8 +149,9 @@ class NameNode:
     ) -> None:
         """Create a complete output file in one step, for simulations. Raises NoNodes if there are no nodes.
 
-        `lengths` are the block sizes in bytes. In a live run, the file would be written to the temporary path
-        `placed_as` and then renamed; its blocks are placed as for that path. The journal is not written.
+        `lengths` are the block sizes in bytes, and `writer` is the node that writes. A live run writes to the
+        temporary path `placed_as`, which determines the random choice of nodes, and then renames the file.
+        Therefore the simulation chooses the nodes for `placed_as` as well. The journal is not written.
         """
         self._names.apply(self._creation(now_s, path, replication, max(lengths)))
         file, field = self._names.file(path), self._blocks.map.field
@@ -361,7 +362,7 @@ class NameNode:
     def pick_replica(
         self, up: Sequence[NodeId], target: str, nodes: Sequence[NodeId], luck: float
     ) -> tuple[str, NodeId] | None:
-        """Choose a replica into which a fault can be injected; see `block_status.pick_replica`."""
+        """Return the block and node of a replica for a fault, or None; see `block_status.pick_replica`."""
         return pick_replica(self._names, self._blocks.map, up, target, nodes, luck)
 
     def nodes(self) -> dict[NodeId, Json]:

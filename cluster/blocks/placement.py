@@ -197,7 +197,7 @@ def place_even(
 def hot_nodes(order: Sequence[NodeId], share: float) -> list[NodeId]:
     """Return the nodes that store all inputs under the placement skewed: the first of the nodes in `order`.
 
-    Their number is `share` times the number of nodes, rounded up, and at least one (xu2015).
+    Their number is `share` times the number of nodes, rounded up, and at least one, as in the thesis xu2015.
     """
     exact = Fraction(str(share)) * len(order)  # 0.2 of 5 nodes is one node, whatever floats think
     return list(order[: max(1, math.ceil(exact))])

@@ -38,9 +38,9 @@ def scarlett_replicas(
 ) -> dict[str, int]:
     """Return the number of replicas that Scarlett gives each file, as a dictionary from path to number.
 
-    `most_read` maps paths to the largest number of jobs that read the file at the same time. `budget_bytes`
-    limits the size of all additional replicas. `most`, the number of live nodes, is the upper limit for each
-    file.
+    `most_read` maps paths to the largest number of jobs that read the file at the same time. Each file that
+    was read should have `delta` replicas more than this number. `budget_bytes` limits the size of all
+    additional replicas. `most`, the number of live nodes, is the upper limit for each file.
     """
     wanted = {
         path: min(most, max(most_read.get(path, 0) + delta, file.base)) if most_read.get(path) else file.base
@@ -62,10 +62,11 @@ def scarlett_replicas(
 
 
 def cdrm_replicas(file: ReadFile, *, failure: float, availability: float, most: int) -> int:
-    """Return the smallest number of replicas with which a file has at least the given `availability`.
+    """Return the number of replicas that a file needs so that it is available with a given probability.
 
-    `failure` is the probability that a node is unavailable. The number is at least the file's `base`, and
-    increases beyond it only up to `most`.
+    `availability` is this probability, and `failure` is the probability that a node is unavailable. The
+    result is at least `file.base`. Replicas are added until the file is available enough or has `most`
+    replicas.
     """
     replicas = file.base
     while replicas < most and (1.0 - failure**replicas) ** file.blocks < availability:

@@ -77,9 +77,9 @@ def interface_bytes(pid: int, name: str = "eth0", proc: Path = Path("/proc")) ->
 
 
 def _read(path: Path) -> str:
-    """Return the text of a small file, in half of the CPU time of `Path.read_text`.
+    """Return the text of a small file.
 
-    Speed matters because three files are read for each heartbeat.
+    Faster than `Path.read_text`, because files are read at each heartbeat.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

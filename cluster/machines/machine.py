@@ -55,7 +55,10 @@ class Machine(Protocol):
     """
 
     async def start(self) -> StartedMachine:
-        """Start the machine. Raises BadInput if the requested limits are impossible on this host."""
+        """Start the machine and the agent. Return the agent's URL and pid, and how limits are enforced.
+
+        Raises BadInput if the requested limits are impossible on this host.
+        """
         ...
 
     async def stop(self) -> None:

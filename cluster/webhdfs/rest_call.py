@@ -59,7 +59,7 @@ class RestCall:
 
     @property
     def names(self) -> NameNodeDoor:
-        """Return the interface to the NameNode."""
+        """Return the interface to the NameNode that manages the files of the block store."""
         return self.store.name_node
 
     @property
@@ -113,5 +113,5 @@ def bad_value(name: str, given: str, expected: str) -> BadPath:
 
 
 def done(value: bool) -> web.Response:
-    """Return the HTTP response of an operation whose result is `value`."""
+    """Return the HTTP response {"boolean": value} to an operation that only succeeds or fails."""
     return web.json_response({"boolean": value})

@@ -76,7 +76,8 @@ class AttemptGroups:
 def limit_node(files: GroupFiles, node: NodeSpec, slots: tuple[str, ...]) -> None:
     """Set limits for all attempts of a node together: memory (without swap) and number of processes.
 
-    `slots` are the names of the slots' control groups. Raises OSError if a file cannot be written.
+    The limits are written to the control group files in `files`. `slots` are the names of the slots' control
+    groups. Raises OSError if a file cannot be written.
     """
     # Each attempt's limit exceeds its declared memory by SLACK_BYTES, so the node's limit must as well.
     memory = str(node.memory_bytes + SLACK_BYTES * (node.map_slots + node.reduce_slots))

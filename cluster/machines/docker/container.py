@@ -244,7 +244,7 @@ class DockerMachine:
             return node_image(client)
 
     def _published_at(self) -> tuple[str, ...]:
-        """Return the host address at which the agent is published, and the port range if it is restricted."""
+        """Return the host address for the agent's port and, if host ports are restricted, their range."""
         return (self._published, self._host_ports) if self._host_ports else (self._published,)
 
     def _url(self, api: Any) -> str:

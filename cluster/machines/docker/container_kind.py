@@ -1,4 +1,7 @@
-"""The kind of machines `docker`. The client library of the Docker engine is imported on first use."""
+"""The declaration of `docker`, the kind of machines that are Docker containers.
+
+The client library of the Docker engine is imported on first use.
+"""
 
 from __future__ import annotations
 

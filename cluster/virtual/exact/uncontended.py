@@ -13,9 +13,9 @@ from schedbed.tasks.specs import Counters
 class ExactRun:
     """An attempt in the simulation without contention. The attempt ends at the time `due_s`.
 
-    At the time `since_s`, the attempt still had to work for `left_s` seconds at the node's declared speed. If
-    the attempt is planned to fail, the last `beyond_s` seconds of its work are never done, and `left_s` does
-    not include them.
+    At the time `since_s`, the attempt still had `left_s` seconds of work, measured at the node's declared
+    speed. An attempt that is planned to fail never does the last `beyond_s` seconds of its work; `left_s`
+    does not include them.
     """
 
     __slots__ = (
@@ -73,7 +73,10 @@ class ExactNode:
         self.outputs: dict[str, dict[str, None]] = {}  # Map attempts with outputs, by job.
 
     def count(self, now_s: float, run: ExactRun) -> None:
-        """Add an attempt's CPU time and disk bytes since the last call of `usage` to the node's totals."""
+        """Add the CPU time and disk bytes of the attempt `run` to the totals of the node.
+
+        Only the work between the last call of `usage` and `now_s` is added.
+        """
         worked_s = (now_s - max(run.since_s, self.asked_s)) * self.speed
         if worked_s > 0.0:
             self.cpu_s += run.cpu * worked_s

@@ -125,7 +125,7 @@ class Flow(Item):
 
 
 class Solved(NamedTuple):
-    """How many times flow rates were computed, and how many of these computations `REACH` limited."""
+    """The number of computations of flow rates, and how many of these computations `REACH` limited."""
 
     times: int = 0
     cut_short: int = 0
@@ -146,7 +146,7 @@ class Sharing:
 
     @property
     def solved(self) -> Solved:
-        """Return the number of times that rates have been computed so far."""
+        """Return how often flow rates were computed so far, and how often `REACH` limited the computation."""
         return Solved(self._solves, self._cut_short)
 
     def start(self, flow: Flow) -> None:
@@ -302,7 +302,8 @@ def _repeated(resources: Sequence[Resource]) -> Sequence[Resource]:
 def _is_settled(resource: Resource, instant: int) -> bool:
     """Return whether all flows of a resource have their maximum rates, so that nothing must be computed.
 
-    Flows whose rate was already computed by the current call of `settle`, number `instant`, are not checked.
+    Flows whose rate was already computed in the current call of `settle` are not checked. `instant` is a
+    number that identifies this call.
     """
     return all(flow.rate == flow.cap or flow._seen > instant for flow in resource.flows)
 

@@ -175,7 +175,7 @@ class ReduceRun(RunningAttempt):
             self._keep(batch)
 
     def _handle(self, cpu_s: float) -> None:
-        """Add `cpu_s` of CPU time for processing fetched data, in parallel with further fetches."""
+        """Queue `cpu_s` seconds of CPU time for processing fetched data, while further data are fetched."""
         self.owed_s += cpu_s
         if self.handling is None and self.owed_s > 0.0:
             self.streams += 1
@@ -206,7 +206,9 @@ class ReduceRun(RunningAttempt):
             self._fetch()
 
     def _keep(self, batch: Batch) -> None:
-        """Record that a batch has been fetched. Start to write to disk what does not fit in memory."""
+        """Record that a batch has been fetched, and start to write to disk the bytes that exceed the memory
+        buffer.
+        """
         for output in batch.outputs:
             self.fetched[output.index] = output.attempt
             self.failures.pop(output.index, None)
@@ -222,7 +224,7 @@ class ReduceRun(RunningAttempt):
             self.flow(COPY, over, self.host.disk.declared, self.host.drive)
 
     def _look(self) -> None:
-        """End the shuffle if all map outputs have been fetched."""
+        """End the shuffle if all map outputs have been fetched, processed and, if needed, written to disk."""
         board = self.host.board(self.plan.job)
         if (
             board.all_done

@@ -1,8 +1,8 @@
 """The common part of simulated maps and reduces with contention.
 
 A phase is a set of concurrent streams (CPU, reads, writes). A live attempt alternates between the streams in
-small steps, so that all end together with the slowest. Therefore a stream is never faster here than it must
-be to end with the phase if there is no contention. See `tasks.pacing`.
+small steps (see `tasks.pacing`), so that all streams end together with the slowest. Here, the maximum rate of
+each stream is set so that the same holds if there is no contention.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START, CPU, KNOWN, OWN_DISK, READ, WRITE, FETCH, COPY, WAIT, END = range(10)
 
 
 class RunningAttempt:
-    """A simulated attempt, from launch to report. It does the part `share` of its work, 1 unless it fails."""
+    """A simulated attempt, from launch to report. `share` is the part of its work to do, 1 if it succeeds."""
 
     __slots__ = (
         "began_s",
@@ -113,7 +113,7 @@ class RunningAttempt:
         raise NotImplementedError
 
     def waited(self) -> None:
-        """Continue after a pause, at whose end the attempt's timer is due."""
+        """Continue when the attempt's timer is due, which ends a pause."""
 
     def over(self, flow: Flow) -> None:
         """Process the end of a flow, which by default is one of the streams of the current phase."""
@@ -135,7 +135,7 @@ class RunningAttempt:
         way: tuple[Resource, ...] | list[Resource],
         detail: object = None,
     ) -> Flow:
-        """Start and return a flow through the resources `way` at up to `cap`. Injected delays slow it."""
+        """Start a flow through the resources `way` with at most `cap` units/s, or less if faults delay it."""
         if (lag_s := self.world.lag_s(self.host, detail)) and total:
             cap = total / (total / cap + lag_s)
         return self._start(Flow(self, role, total, cap, way, detail))
@@ -163,7 +163,7 @@ class RunningAttempt:
             self.compute_at(cpu_s, cpu_s / self.pace_s)
 
     def compute_at(self, cpu_s: float, rate: float, role: int = CPU) -> Flow:
-        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. The role `KNOWN` excludes contention."""
+        """Start a flow of `cpu_s` CPU seconds at up to `rate` cores. Role `KNOWN`: no contention."""
         flow = Flow(self, role, cpu_s, rate, (self.host.cpu,) if role == CPU else ())
         flow.cap *= self.host.cpu_factor
         return self._start(flow)
@@ -179,7 +179,7 @@ class RunningAttempt:
         return flow
 
     def use_disk(self, read_bytes: float, write_bytes: float, back_bytes: float = 0.0) -> None:
-        """Start a stream of local disk I/O. `back_bytes` are also read, but not added to the counters."""
+        """Start a stream of local disk I/O. `back_bytes` (read for merging) are not added to the counters."""
         total = read_bytes + write_bytes + back_bytes
         if write_bytes and self.host.full:
             self.fail(DISK_FULL)
@@ -237,7 +237,7 @@ class RunningAttempt:
         self.flow(WRITE, left, min(cap, left / latency_s) if latency_s else cap, way, chain)
 
     def pipeline_broke(self, flow: Flow, gone: SharedNode) -> None:
-        """Write the rest of a block only to the nodes before `gone`, or fail if `gone` is the first node."""
+        """Write the rest of a block to the nodes before the lost node `gone`, or fail if `gone` is first."""
         chain = flow.detail
         assert isinstance(chain, list)
         left = flow.left_at(self.world.agenda.now_s)
@@ -289,7 +289,7 @@ class RunningAttempt:
             self.spill_bytes += moved
 
     def done(self, now_s: float) -> float:
-        """Return the share of the current phase that its slowest stream has completed, from 0 to 1."""
+        """Return the completed share (0 to 1) of the phase's CPU time or of its bytes, whichever is lower."""
         share, moved = 1.0, self.phase_moved
         for flow in self.flows:
             if flow.role in (CPU, KNOWN):
