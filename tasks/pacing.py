@@ -66,11 +66,12 @@ def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for a charge at `now`.
+    """Return the earliest time at which the bytes of a stream's charge at `now` may have used the stream's
+    bucket.
 
-    `level` is the start of the stream or, later, the time at which its previous charge was paid. Thus a
-    stream catches up after delays, by at most `catch_up_s` seconds. Its first bytes are as slow as all
-    others, since an idle bucket saves no capacity for the next stream.
+    `level` is the start of the stream or, later, the time at which the stream's previous charge was paid.
+    Thus a stream catches up after delays, by at most `catch_up_s` seconds. The first bytes of a stream are as
+    slow as all others, since an idle bucket saves no capacity for the next stream.
     """
     return max(level, now - catch_up_s)
 
@@ -192,7 +193,11 @@ class Budget:
         return count
 
     def leave(self, place: StreamCell) -> None:
-        """Stop counting the stream of `place`. Takes no lock, since any code may delete a stream object."""
+        """Stop counting the stream of `place` as active.
+
+        No lock is used, since this method runs whenever Python deletes a stream object, even in code that
+        holds the lock.
+        """
         with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
@@ -207,11 +212,14 @@ class Budget:
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return the total amount charged to the bucket `name`."""
+        """Return the total amount charged to the bucket `name`, including charges that are not yet paid."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the amount that the bucket `name` has allowed since its start, in bytes or CPU seconds."""
+        """Return the part of the charges to the bucket `name` that its rate has allowed by now.
+
+        The unit is bytes or, for the CPU, seconds of CPU time.
+        """
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
@@ -250,8 +258,8 @@ def _cell(name: str, field: int) -> int:
 class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
-    `cell` is the index of the cell, or -1 without a cell. `until` is the cell's value if it still belongs to
-    the stream.
+    `cell` is the index of the cell, or -1 without a cell. `until` is the value that the stream has written
+    into the cell. If the cell has another value, it belongs to another stream.
     """
 
     __slots__ = ("cell", "until")
@@ -317,12 +325,14 @@ class Stream:
 
 
 class CpuPacer:
-    """Limits this process to one emulated core, and its node to its cores, by sleeping in a SIGPROF handler.
+    """Limits the CPU use of this process to one emulated core, by sleeping in a handler of the signal
+    SIGPROF.
 
-    Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact even if
-    a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
-    returns the total seconds for which other processes have stopped this process. The pacer sleeps less by
-    this time.
+    The CPU time is also charged to the node's `budget`, which limits all processes of the node to the node's
+    cores. Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact
+    even if a long numpy call delays the handler. `core_speed` is the speed of the emulated core in host
+    cores. `withheld` returns the total seconds for which other processes have stopped this process, which
+    shorten the sleep.
     """
 
     def __init__(
@@ -351,7 +361,9 @@ class CpuPacer:
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
     def stop(self) -> None:
-        """Stop the timer, and sleep until all CPU time is paid."""
+        """Stop the timer, and sleep until the used CPU time is no more than the rates of the core and the
+        node allow.
+        """
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self.settle()
