@@ -66,12 +66,11 @@ def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which the bytes of a stream's charge at `now` may have used the stream's
-    bucket.
+    """Return the earliest time at which a stream may have used its bucket for the bytes of a charge at `now`.
 
-    `level` is the start of the stream or, later, the time at which the stream's previous charge was paid.
-    Thus a stream catches up after delays, by at most `catch_up_s` seconds. The first bytes of a stream are as
-    slow as all others, since an idle bucket saves no capacity for the next stream.
+    `level` is the start of the stream or, later, the time at which its previous charge was paid. Thus a
+    stream catches up after delays, by at most `catch_up_s` seconds. Its first bytes are as slow as all
+    others, since an idle bucket saves no capacity for the next stream.
     """
     return max(level, now - catch_up_s)
 
@@ -193,11 +192,7 @@ class Budget:
         return count
 
     def leave(self, place: StreamCell) -> None:
-        """Stop counting the stream of `place` as active.
-
-        No lock is used, since this method runs whenever Python deletes a stream object, even in code that
-        holds the lock.
-        """
+        """Stop counting the stream of `place`. No lock is used, since any code may delete a stream object."""
         with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
@@ -216,10 +211,7 @@ class Budget:
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the part of the charges to the bucket `name` that its rate has allowed by now.
-
-        The unit is bytes or, for the CPU, seconds of CPU time.
-        """
+        """Return the part of the charges to the bucket `name` that its rate has allowed by now."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
@@ -259,7 +251,7 @@ class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
     `cell` is the index of the cell, or -1 without a cell. `until` is the value that the stream has written
-    into the cell. If the cell has another value, it belongs to another stream.
+    into the cell. If the cell has another value, the stream has lost the cell.
     """
 
     __slots__ = ("cell", "until")
@@ -325,14 +317,11 @@ class Stream:
 
 
 class CpuPacer:
-    """Limits the CPU use of this process to one emulated core, by sleeping in a handler of the signal
-    SIGPROF.
+    """Limits this process to one emulated core, by sleeping in a handler of the signal SIGPROF.
 
-    The CPU time is also charged to the node's `budget`, which limits all processes of the node to the node's
-    cores. Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact
-    even if a long numpy call delays the handler. `core_speed` is the speed of the emulated core in host
-    cores. `withheld` returns the total seconds for which other processes have stopped this process, which
-    shorten the sleep.
+    The CPU time is also charged to the node's `budget`. Each charge is exact, so the mean rate is exact even
+    if a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
+    returns the total seconds for which other processes have stopped this process, which shorten the sleep.
     """
 
     def __init__(
@@ -361,9 +350,7 @@ class CpuPacer:
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
     def stop(self) -> None:
-        """Stop the timer, and sleep until the used CPU time is no more than the rates of the core and the
-        node allow.
-        """
+        """Stop the timer, and sleep as long as the rates of the core and the node require."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self.settle()

@@ -179,7 +179,7 @@ class ChainEntry(Record):
     """A chain, which schedules the heartbeats of a ring (a sorted set of nodes) one after another.
 
     When the heartbeat timer of `node` fires at the time `at`, the heartbeat of the next node is scheduled,
-    until the time `until`. `members` is the number of nodes in the ring.
+    until the time `until`. For the ring of nodes with reduces of one job, `members` is the number of nodes.
     """
 
     at: f8

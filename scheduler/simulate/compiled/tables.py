@@ -223,10 +223,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set fields of `state` to -1, which means that no pool is sorted yet and no chain waits for a timer.
-
-    A chain schedules the heartbeats of several nodes one after another.
-    """
+    """Set fields of `state` to -1: no pool is sorted yet, and no chain of wake-ups waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -289,10 +286,8 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return a table of groups of maps, and the numbers of the maps in the order of the groups.
-
-    Each group is the maps of one job with input on the same node or, in the second half, in the same rack.
-    Also stores in `jobs` which groups belong to each job.
+    """Return a table of groups of maps of a job, by input node, then by input rack, and the maps in this
+    order.
     """
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
@@ -327,10 +322,7 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return the table of pools (a single pool under FIFO), and the numbers of the jobs, grouped by pool.
-
-    Also stores the number of each job's pool in `table`, the table of jobs.
-    """
+    """Return the table of pools (a single pool under FIFO), and the numbers of the jobs, grouped by pool."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -356,8 +348,7 @@ def _pools(
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     """Return the table of nodes, and the node numbers in the order of their heartbeat timers.
 
-    Also sets the attribute `base_s` of each node of the simulation, the start (s) from which its heartbeat
-    intervals are counted.
+    Sets `base_s` of each node of the simulation, the time (s) from which its heartbeat intervals count.
     """
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)
