@@ -251,7 +251,7 @@ class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
     `cell` is the index of the cell, or -1 without a cell. `until` is the value that the stream has written
-    into the cell. If the cell has another value, the stream has lost the cell.
+    into the cell. If the cell has another value, another stream owns the cell.
     """
 
     __slots__ = ("cell", "until")

@@ -44,7 +44,7 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return a copy of the application with the properties that depend on the parameters of a job.
+    """Return the application with the properties that depend on the parameters of a job.
 
     For a streaming job, the parameters determine whether the application has reduces. Costs that the user has
     declared in the parameters replace those of the application.

@@ -140,8 +140,8 @@ def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job as consecutive ranges of a file, if blocks and maps do not
-    correspond.
+    """Return the splits of a synthetic job whose maps do not read one block each: consecutive ranges of a
+    file.
 
     Raises ValueError if the maps read more bytes than the file has.
     """

@@ -300,9 +300,10 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Process a heartbeat reply at the node: start the launched tasks and schedule the announced map outputs.
+    """Start the tasks that a heartbeat reply launches on the node, and schedule the arrival of the reply.
 
-    `told` is the number of jobs in the reply with newly announced map outputs. Mirrors `HeartbeatSchedule._act`.
+    `told` is the number of jobs in the reply with newly announced map outputs. For 0, no arrival is
+    scheduled. Mirrors `HeartbeatSchedule._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):

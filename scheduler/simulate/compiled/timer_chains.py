@@ -54,9 +54,9 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start to schedule the heartbeats of the chain's nodes one after another, for one heartbeat interval.
+    """Start to schedule the heartbeats of a chain's nodes one after another, for one heartbeat interval.
 
-    Mirrors `Chain.start`.
+    The nodes are those in ring `chain` + 1, a set of nodes sorted by heartbeat timer. Mirrors `Chain.start`.
     """
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
@@ -82,7 +82,7 @@ def advance_waiting(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start to wake the nodes with free slots, if tasks became ready since the last call.
+    """Start to schedule heartbeats of the nodes with free slots, if tasks became ready since the last call.
 
     Maps and reduces are treated separately. Mirrors `TimerSchedule.changed`.
     """
@@ -196,7 +196,7 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Wake the nodes that run reduces of the job, so that their heartbeats receive new map outputs.
+    """Start to schedule heartbeats of the nodes that run reduces of the job, to announce new map outputs.
 
     Mirrors `TimerSchedule.fed`.
     """

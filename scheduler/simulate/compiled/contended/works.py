@@ -167,7 +167,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """Request nodes for the attempt's next output block from Python code. The compiled loop then pauses."""
+    """Make the compiled loop pause, so that Python code finds nodes for the attempt's next output block."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
@@ -179,7 +179,7 @@ def ask_for_block(state: State, work: int) -> None:
 )
 @compiled
 def write(state: State) -> None:
-    """Start to write the requested block to the nodes in `State.targets`. Mirrors `RunningAttempt._write`."""
+    """Start to write an output block to the nodes in `State.targets`. Mirrors `RunningAttempt._write`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
