@@ -95,7 +95,7 @@ def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
 
 
 class Budget:
-    """The buckets of one node, which all processes that open the same file share.
+    """The rate limits (token buckets) of a node's CPU, disk and network, in a file that its processes share.
 
     Times are CLOCK_MONOTONIC, which is the same for all processes of a host. fcntl locks end with their
     process, so a killed attempt never leaves a bucket locked.

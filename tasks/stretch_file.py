@@ -128,7 +128,7 @@ class SteadyTime:
         self._changes = changes
 
     def now_s(self) -> float:
-        """Return the seconds on this clock since an arbitrary start."""
+        """Return the seconds since an arbitrary start, counted so that a node's rates stay constant."""
         if self._changes is None:
             return time.monotonic()
         return self._changes.time.emulated_s(time.time()) * self._first
