@@ -104,9 +104,10 @@ def run_on(
     """Run an attempt with any implementation of `AttemptNode`. Return 0 if it succeeded and 1 if it failed.
 
     Write the status and the report in a folder below `root`/attempts, and a traceback to stderr. `epoch_s` is
-    the time of day of the run's start, and `stretch` the real seconds per emulated second, which `changes`
-    may change. `core_speed` is the number of host core-seconds that an emulated core provides per emulated
-    second.
+    the time of day of the run's start. `stretch` is the number of real seconds per emulated second, and
+    `changes` the file with later changes of this number, if any. `core_speed` is the number of host
+    core-seconds per emulated core-second. The context manager `limited`, if given, limits the CPU use of the
+    attempt.
     """
     scratch = root / "attempts" / spec.attempt
     scratch.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Random number generators that are determined by a seed and by names.
+"""Random number generators whose numbers depend only on a seed and on names, such as the id of a job.
 
 All generators of the project are created here.
 """
@@ -16,14 +16,14 @@ Coin = random.Random
 
 
 def chance(seed: int, *names: object) -> random.Random:
-    """Return a random generator that the seed and the names determine. It is equal in every process."""
+    """Return a random generator whose numbers depend only on `seed` and `names`, in every process."""
     return random.Random(_key(seed, names))
 
 
 def array_chance(seed: int, *names: object) -> np.random.Generator:
-    """Return a numpy random generator that the seed and the names determine.
+    """Return a numpy random generator whose numbers depend only on `seed` and `names`.
 
-    Its numbers differ from those of `chance` with the same arguments.
+    The numbers differ from those of `chance` with the same arguments.
     """
     import numpy as np  # Without numpy an agent starts in three quarters of the time.
 

@@ -96,7 +96,8 @@ class MapTask:
         self.partitions = writer.finish(collector)
 
     def publish(self, partitions: Iterable[Iterable[Buffer]], form: RunFormat | None = None) -> None:
-        """Publish the given partitions, unsorted, as the map's output.
+        """Publish the given partitions as the map's output, without sorting them, so that reduces can fetch
+        them.
 
         If the format `form` is given, the attempt's counter of output records is updated.
         """

@@ -66,7 +66,7 @@ def next_tat(tat: float, since: float, rate: float, amount: float) -> float:
 
 
 def stream_since(level: float, now: float, catch_up_s: float = CATCH_UP_S) -> float:
-    """Return the earliest time at which a stream may have used its bucket for a charge at `now`.
+    """Return the earliest time at which a stream may have used its bucket for the bytes of a charge at `now`.
 
     `level` is the start of the stream or, later, the time at which its previous charge was paid. Thus a
     stream catches up after delays, by at most `catch_up_s` seconds. Its first bytes are as slow as all
@@ -95,7 +95,7 @@ def cpu_debt_s(used_s: float, core_speed: float, elapsed_s: float) -> float:
 
 
 class Budget:
-    """The buckets of one node, which all processes that open the same file share.
+    """The rate limits (token buckets) of a node's CPU, disk and network, in a file that its processes share.
 
     Times are CLOCK_MONOTONIC, which is the same for all processes of a host. fcntl locks end with their
     process, so a killed attempt never leaves a bucket locked.
@@ -192,7 +192,7 @@ class Budget:
         return count
 
     def leave(self, place: StreamCell) -> None:
-        """Stop counting the stream of `place`. Takes no lock, since any code may delete a stream object."""
+        """Stop counting the stream of `place`. No lock is used, since any code may delete a stream object."""
         with contextlib.suppress(ValueError):  # The file may be closed already.
             if place.cell >= 0 and self._cells[place.cell] == place.until:
                 self._cells[place.cell] = 0.0
@@ -207,11 +207,11 @@ class Budget:
         return Stream(self, name, self._clock, self._sleep, beyond)
 
     def used(self, name: str) -> float:
-        """Return the total amount charged to the bucket `name`."""
+        """Return the total amount charged to the bucket `name`, including charges that are not yet paid."""
         return self._cells[_cell(name, _USED)]
 
     def paid(self, name: str) -> float:
-        """Return the amount that the bucket `name` has allowed since its start, in bytes or CPU seconds."""
+        """Return the part of the charges to the bucket `name` that its rate has allowed by now."""
         owed_s = max(0.0, self._cells[_cell(name, _TAT)] - self._clock())
         return max(0.0, self.used(name) - owed_s * self.rate(name))
 
@@ -250,8 +250,8 @@ def _cell(name: str, field: int) -> int:
 class StreamCell:
     """The cell in a budget's file that marks one stream as active.
 
-    `cell` is the index of the cell, or -1 without a cell. `until` is the cell's value if it still belongs to
-    the stream.
+    `cell` is the index of the cell, or -1 without a cell. `until` is the value that the stream has written
+    into the cell. If the cell has another value, another stream owns the cell.
     """
 
     __slots__ = ("cell", "until")
@@ -317,12 +317,11 @@ class Stream:
 
 
 class CpuPacer:
-    """Limits this process to one emulated core, and its node to its cores, by sleeping in a SIGPROF handler.
+    """Limits this process to one emulated core, by sleeping in a handler of the signal SIGPROF.
 
-    Each charge is the exact CPU time of all threads since the last charge, so the mean rate is exact even if
-    a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
-    returns the total seconds for which other processes have stopped this process. The pacer sleeps less by
-    this time.
+    The CPU time is also charged to the node's `budget`. Each charge is exact, so the mean rate is exact even
+    if a long numpy call delays the handler. `core_speed` is the speed of the core in host cores. `withheld`
+    returns the total seconds for which other processes have stopped this process, which shorten the sleep.
     """
 
     def __init__(
@@ -351,7 +350,7 @@ class CpuPacer:
         signal.setitimer(signal.ITIMER_PROF, TICK_S, TICK_S)
 
     def stop(self) -> None:
-        """Stop the timer, and sleep until all CPU time is paid."""
+        """Stop the timer, and sleep as long as the rates of the core and the node require."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self.settle()

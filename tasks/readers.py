@@ -88,7 +88,10 @@ def record_chunks(read: Read, offset: int, length: int, file_length: int) -> Ite
 
 
 def raw_chunks(read: Read, offset: int, length: int, file_length: int) -> Iterator[Piece]:
-    """Return the bytes of the split in pieces, which may end within a record."""
+    """Return the bytes [offset, offset + length) of a file in pieces, which may end within a record.
+
+    `read(start, end)` must yield bytes of the file, whose length is `file_length`.
+    """
     end = min(offset + length, file_length)
     return read(offset, end) if offset < end else iter(())
 

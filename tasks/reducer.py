@@ -44,8 +44,9 @@ class ReduceTask:
         )
 
     def copy(self) -> list[Run]:
-        """Copy the reduce's partition of the output of every map. Return them, each as a sorted run of
-        records.
+        """Copy the reduce's partition of the output of every map.
+
+        Return the copies, each as a sorted run of records.
         """
         self.progress.report("shuffle", 0.0)
         runs = Shuffle(self.spec, self.node, self.scratch, self._memory_bytes, self.progress).run()

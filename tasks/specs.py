@@ -79,8 +79,8 @@ class Split:
 class Demand:
     """The resources that a task requests: memory in bytes, and virtual cores.
 
-    In a cluster with containers instead of slots, a node must have them free to start the task. The memory is
-    also the attempt's memory limit.
+    In a cluster with containers instead of slots, a task can start only on a node on which these resources
+    are free. The memory is also the attempt's memory limit.
     """
 
     memory_bytes: int

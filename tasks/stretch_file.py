@@ -116,11 +116,11 @@ class StretchFile:
 
 
 class SteadyTime:
-    """A clock for a node's rates, which are declared for the first stretch of the run, while the stretch
+    """A clock on which a node's rates stay constant, although the stretch (real seconds per emulated second)
     changes.
 
-    Its seconds are real seconds, multiplied by the first stretch and divided by the current one. On this
-    clock, the rates are constant.
+    Its seconds are real seconds, multiplied by the first stretch of the run and divided by the current one.
+    The rates are declared for the first stretch.
     """
 
     def __init__(self, first: float, changes: StretchFile | None) -> None:
@@ -128,7 +128,7 @@ class SteadyTime:
         self._changes = changes
 
     def now_s(self) -> float:
-        """Return the seconds on this clock since an arbitrary start."""
+        """Return the seconds since an arbitrary start, counted so that a node's rates stay constant."""
         if self._changes is None:
             return time.monotonic()
         return self._changes.time.emulated_s(time.time()) * self._first

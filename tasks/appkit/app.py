@@ -58,11 +58,11 @@ class App:
     """An application: its map and reduce functions, its parameters, and its costs for the simulator.
 
     `input` is a kind of input that can be generated, "raw" or "none". `reduces` is "needed", "never" or
-    "any". `default_maps` is the number of maps of a job without input. `paper` is the papers that use the
+    "any". `default_maps` is the number of maps of a job without input. `paper` names the papers that use the
     application. `derive(read, input bytes, reduces, seed)` computes the `derived` parameters at submission.
     `check` finds errors in an output. If `costs` is None, the simulator measures the application on its host.
-    `work` is the parameter that sets the work of a map without input. `generate(size, seed)` generates a kind
-    of input that no other application has.
+    `work` is the parameter that sets the amount of work of a map without input. `generate(size, seed)`
+    generates a kind of input that no other application has.
     """
 
     name: str

@@ -19,10 +19,10 @@ ENTRY_BYTES = 200  # Memory of a counted key of usual length in a growing dictio
 
 
 class KeyCounts:
-    """A collector, the part of a map that stores and sorts its output, which counts keys.
+    """A map's collector (the store of its output) that counts keys.
 
-    The CRC-32 of a key selects the reduce. Subclasses override `keys`, which returns the keys in a text, or
-    `feed`.
+    The CRC-32 of a key selects the reduce. Subclasses override either `keys`, which returns the keys in a
+    text, or `feed`, which counts the keys in a chunk.
     """
 
     def __init__(self, reduces: int) -> None:

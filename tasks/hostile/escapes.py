@@ -74,7 +74,7 @@ def group_folders() -> list[tuple[Path, Path]]:
 def stolen_files() -> Iterator[int]:
     """Yield duplicates of the control group files that the agent and the attempt's parent process have open.
 
-    The kernel may refuse, and then nothing is yielded. Other processes of the host are not tried.
+    Nothing is yielded if the kernel refuses access. Files of other processes are not duplicated.
     """
     for process in (os.getppid(), _parent_of(os.getppid())):
         try:

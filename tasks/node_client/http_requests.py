@@ -92,9 +92,10 @@ class AgentLink:
         return lambda amount_bytes: stream.take(amount_bytes, self._settle)
 
     def _settle(self) -> None:
-        """Pay for the CPU time used so far from the node's CPU budget, while a transfer waits.
+        """Pay for the attempt's CPU time so far, by a charge to the node's CPU budget, before a transfer
+        sleeps.
 
-        Only the main thread does this.
+        Does nothing in threads other than the main thread.
         """
         if self.settle_cpu is not None and threading.current_thread() is threading.main_thread():
             self.settle_cpu()

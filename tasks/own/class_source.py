@@ -125,10 +125,11 @@ Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign | ast.AnnAssign
 def _members(
     found: ast.ClassDef, classes: Mapping[str, ast.ClassDef], depth: int = 0
 ) -> tuple[dict[str, Member], bool]:
-    """Return the members of a class by name, including those of base classes in the same file, and a flag.
+    """Return a dictionary from name to member of a class, including inherited members, and a flag.
 
-    The flag is True if the class has base classes outside the file, other than `object`. `classes` are all
-    classes of the file, and `depth` is the number of subclasses passed.
+    Base classes are searched only in the same file, whose classes are `classes`. The flag is True if there
+    are other base classes than these and `object`. `depth` is the number of recursive calls, which detects
+    cyclic inheritance.
     """
     members: dict[str, Member] = {}
     foreign = depth > len(classes)

@@ -1,4 +1,4 @@
-"""The costs that a user declares for an application, which the simulator uses: a few named numbers."""
+"""The names of the costs that users can declare for their applications. The simulator uses these costs."""
 
 from __future__ import annotations
 

@@ -44,10 +44,10 @@ def app_of_class(name: str, source: ClassSource) -> App:
 
 
 def completed(app: App, params: Mapping[str, Any]) -> App:
-    """Return the application with two properties that depend on a job's parameters.
+    """Return the application with the properties that depend on the parameters of a job.
 
-    The properties are whether the application has reduces (of a streaming job), and the costs that the user
-    has declared.
+    For a streaming job, the parameters determine whether the application has reduces. Costs that the user has
+    declared in the parameters replace those of the application.
     """
     if app.name == "streaming":
         app = replace(app, reduces="needed" if params.get("reducer") else "never")

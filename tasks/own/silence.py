@@ -2,8 +2,8 @@
 it.
 
 The timer (`tasks.own.watch`) updates the time of the attempt's status file each second. At each heartbeat,
-the agent adds the time since the previous heartbeat, at most two seconds, if the file has not changed. Thus
-no time is added while the whole node is frozen.
+the agent checks the file. If the file has not changed, the time since the previous heartbeat, at most two
+seconds, is added to the attempt's silent time. Thus no time is added while the whole node is frozen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ GAP_MAX_S = 2.0  # Most seconds counted between two checks.
 
 
 class StatusFileAge:
-    """The time since the status file of an attempt last changed, and the longest time that is permitted."""
+    """A measurement of the time since an attempt's status file last changed.
+
+    `limit_s` is the longest permitted time.
+    """
 
     def __init__(self, status: Path, limit_s: float) -> None:
         self._status = status

@@ -149,10 +149,11 @@ class UserClass:
     # ---------------------------------------------------------- calling and encoding
 
     def _called(self, method: str, pairs: Iterator[Any], encode: Encode) -> Iterator[bytes]:
-        """Yield the pairs that a method of the user's class returns, converted to lines by `encode`, in
-        pieces.
+        """Convert the pairs that a method of the user's class returns to lines by `encode`, and yield the
+        lines in pieces.
 
-        `method` is the name of the method. User code runs only while a piece is made.
+        `method` is the name of the method, for error messages. While the caller processes a piece, the user's
+        code does not run.
         """
         while True:
             lines: list[str] = []
@@ -209,8 +210,9 @@ class UserClass:
             raise
 
     def taken(self, busy: bool) -> None:
-        """Record for the detection of hanging code whether the user's code is running (`busy`) or waits for
-        input.
+        """Record whether the user's code is running (`busy`) or waits for input.
+
+        Only running code can hang.
         """
         if self.watch is not None:
             self.watch.busy = busy

@@ -17,8 +17,8 @@ ASSUMED = (
 def most_at_once(jobs: Iterable[TraceJob]) -> int:
     """Return the largest number of processors that the jobs used at the same time.
 
-    The recorded time of a job in the system includes its wait. The job is assumed to run at the end of this
-    time.
+    The recorded duration of a job, if known, includes its wait in the queue. The job is assumed to have run
+    at the end of this duration.
     """
     changes: list[tuple[float, int]] = []
     for job in jobs:

@@ -35,8 +35,9 @@ def threshold_arrivals(jobs: Sequence[tuple[float, float]], threshold: float) ->
     `threshold`.
 
     A job is a pair (load, duration in s). Jobs are submitted in order, each as soon as the sum permits. A job
-    with a load above the threshold is submitted when no other job runs. The paper verma2011 (section 7.2)
-    uses this method. Its load is the share of slots in a job's minimum allocation.
+    with a load above the threshold is submitted when no other job runs. The method is that of the paper
+    verma2011 (section 7.2), in which the load of a job is the share of the cluster's slots that the job needs
+    to meet its deadline.
     """
     _above_zero(threshold=threshold)
     now_s, load, running, times_s = 0.0, 0.0, [], []

@@ -156,8 +156,8 @@ def _reduce_cost(read: float, written: float, assume: Assume) -> Cost:
 def _recorded(job: TraceJob, assume: Assume) -> tuple[list[Cost], list[Cost]]:
     """Return the costs of the recorded maps and reduces of a job.
 
-    An unknown value is replaced by the mean of the job's other tasks. If the trace has only the hosts of the
-    maps' inputs, each map with hosts reads a block.
+    An unknown value is replaced by the mean of the job's other tasks. If the trace contains the hosts of the
+    maps' inputs but no input sizes, each map with hosts is assumed to read one block.
     """
     read = [task.input_bytes for task in job.maps]
     if _only_hosts(job):

@@ -50,7 +50,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
-    """A job before its input is stored on nodes. Fields with names of `JobSpec` have the same meaning.
+    """A job before its input is stored on nodes. Fields that `JobSpec` also has have the same meaning.
 
     If `input` is given, map i reads block i. If synthetic jobs with different amounts of input share a file,
     the maps read consecutive ranges of the file instead. Without `input`, the job has `maps` maps and no
@@ -140,8 +140,8 @@ def _suits(planned: PlannedJob, blocks: Sequence[BlockRange]) -> bool:
 
 
 def _ranges(planned: PlannedJob, file: str, blocks: Sequence[BlockRange]) -> tuple[Split, ...]:
-    """Return the splits of a synthetic job as consecutive ranges of a file, if blocks and maps do not
-    correspond.
+    """Return the splits of a synthetic job whose maps do not read one block each: consecutive ranges of a
+    file.
 
     Raises ValueError if the maps read more bytes than the file has.
     """

@@ -31,9 +31,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 @twin_of("schedbed.scheduler.core.core_tables:CoreTables._changed")
 @compiled
 def stage_changed(state: State, stage: int) -> None:
-    """Update whether a stage (the maps or the reduces of a job) has tasks that may start now.
+    """Record whether a stage (the maps or the reduces of a job) has tasks that may start now.
 
-    The policy's order of jobs is updated before the next decision. Mirrors `CoreTables._changed`.
+    The stage is also marked, so that the policy's order of jobs is updated before the next decision. Mirrors
+    `CoreTables._changed`.
     """
     entry = state.stages[stage]
     ready = entry.unstarted > 0 and entry.open > 0
@@ -280,8 +281,8 @@ def _offer(state: State, node: int, kind: int) -> None:
 def _count(state: State, node: int, finished: int, now_s: float) -> None:
     """Update the simulator's counters for `finished` ended attempts that the node has reported to the core.
 
-    Ended reduces no longer count as running. An ended map wakes the nodes that need its output. Mirrors
-    `HeartbeatSchedule._count`.
+    Ended reduces no longer count as running. After a map has ended, heartbeats are scheduled for the nodes
+    whose reduces need its output. Mirrors `HeartbeatSchedule._count`.
     """
     state.num.reported += finished
     for place in range(finished):
@@ -299,9 +300,10 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule._act")
 @compiled
 def _act(state: State, node: int, told: int, now_s: float) -> None:
-    """Process a heartbeat reply at the node: start the launched tasks and schedule the announced map outputs.
+    """Start the tasks that a heartbeat reply launches on the node, and schedule the arrival of the reply.
 
-    `told` is the number of jobs in the reply with newly announced map outputs. Mirrors `HeartbeatSchedule._act`.
+    `told` is the number of jobs in the reply with newly announced map outputs. For 0, no arrival is
+    scheduled. Mirrors `HeartbeatSchedule._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):

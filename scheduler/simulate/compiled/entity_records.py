@@ -176,8 +176,10 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain of wake-ups: the heartbeat timer of one node of a ring (a sorted set of nodes) wakes the next
-    node.
+    """A chain, which schedules the heartbeats of a ring (a sorted set of nodes) one after another.
+
+    When the heartbeat timer of `node` fires at the time `at`, the heartbeat of the next node is scheduled,
+    until the time `until`. For the ring of nodes with reduces of one job, `members` is the number of nodes.
     """
 
     at: f8

@@ -48,8 +48,8 @@ def compiled(function: F) -> F:
 def twin_of(*originals: str) -> Callable[[F], F]:
     """Declare that a compiled function mirrors the functions `originals`, each given as `module:name`.
 
-    The decorator returns the compiled function unchanged. `tests.house.twins` stores hashes of both sides,
-    and a test fails when either has changed, to request a comparison.
+    The decorator returns the compiled function unchanged. `tests.house.twins` stores hashes of both sides. A
+    test fails when either side has changed, so that a developer compares them.
     """
     assert all(":" in original for original in originals)
     return lambda function: function

@@ -104,9 +104,10 @@ class _CompiledRun:
         storage.names.take_replica_changes()
 
     def _write_files(self, steps: Values) -> None:
-        """Write and commit the output files in the rows `steps`, for a simulation without contention.
+        """Write and commit output files at the simulated NameNode, for a simulation without contention.
 
-        Both are done at once, since no node fails and every written output is committed.
+        `steps` are rows of the loop's table of file changes, one for each file. Both steps are done at once,
+        since no node fails and every written output is committed.
         """
         state, simulation = self._state, self._simulation
         tasks, blocks = state.tasks[steps["number"]], simulation.setup.cluster.blocks

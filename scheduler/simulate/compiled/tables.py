@@ -223,7 +223,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set fields of `state` to -1: no pool is in the sorted list of pools, and no chain waits for a timer."""
+    """Set fields of `state` to -1: no pool is sorted yet, and no chain of wake-ups waits for a timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -286,7 +286,9 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return the groups of each job's maps by input node, then by input rack, and the maps in this order."""
+    """Return a table of groups of maps of a job, by input node, then by input rack, and the maps in this
+    order.
+    """
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])
     owners, hosts = owners[hosts >= 0], hosts[hosts >= 0]
@@ -320,9 +322,7 @@ def _racks(simulation: Simulation) -> tuple[int, Values]:
 def _pools(
     simulation: Simulation, jobs: Sequence[JobSpec], table: Table[plain.JobEntry]
 ) -> tuple[Table[plain.PoolEntry], Ints]:
-    """Return the pools (a single one under FIFO) and the job numbers by pool. Store each job's pool in
-    `table`.
-    """
+    """Return the table of pools (a single pool under FIFO), and the numbers of the jobs, grouped by pool."""
     policy = simulation.master.policy
     assert isinstance(policy, Composed)
     if says(policy.order, "compiled_as") == "fair":
@@ -348,7 +348,7 @@ def _pools(
 def _nodes(simulation: Simulation) -> tuple[Table[plain.NodeEntry], list[int]]:
     """Return the table of nodes, and the node numbers in the order of their heartbeat timers.
 
-    Sets `base_s` (seconds) of each node, from which its timer counts.
+    Sets `base_s` of each node of the simulation, the time (s) from which its heartbeat intervals count.
     """
     table = records(len(simulation.nodes), plain.NodeEntry)
     _, rack_of = _racks(simulation)

@@ -15,7 +15,10 @@ from schedbed.scheduler.simulate.compiled.state import (
 
 @compiled
 def _forget(state: State, chain: int) -> None:
-    """Make a chain of node wake-ups stop waiting for its next heartbeat timer."""
+    """Make a chain stop waiting for a heartbeat timer, if it waits for one.
+
+    A chain schedules the heartbeats of several nodes one after another.
+    """
     if state.chains[chain].node >= 0:
         state.chains[chain].node = -1
         count = state.num.waiting_chains
@@ -29,9 +32,11 @@ def _forget(state: State, chain: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.advance")
 @compiled
 def advance(state: State, chain: int, now_s: float) -> None:
-    """Schedule the next heartbeat timer of the nodes that the chain wakes, and make the chain wait for it.
+    """Schedule the heartbeat of the chain's next node, and make the chain wait for that node's heartbeat
+    timer.
 
-    Does nothing if the chain ends before the timer or has no reason to wake nodes. Mirrors `Chain.advance`.
+    Does nothing if the chain ends before the timer fires, or if no task is ready for the chain's nodes.
+    Mirrors `Chain.advance`.
     """
     _forget(state, chain)
     if (chain == 0 and state.num.ready[0] == 0) or (chain == 1 and state.num.ready[1] == 0):
@@ -49,9 +54,9 @@ def advance(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:Chain.start")
 @compiled
 def start(state: State, chain: int, now_s: float) -> None:
-    """Start to wake the nodes of the chain's ring one after another, for one heartbeat interval.
+    """Start to schedule the heartbeats of a chain's nodes one after another, for one heartbeat interval.
 
-    The ring is the set of nodes that the chain wakes, sorted by heartbeat timer. Mirrors `Chain.start`.
+    The nodes are those in ring `chain` + 1, a set of nodes sorted by heartbeat timer. Mirrors `Chain.start`.
     """
     state.chains[chain].until = now_s + state.sec.interval
     advance(state, chain, now_s)
@@ -60,9 +65,10 @@ def start(state: State, chain: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.advance_waiting")
 @compiled
 def advance_waiting(state: State, node: int, now_s: float) -> None:
-    """Advance the chains of node wake-ups that waited until `now_s` for the heartbeat timer of the node.
+    """Schedule the next heartbeat of each chain that waited for the node's heartbeat timer at `now_s`.
 
-    Mirrors `TimerSchedule.advance_waiting`.
+    A chain schedules the heartbeats of several nodes one after another. Mirrors
+    `TimerSchedule.advance_waiting`.
     """
     place = 0
     while place < state.num.waiting_chains:
@@ -76,7 +82,7 @@ def advance_waiting(state: State, node: int, now_s: float) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.changed")
 @compiled
 def changed(state: State, now_s: float) -> None:
-    """Start to wake the nodes with free slots, if tasks became ready since the last call.
+    """Start to schedule heartbeats of the nodes with free slots, if tasks became ready since the last call.
 
     Maps and reduces are treated separately. Mirrors `TimerSchedule.changed`.
     """
@@ -190,7 +196,7 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Wake the nodes that run reduces of the job, so that their heartbeats receive new map outputs.
+    """Start to schedule heartbeats of the nodes that run reduces of the job, to announce new map outputs.
 
     Mirrors `TimerSchedule.fed`.
     """

@@ -116,9 +116,10 @@ def _last_end(maps: Sequence[Mapping[str, Any]], where: str) -> int:
 
 
 def _shuffle_s(attempt: Mapping[str, Any], mapped: int) -> float | None:
-    """Return how long a reduce's shuffle lasted, in seconds, after all maps and the start of the attempt.
+    """Return the part of a reduce's shuffle after the end of the last map, in seconds.
 
-    `mapped` is the time in ms at which the last map ended. The result is None if a time is missing.
+    `attempt` is the reduce's attempt in the trace, and `mapped` the time in ms at which the last map ended.
+    The result is None if a time is missing.
     """
     begin, end = _amount(attempt, "startTime"), _amount(attempt, "shuffleFinished")
     return None if not begin or not end else max(0, end - max(begin, mapped)) / 1000

@@ -8,7 +8,10 @@ from schedbed.scheduler.simulate.compiled.arrays import Record, f8, i1, i4, i8
 
 
 class HostEntry(Record):
-    """A node with the counters and settings that contention needs. Mirrors `shared_nodes.SharedNode`."""
+    """A node whose attempts share its CPU, disk and network: its capacities, latencies, and use so far.
+
+    Mirrors `shared_nodes.SharedNode`.
+    """
 
     seen: f8  # Time of the last `usage`; the next four are the amounts moved by then.
     cpu_seen: f8

@@ -261,10 +261,11 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Reduce the free capacity of the resource `number` by the rates of flows that `_collect` left out.
+    """Set the free capacity of the resource `number`: its capacity minus the rates of flows that stay as they
+    are.
 
-    These flows keep their rates. `stamp` identifies the search in `_collect`. Returns the number of these
-    flows.
+    These are the flows through the resource that the search `stamp` of `_collect` did not find. Returns their
+    number.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0

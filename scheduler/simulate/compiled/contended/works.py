@@ -39,10 +39,11 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt.cap")
 @compiled
 def _cap(state: State, item: int, stream_bytes: float) -> float:
-    """Return the rate limit (bytes/s) of the flow `item`, part of a stream of `stream_bytes` bytes.
+    """Return the largest rate (bytes/s) at which the flow `item` may move data.
 
-    With this limit, the stream lasts at least the planned duration of its phase. Mirrors
-    `RunningAttempt.cap`.
+    The limit is the smallest capacity on the flow's path. If the attempt's phase has a planned duration, the
+    limit is also low enough that `stream_bytes` bytes, the stream that the flow is part of, take that long.
+    Mirrors `RunningAttempt.cap`.
     """
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
@@ -166,7 +167,7 @@ def _write_output(state: State, work: int) -> None:
 @twin_of("schedbed.cluster.virtual.fluid.running:RunningAttempt._write_next")
 @compiled
 def ask_for_block(state: State, work: int) -> None:
-    """Request nodes for the attempt's next output block from Python code. The compiled loop then pauses."""
+    """Make the compiled loop pause, so that Python code finds nodes for the attempt's next output block."""
     size, left = state.num.block_bytes, state.work[work].left
     state.num.wants = work + 1
     state.num.wants_bytes = min(size, left) if size else left
@@ -178,7 +179,7 @@ def ask_for_block(state: State, work: int) -> None:
 )
 @compiled
 def write(state: State) -> None:
-    """Start to write the requested block to the nodes in `State.targets`. Mirrors `RunningAttempt._write`."""
+    """Start to write an output block to the nodes in `State.targets`. Mirrors `RunningAttempt._write`."""
     work, length = state.num.wants - 1, state.num.wants_bytes
     state.num.wants = 0
     entry = state.work[work]
