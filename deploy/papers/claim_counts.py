@@ -35,7 +35,10 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return how many claims are checked without running a task, as a dictionary by kind of claim."""
+    """Return the number of claims that are checked without running a task, as a dictionary by kind of claim.
+
+    Such a claim is, for example, checked with a formula.
+    """
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 

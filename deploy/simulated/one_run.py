@@ -1,6 +1,6 @@
-"""One simulated run: its rows are passed to the writer of its tables, and its display is updated.
+"""One simulated run: passes the run's rows to the history, and updates the progress display.
 
-The writer is called the history. The simulation itself may run in another process.
+The history is the object that writes the run's tables. The simulation itself may run in another process.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class SentRows:
 
 @dataclass(slots=True)
 class SimulationEnd:
-    """The end of a simulation: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
+    """The end of a simulation: state, error message and findings, and the number of ended attempts (`ends`).
+
+    `OneRun.close` copies these values to the `RunRecord`, which is saved with the results.
+    """
 
     state: str = "interrupted"
     note: str = ""

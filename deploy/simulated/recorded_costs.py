@@ -157,8 +157,8 @@ def _launches_s(run: RunTables) -> pd.Series:
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
     """Return the attempts with the additional columns `cpu`, `sort` and `read`.
 
-    `cpu` and `sort` are seconds on one emulated core, and `read` is in bytes. `speeds` is a dictionary from
-    node name to core speed.
+    `cpu` is the CPU time in seconds on one emulated core, `sort` the seconds that a reduce merged its input,
+    and `read` the input bytes read. `speeds` is a dictionary from node name to core speed.
     """
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
@@ -170,7 +170,7 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task id of each attempt; a part of a map that a policy cut has the map's id."""
+    """Return the task id of each attempt. If a policy cut a map into parts, all parts have the map's id."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 

@@ -75,7 +75,10 @@ def fitting(draws: Draws) -> Draws:
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return how many draws ended because a simulated value did not match the paper, by key of the value."""
+    """Return how many draws ended because a value did not match, as a dictionary from the value's key.
+
+    A draw ends with the first simulated value that does not match the paper.
+    """
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 

@@ -80,10 +80,11 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return a lower limit for the largest relative distance of a completion time from its deadline.
+    """Return the distance from a deadline, relative to it, that at least one completion time must have.
 
-    `waves` has the numbers of waves of maps and of reduces, one pair per deadline. If all tasks have the same
-    length, jobs with equal numbers of waves take the same time, which cannot be near two deadlines.
+    `waves` has the numbers of waves of maps and of reduces, one pair per deadline. If all tasks of a kind
+    have the same length, jobs with equal numbers of waves take the same time. This time cannot be near two
+    deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
@@ -107,10 +108,10 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return completion time divided by deadline, one number per deadline, as a model predicts.
+    """Return the predicted completion time divided by the deadline, one number per deadline.
 
-    The model assumes that tasks run in whole waves. `profile` is the job's profile, from which it also
-    computes the slots.
+    The predicting model assumes that tasks run in whole waves, and computes slots and times from `profile`,
+    the durations of the job's phases. A `live` job is smaller.
     """
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
