@@ -62,8 +62,9 @@ class RecordedCosts:
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
 
-        The recorded CPU time is assigned to the shuffle first, then to the merge (at most for the merge's
-        duration). The remaining CPU time is assigned to the reduce function.
+        The recorded run has only the total CPU time. The estimated CPU time of fetching is subtracted first,
+        and then that of the merge, which is at most the merge's duration. The rest is the CPU time of the
+        reduce function.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
@@ -176,7 +177,7 @@ def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of costs per task; the parts of a map that a policy cut are added up."""
+    """Return one row of costs per task. The costs of the parts of a map that a policy cut are added."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

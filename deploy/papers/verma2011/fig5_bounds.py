@@ -142,8 +142,9 @@ def jobs_by_bound(
 ) -> list[dict[str, Any]]:
     """Return a copy of the job `plain` for each bound in `tried` and each deadline.
 
-    A copy's name contains its slots, as in `wikitrends@41x21`. They are computed from the job's profile, with
-    at most `slots` of each kind. The copies are submitted `APART_S` seconds apart.
+    A copy's name contains its numbers of map and reduce slots, as in `wikitrends@41x21`. These numbers are
+    computed from the job's profile and the bound, and are at most `slots` each. The copies are submitted
+    `APART_S` seconds apart.
     """
     made: list[dict[str, Any]] = []
     for bound in tried:

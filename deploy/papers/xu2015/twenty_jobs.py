@@ -154,7 +154,7 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return a scenario with the whole input of each job on one node, the next job's on the next node.
+    """Return a scenario in which all input of a job is on one node. The next job's input is on the next node.
 
     `name` is the scenario's name, and `asked` has its other keys as in a scenario file.
     """
