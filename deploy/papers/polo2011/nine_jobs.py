@@ -180,7 +180,7 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of map slots per node with which Fair is run."""
+    """Return the numbers of map slots per node with which Fair is run. Live experiments use fewer numbers."""
     return LIVE_SLOTS if size.live else SLOTS
 
 

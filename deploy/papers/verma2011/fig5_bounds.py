@@ -80,11 +80,11 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the distance from a deadline, relative to it, that at least one completion time must have.
+    """Return the least relative distance from its deadline that the worst completion time can have.
 
-    `waves` has the numbers of waves of maps and of reduces, one pair per deadline. If all tasks of a kind
-    have the same length, jobs with equal numbers of waves take the same time. This time cannot be near two
-    deadlines.
+    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. If all tasks of a
+    kind have the same length, jobs with equal numbers of waves take the same time. This time cannot be near
+    two deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
@@ -110,8 +110,8 @@ def _asked(
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
     """Return the predicted completion time divided by the deadline, one number per deadline.
 
-    The predicting model assumes that tasks run in whole waves, and computes slots and times from `profile`,
-    the durations of the job's phases. A `live` job is smaller.
+    The prediction assumes that tasks run in whole waves (rounds). Slots and times are computed from
+    `profile`, the durations of the job's phases. With `live`, the job has half the tasks.
     """
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
