@@ -22,9 +22,10 @@ Counts = Mapping[Kind, Sequence[int]]
 
 
 def counted(rows: Rows) -> Counts:
-    """Return how many claims hold, do not hold and are open, as a dictionary by kind of claim.
+    """Return the numbers of claims that hold, do not hold and are undecided (open), for each kind of claim.
 
-    Each value has these three numbers. Kinds without claims are left out. The kind `outcome` comes first.
+    The result is a dictionary from kind to a list of these three numbers, without the kinds that have no
+    claims. The kind `outcome` comes first.
     """
     found = Counter((row["kind"], row["verdict"]) for row in rows if row["wanted"])
     counts: dict[Kind, Sequence[int]] = {
@@ -34,7 +35,10 @@ def counted(rows: Rows) -> Counts:
 
 
 def without_task(rows: Rows) -> Mapping[Kind, int]:
-    """Return how many claims are checked without running a task, as a dictionary by kind of claim."""
+    """Return the number of claims that are checked without running a task, as a dictionary by kind of claim.
+
+    Such a claim is, for example, checked with a formula.
+    """
     return Counter(row["kind"] for row in rows if row["wanted"] and row["no_task"])
 
 
@@ -56,9 +60,9 @@ def agree(interval: Sequence[float] | None) -> bool:
 
 
 def marks(rows: Rows) -> dict[str, str]:
-    """Return a dictionary from each different remark on the rows' claims to a letter.
+    """Return a dictionary from remark to footnote letter, for all different remarks on the rows' claims.
 
-    Letters are in the order of the rows, and refer to footnotes below a table.
+    The letters a, b, c, ... are assigned in the order in which the remarks first appear in the rows.
     """
     texts = dict.fromkeys(text for row in rows for text in remarks(row))
     return dict(zip(texts, ascii_lowercase, strict=False))

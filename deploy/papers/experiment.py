@@ -54,8 +54,8 @@ class Experiment:
     `takes_s` is a dictionary from the machines on which the experiment can run (`sim`, or `process` for live
     runs) to the approximate duration of all repeats in s. `quick` experiments are part of `reproduce
     --quick`. `repeats` is the default number of live repeats, or 1 if nothing is random. Simulations have at
-    least `sim_repeats` repeats unless `repeats` is 1. `full_repeats` is the paper's number of repeats, used
-    by `reproduce --full`, if they take hours.
+    least `sim_repeats` repeats unless `repeats` is 1. `full_repeats`, if given, is the default number of
+    repeats for `reproduce --full`.
     """
 
     name: str  # the key in paper.yaml

@@ -24,10 +24,10 @@ Measure = Callable[[FinishedRun], Sequence[float]]
 
 
 def compare(bench: Bench, name: str, plan: Mapping[str, Any], value: Measure) -> Measured:
-    """Run the scenario `plan` live, simulate it, and compare the signs of the main result.
+    """Run the scenario `plan` live, simulate it, and check whether both results have the same sign.
 
-    `value` is the function that computes the main result of a run, and `name` is the folder of the runs. Live
-    runs and simulations have the same seed and number of repeats.
+    `value` is the function that computes the paper's main result from a run, one number per repeat. `name`
+    is the name of the runs' folder. Live runs and simulations have the same seed and number of repeats.
     """
     live = list(value(bench.run(name, plan)))
     beside = simulating(bench)

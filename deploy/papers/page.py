@@ -56,7 +56,10 @@ def _facts(content: Content) -> str:
 
 
 def _by_kind(experiments: Sequence[Content]) -> str:
-    """Return an HTML table with the numbers of claims that hold, do not hold and are open, for each kind."""
+    """Return an HTML table with the numbers of claims of each kind, by verdict.
+
+    A claim holds, does not hold, or is open (undecided).
+    """
     rows = [row for each in experiments for row in each["rows"]]
     idle = without_task(rows)
     body = "".join(
@@ -67,9 +70,9 @@ def _by_kind(experiments: Sequence[Content]) -> str:
 
 
 def _overview(experiments: Sequence[Content]) -> str:
-    """Return an HTML table with the numbers of claims that hold, do not hold and are open in each experiment.
+    """Return an HTML table with the numbers of claims of each experiment, by verdict.
 
-    Claims of the kind `outcome` have their own columns.
+    A claim holds, does not hold, or is open (undecided). Claims of the kind `outcome` have their own columns.
     """
     rows: list[str] = []
     for each in experiments:

@@ -64,7 +64,10 @@ def run(job: PlannedExperiment, finished: dict[Path, FinishedRun]) -> Experiment
 
 
 def _doubts(bench: Bench) -> Iterator[str]:
-    """Yield a note for each run whose host could not provide the rates that the scenario declares."""
+    """Yield a note for each run of the experiment in which the host could not provide the declared resources.
+
+    The note has the first reason, and the number of other reasons in the run's report.
+    """
     for folder in dict.fromkeys(bench.used):
         fidelity = load(folder)["fidelity"]
         if not fidelity["trusted"]:

@@ -83,7 +83,7 @@ def result(done: ExperimentResult) -> str:
 
 
 def tally(results: Iterable[ExperimentResult], machines: str) -> str:
-    """Return text with the numbers of claims that hold, do not hold and are open.
+    """Return text with the numbers of claims that hold, do not hold and are open (undecided).
 
     The text has one line per kind of claim.
     """

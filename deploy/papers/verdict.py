@@ -78,9 +78,10 @@ def judge_kept(
     repeats: tuple[float | None, ...] = (),
     exact: bool = False,
 ) -> Row:
-    """Return the row of a value that was measured earlier, with a verdict by the current criterion.
+    """Return the row of a value that was measured earlier, with a verdict by the current criterion in `said`.
 
-    `mean` and `ci95` are the stored mean and its 95% interval. `exact` says that the value has no randomness.
+    `where` is the value's place in the paper. `mean`, `ci95` and `repeats` are the stored mean, its 95%
+    interval and the numbers per repeat. `exact` says that the value has no randomness.
     """
     return Row(
         key=key,

@@ -23,9 +23,9 @@ ALONE = PolicyChoice(spec="fifo", given="fifo")
 def isolated_times(scenario: ResolvedScenario) -> dict[str, float]:
     """Return the duration in s of each job, from submission to end, when it runs alone under FIFO.
 
-    The result is a dictionary from job id to duration. Faults are not injected. Jobs whose costs would have
-    to be measured first are left out. If the different jobs together have more than TASKS_MAX tasks, the
-    result is empty.
+    The result is a dictionary from job id to duration. Faults are not injected. Jobs are left out if the
+    costs of their applications would have to be measured first. If the different jobs together have more than
+    TASKS_MAX tasks, the result is empty.
     """
     shapes: dict[tuple[Any, ...], list[PlannedJob]] = {}
     tasks = 0

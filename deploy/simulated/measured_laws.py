@@ -44,10 +44,10 @@ def cpu_factors_of(
 ) -> CpuFactors:
     """Return the CPU time of each attempt divided by the CPU time that its job's cost law expects.
 
-    The result has, for each job and task kind, one tuple of factors per run. A simulation uses the factors
-    because live tasks differ by about a tenth; with equal costs, all maps of a node would read at the same
-    time and then compute at the same time. Runs also differ by about a tenth, since the host's speed varies.
-    The mean of the factors over all runs is about 1.
+    The result has, for each job and task kind, one tuple of factors per run. CPU times of live tasks differ
+    by about a tenth, and a simulation uses the factors to imitate this. With equal costs, all maps of a node
+    would read at the same time and then compute at the same time. Runs also differ by about a tenth, since
+    the host's speed varies. The mean of the factors over all runs is about 1.
     """
     found: dict[tuple[str, TaskKind], list[tuple[float, ...]]] = {}
     for run in runs:
@@ -68,10 +68,10 @@ def cpu_factors_of(
 def _said_and_used_s(
     job: PlannedJob, law: AppCosts, attempts: pd.DataFrame
 ) -> Iterator[tuple[TaskKind, list[float], list[float]]]:
-    """Yield, for maps and then for reduces, the CPU time of each attempt as expected and as measured.
+    """Yield, for maps and then for reduces, the CPU times that `law` expects and those that were measured.
 
-    Both are lists of core-seconds of the host; the expected ones follow from `law`. The time in which reduces
-    fetch their input is not included.
+    An item has the task kind and two lists with one number per attempt, in core-seconds of the host. The time
+    in which reduces fetch their input is not included.
     """
     maps, reduces = (attempts[attempts["kind"] == kind] for kind in (TaskKind.MAP, TaskKind.REDUCE))
     yield TaskKind.MAP, _said_s(law, _work(job, maps)), (maps["cpu_s"] - HANDLING.attempt_s).tolist()

@@ -1,6 +1,6 @@
-"""One simulated run: its rows are passed to the writer of its tables, and its display is updated.
+"""One simulated run: passes the run's rows to the history, and updates the progress display.
 
-The writer is called the history. The simulation itself may run in another process.
+The history is the object that writes the run's tables. The simulation itself may run in another process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ BATCH_ROWS = 2_000
 
 
 class RowTarget(Protocol):
-    """A receiver of table rows: the history, which writes a run's tables, or a connection to its process."""
+    """The interface of an object that receives table rows from a simulation.
+
+    The object is either the history, which writes a run's tables, or a connection to the history's process.
+    """
 
     def append(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Append rows to the table with this name."""
@@ -66,7 +69,10 @@ class SentRows:
 
 @dataclass(slots=True)
 class SimulationEnd:
-    """The end of a simulation: values for its `RunRecord`, and the number of ended attempts (`ends`)."""
+    """The end of a simulation: state, error message and findings, and the number of ended attempts (`ends`).
+
+    `OneRun.close` copies these values to the `RunRecord`, which is saved with the results.
+    """
 
     state: str = "interrupted"
     note: str = ""
@@ -135,10 +141,10 @@ class HistoryRows:
 
 @dataclass(slots=True, kw_only=True)
 class OneRun:
-    """One run of a policy in one repeat: its record, its table writer (history) and its display.
+    """One run of a policy in one repeat: its record, its table writer (history) and its progress display.
 
     The object is in the process that writes the results; the simulation may run in another process. `place`
-    is the folder of the results, the record of all runs, and the display of all runs.
+    contains the folder of the results, the record of all runs, and the progress display of all runs.
     """
 
     choice: PolicyChoice

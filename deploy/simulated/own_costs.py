@@ -37,9 +37,10 @@ _known: dict[str, AppCosts] = {}  # costs by digest, shared by equal jobs
 
 
 def law_of_own(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
-    """Return the cost law of a user's own application. It is measured unless the profile store has it.
+    """Return the cost law of a user's own application: CPU time and output as functions of the work.
 
-    Raises BadInput if the application fails on the sample of the job's input or takes too long.
+    The application is measured only if the profile store does not have the law yet. Raises BadInput if the
+    application fails on the sample of the job's input or takes too long.
     """
     file = scenario.input(job.input) if job.input else None
     sample = b"" if file is None else sample_of(file, SAMPLE_BYTES)

@@ -62,8 +62,9 @@ class RecordedCosts:
     def reduce_cost(self, job: JobSpec, index: int) -> TaskCost:
         """Implement `CostModel.reduce_cost`: return the recorded cost of a reduce.
 
-        The recorded CPU time is assigned to the shuffle first, then to the merge (at most for the merge's
-        duration). The remaining CPU time is assigned to the reduce function.
+        The recorded run has only the total CPU time. The estimated CPU time of fetching is subtracted first,
+        and then that of the merge, which is at most the merge's duration. The rest is the CPU time of the
+        reduce function.
         """
         row = self._row(job, TaskKind.REDUCE, index)
         fetching_s = HANDLING.fetching_s(job.maps, row["shuffle_bytes"]) / self._core_speed
@@ -157,8 +158,8 @@ def _launches_s(run: RunTables) -> pd.Series:
 def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFrame:
     """Return the attempts with the additional columns `cpu`, `sort` and `read`.
 
-    `cpu` and `sort` are seconds on one emulated core, and `read` is in bytes. `speeds` is a dictionary from
-    node name to core speed.
+    `cpu` is the CPU time in seconds on one emulated core, `sort` the seconds that a reduce merged its input,
+    and `read` the input bytes read. `speeds` is a dictionary from node name to core speed.
     """
     usual = fmean(speeds.values())
     speed = attempts["node"].map(speeds).fillna(usual)
@@ -170,13 +171,13 @@ def _amounts(attempts: pd.DataFrame, speeds: Mapping[str, float]) -> pd.DataFram
 
 
 def _whole(attempts: pd.DataFrame) -> pd.Series[Any]:
-    """Return the task id of each attempt; a part of a map that a policy cut has the map's id."""
+    """Return the task id of each attempt. If a policy cut a map into parts, all parts have the map's id."""
     parent = attempts["split_of"].fillna("")
     return parent.where(parent != "", attempts["task"])
 
 
 def _unsplit(attempts: pd.DataFrame) -> pd.DataFrame:
-    """Return one row of costs per task; the parts of a map that a policy cut are added up."""
+    """Return one row of costs per task. The costs of the parts of a map that a policy cut are added."""
     whole = attempts.assign(task=_whole(attempts))
     return whole.groupby(["job", "kind", "task"], as_index=False)[list(MEANS)].sum()
 

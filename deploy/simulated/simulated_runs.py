@@ -170,11 +170,11 @@ class SimRuns:
             run.close()
 
     def _work(self, run: OneRun, needs_bytes: int = 0) -> SideWork:
-        """Return a description of the work that simulates a run in a separate process.
+        """Return the work that simulates `run` in a separate process, as an object for `side_by_side`.
 
-        The rows of a policy from a user's file are sent to this process, so that they are kept if the
-        separate process crashes. Other rows are written by the separate process. `needs_bytes` is the
-        expected memory.
+        If the policy is from a user's file, rows are sent to this process, which keeps them if the separate
+        process crashes. Otherwise the separate process writes the rows itself. `needs_bytes` is the expected
+        memory of the separate process.
         """
 
         def simulate(send: Send) -> None:

@@ -34,9 +34,9 @@ class MovingCosts:
     fetched_byte_s: float = 1.4e-9
 
     def map_s(self, cost: Cost, *, spills: bool) -> float:
-        """Return the CPU time of a map that only moves data, in core-seconds of the host.
+        """Return the CPU time of a map with the given cost that only moves data, in core-seconds of the host.
 
-        `spills` tells whether the output is for reduces, which costs more than writing a file.
+        With `spills`, reduces fetch the map's output. Writing such output costs more than writing a file.
         """
         written_byte_s = self.spilled_byte_s if spills else self.written_byte_s
         return self.attempt_s + self.read_byte_s * cost.read_bytes + written_byte_s * cost.write_bytes
@@ -60,10 +60,10 @@ HANDLING = MovingCosts()
 
 
 def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
-    """Return the cost of a reduce with the CPU time that it spends on fetching map outputs.
+    """Return a copy of a reduce's cost to which the CPU time of fetching map outputs is added.
 
-    Only the share `share` of that CPU time is included. `core_speed` is the speed of the reduce's emulated
-    core as a share of a host core. A cost with a known duration is returned unchanged.
+    `share` is the share of the CPU time of fetching to add. `core_speed` is the speed of the reduce's
+    emulated core as a share of a host core. A cost with a known duration is returned unchanged.
     """
     if cost.duration_s is not None:
         return cost
@@ -77,9 +77,10 @@ def fetching(cost: TaskCost, core_speed: float, share: float = 1.0) -> TaskCost:
 def costs_of(scenario: ResolvedScenario, measured: Mapping[str, AppCosts] | None = None) -> ScenarioCosts:
     """Return the cost model that the scenario's key `simulate.costs` selects.
 
-    `measured` is a dictionary from job id to cost law, which takes precedence. Applications are measured on
-    this host, which takes seconds, if the key is `profile`, or if they declare no costs and none are stored.
-    Raises BadInput if an application fails on a sample of its input.
+    `measured` is a dictionary from job id to cost law, and has precedence. Applications without declared
+    costs are measured on this host, which takes seconds. If the key is `profile`, applications with declared
+    costs are measured as well. Costs of a user's own application are kept in the profile store. Raises
+    BadInput if an application fails on a sample of its input.
     """
     apps: dict[str, AppCosts] = {}
     for job in scenario.jobs:
@@ -118,9 +119,9 @@ def measured_law(scenario: ResolvedScenario, job: PlannedJob) -> AppCosts:
 class ScenarioCosts:
     """The cost model of a scenario. Synthetic jobs have declared costs, and other jobs have cost laws.
 
-    `apps` is a dictionary from job id to cost law. With `timed`, tasks take the durations in the trace
-    instead; with `shuffles`, reduces also take the trace's shuffle times. The CPU time of a law is converted
-    from the host to an emulated core of speed `core_speed`.
+    `apps` is a dictionary from job id to cost law (CPU time and output by amount of work). With `timed`,
+    tasks take the durations in a recorded trace instead; with `shuffles`, reduces also take the trace's
+    shuffle times. The CPU time of a law is converted from the host to an emulated core of speed `core_speed`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The gains of the policy CSLA on random hosts on which CSLA gives jobs the same tags as in the paper.
+"""The gains of the policy CSLA on randomly drawn hosts that match the paper, for pairs of jobs of 3 GB.
 
-A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. Pairs of jobs of 3 GB are
-simulated.
+A host matches if CSLA gives each job the same tag as in the paper. A tag says whether the tasks of a job are
+CPU-heavy, I/O-heavy, both or neither. All runs are simulated.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ def _scenario(
 ) -> dict[str, Any]:
     """Return a scenario of groups of jobs that run one after the other on the drawn host.
 
-    A group is a list of applications with `size_gb` GB of data each, and `queues` are the queues of a group's
-    jobs. Groups do not overlap even on the slowest possible host. `factor` limits what a user may use, as a
-    multiple of the queue's half of the cluster.
+    A group is a list of applications with `size_gb` GB of data each, and `queues` has the queue of each job
+    of a group. Gaps between groups are long enough for a slow drawn host. `factor` limits what a user may
+    use, as a multiple of the queue's half of the cluster.
     """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]

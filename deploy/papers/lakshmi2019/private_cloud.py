@@ -32,10 +32,11 @@ BETWEEN_S = 60.0  # per queue, since a job may have only half of the cluster wit
 
 
 def cluster(*, live: bool, disk_mbps: int | None = None) -> dict[str, Any]:
-    """Return the value of a scenario's key `cluster`: four nodes with slow cores, as with Hadoop's Java.
+    """Return the value of a scenario's key `cluster`: four nodes with two cores and three map slots each.
 
-    The cores are so slow that a map of WordCount takes 20 s. With `disk_mbps`, the nodes are virtual machines
-    that share one disk of this rate in MB/s. Otherwise, each node has a disk of 100 MB/s.
+    The cores are so slow that a map of WordCount takes 20 s, about as long as in Hadoop's Java. With
+    `disk_mbps`, the nodes are virtual machines that share one disk of this rate in MB/s. Otherwise, each node
+    has a disk of 100 MB/s.
     """
     node: dict[str, Any] = {
         "cores": 2,
@@ -86,9 +87,9 @@ def groups_of(
 ) -> list[list[dict[str, Any]]]:
     """Return the jobs of each group of applications. All jobs of a group are submitted at the same time.
 
-    Each job has `size_gb` GB of data, and `queues` are the queues of a group's jobs. A group is submitted
-    when the previous group must have ended on disks of `disk_mbps` MB/s. `finer` multiplies the number of
-    maps and divides the work of each map.
+    Each job has `size_gb` GB of data, and `queues` has the queue of each job of a group. A group is submitted
+    at a time by which the previous group should have ended on disks of `disk_mbps` MB/s. `finer` multiplies
+    the number of maps and divides the work of each map.
     """
     found: list[list[dict[str, Any]]] = []
     now_s = 0.0
@@ -112,10 +113,10 @@ def scenario(
 ) -> dict[str, Any]:
     """Return a scenario in which groups of jobs run under Capacity and CSLA with the paper's two queues.
 
-    Each heartbeat starts at most one off-switch container, whose input is outside the node's rack. With a
-    `user_limit_factor` of 1, Hadoop's default, a user never uses more than the queue's half of the cluster.
-    With `host_disk`, CSLA regards a node as busy if the disk of its host is busy. `finer` divides the size of
-    blocks.
+    A heartbeat starts at most one task whose input is outside the node's rack. `user_limit_factor` limits
+    what a user may use, as a multiple of the queue's half of the cluster; Hadoop's default is 1. With
+    `host_disk`, CSLA regards a node as busy if the disk of its host is busy. Blocks are `finer` times smaller
+    than usual.
     """
     queue = {"capacity": 50, "user_limit_factor": user_limit_factor}
     capacity = {"queues": dict.fromkeys(QUEUES, queue), "off_switch_per_heartbeat": 1}
@@ -133,7 +134,7 @@ def makespans(finished: FinishedRun, groups: int) -> dict[str, list[list[float]]
     """Return the makespan in s of each group of jobs, as a dictionary from policy to one list per group.
 
     Each list has one number per repeat. Raises ValueError if a group still ran when the next group was
-    submitted, since they would have shared the cluster.
+    submitted, since such groups compete for the cluster.
     """
     found: dict[str, list[list[float]]] = {}
     for name, policy in zip(POLICIES, finished.policies, strict=True):

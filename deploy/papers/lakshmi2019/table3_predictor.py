@@ -24,10 +24,10 @@ RESOURCES = ("cpu", "io")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run jobs with different stress tasks on every node, and return the prediction errors that CSLA reports.
+    """Run jobs with different stress tasks on every node, and return the errors of CSLA's load predictions.
 
-    The value `ratio` is the root mean square error divided by the mean absolute error, which is 1 if all
-    errors are equally large.
+    CSLA reports the errors itself. The value `ratio` is the root mean square error divided by the mean
+    absolute error, which is 1 if all errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")
@@ -70,7 +70,7 @@ def scenario(
 
     `stress` lists the kinds of stress tasks (`cpu`, `io`); nodes have an additional slot for each kind. With
     `turns_s`, stress tasks run for this number of seconds and pause for the same time. `heartbeat_s` is the
-    time between two samples of a node's load.
+    heartbeat interval, with which nodes also report their load.
     """
     machines = cluster(live=live)
     if heartbeat_s is not None:

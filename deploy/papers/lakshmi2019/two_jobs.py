@@ -41,7 +41,7 @@ class PairRun:
 
     `factor` limits what a user may use, as a multiple of the queue's half of the cluster. With `host_disk`,
     the policy CSLA regards a node as busy if the disk of its host is busy. `finer` multiplies the number of
-    maps of each job.
+    maps of each job and divides the work of each map.
     """
 
     name: str  # name of the run's folder

@@ -1,8 +1,8 @@
 """The benchmarks and the eight tests of section 3 as synthetic jobs, and the cluster of Table 2.
 
-A test is a set of jobs that run together. The CPU times of tasks reproduce the paper's measurements. Maps of
-Pi and Bbp have the measured durations. Maps of TeraGen and ETL use the share of a core in Table 1 while they
-read and write at the disk's rate.
+A test is a set of jobs that run together. The CPU times of tasks reproduce the paper's measurements: maps of
+Pi and Bbp take as long as measured, and maps of TeraGen and ETL use the measured share of a core (Table 1)
+while they read and write at the disk's rate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""FGCS's gains on random nodes on which, as in the paper, the jobs of a test take similar times under YARN.
+"""The gains of the policy FGCS over YARN on randomly drawn nodes that match the paper.
 
-A test is a set of jobs that run together.
+A test is a set of jobs that run together. Nodes match if the jobs of each test take similar times under
+YARN, as in the paper.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims: by how many percent FGCS reduces job times on the drawn nodes.
+    """Return by how many percent FGCS reduces job times on the drawn nodes, for each claim of the paper.
 
-    The keys are EXPERIMENT/VALUE of paper.yaml.
+    The result is a dictionary from the claim's key (EXPERIMENT/VALUE, as in paper.yaml) to our value.
     """
     samples = _scenario(drawn, sample_jobs(), {"fgcs": {"profiles": "none"}})
     fgcs = {"fgcs": {"profiles": demands(bench.run("samples", samples))}}
@@ -97,10 +98,10 @@ def _scenario(drawn: Drawn, jobs: Sequence[Mapping[str, Any]], policy: Any) -> d
 
 
 def _drawn_job(job: Mapping[str, Any], drawn: Drawn) -> dict[str, Any]:
-    """Return a copy of the job whose task lengths vary as much as `drawn`, the parameters of the nodes, says.
+    """Return a copy of the job with the variation of task lengths in `drawn`, the parameters of the nodes.
 
-    The CPU time of an I/O-bound job is changed such that its tasks use Table 1's share of a core on the drawn
-    disk.
+    The CPU time of an I/O-bound job is changed such that its tasks use Table 1's share of a core on a disk
+    with the drawn rate.
     """
     each = {**job["map"], "variance": drawn["spread"]}
     if job["name"] in IO_JOBS:

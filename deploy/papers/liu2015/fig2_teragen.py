@@ -49,9 +49,9 @@ def _loads(finished: FinishedRun) -> list[float]:
 
 
 def _cpu_beside(finished: FinishedRun) -> list[float]:
-    """Return how much more CPU time the TeraGen tasks would need to cause the CPU load that the paper shows.
+    """Return the CPU time by which the node's load falls short of the load that the paper shows.
 
-    The result is in core-seconds per GB written, one number per repeat.
+    The result is in core-seconds per GB that TeraGen wrote, one number per repeat.
     """
     wanted = paper_file.load("liu2015").experiments["fig2"].values["load"].number / 100
     found: list[float] = []

@@ -70,9 +70,9 @@ def _gains(
 ) -> dict[str, dict[str, float]]:
     """Return by how many percent FGCS reduces the times of the CPU-bound jobs of a test in one repeat.
 
-    The result is a dictionary from the policy compared with to a dictionary from job name to percent. `mix`
-    is the test, `spread` is the variation of task lengths in percent, and `profiles` are the CPU demands that
-    FGCS uses.
+    The result is a dictionary from each policy that FGCS is compared with to a dictionary from job name to
+    percent. `mix` is the test, `spread` is the variation of task lengths in percent, and `profiles` are the
+    CPU demands that FGCS uses.
     """
     jobs = [{**job, "map": {**job["map"], "variance": spread / 100}} for job in jobs_of(mix, live=False)]
     asked = scenario(jobs, [{"fgcs": {"profiles": profiles}}, *BASES.values()], live=False)
@@ -107,9 +107,8 @@ def _summed(gains: Mapping[Job, list[float]]) -> dict[str, list[float]]:
 def _with_more_cores(bench: Bench, profiles: Mapping[str, Any]) -> list[float]:
     """Return by how many percent maps take longer under FGCS than under YARN on nodes with two more cores.
 
-    Both policies reserve the additional cores. Of the I/O-heavy tests, the result is that of the test with
-    the largest change of the mean map time, one number per repeat. `profiles` are the CPU demands that FGCS
-    uses.
+    Neither policy uses the additional cores for tasks. Only the I/O-heavy test with the largest change of
+    the mean map time is returned, as one number per repeat. `profiles` are the CPU demands that FGCS uses.
     """
     reserved = RESERVED_CORES + MORE_CORES
     policies = [

@@ -51,8 +51,8 @@ def measure(bench: Bench) -> Measured:
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
     """Simulate Experiments 1 and 2 with changed jobs. `change` has keyword arguments of the function `jobs`.
 
-    Return the completion times of the jobs in each of the two experiments, and the values of Figure 6, which
-    are computed from these times. All values have one number per repeat.
+    Return the completion times of the jobs in each experiment, and the values of Figure 6 (such as the number
+    of completion goals met) computed from these times. All values have one number per repeat.
     """
     relaxed, tight = (
         completions(_run(bench, f"{name}{goals}", jobs(QUARTER, tight=bool(goals), **change)), 1.0)

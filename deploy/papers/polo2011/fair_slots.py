@@ -1,6 +1,6 @@
-"""The policy Fair, limited to fewer map slots than a node has.
+"""The policy Fair with a limit on the number of maps that run on a node at the same time.
 
-With it, one cluster serves for all numbers of slots in Figure 3.
+With this limit, the numbers of map slots in Figure 3 are compared without changing the cluster.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def utility(maps: int, reduces: int) -> float:
-    """Return the utility of the job in Figure 2 with these numbers of map and reduce slots (equation 1)."""
+    """Return the utility of Figure 2's job when the job has `maps` map slots and `reduces` reduce slots.
+
+    The formula is equation 1 of the paper.
+    """
     return map_utility(maps, REQUIRED, MAPS) + reduce_utility(reduces, REDUCES)
 
 

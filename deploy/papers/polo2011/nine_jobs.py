@@ -1,14 +1,13 @@
 """The nine jobs of Tables 1 and 2 as synthetic jobs, and the policies that run them.
 
-A job has a map per 64 MB of input. A map of sort reads and writes its block. The paper does not give the
-durations of combine's and select's maps and of the reduces. They are chosen such that the jobs alone, under
-Fair with 4 map slots, take about the times of Table 1. A task uses Table 2's shares of CPU and disk for its
-duration. If this is more data than a block has, a map reads more than its block (seeks count as disk use).
-Table 2 gives the use of a node while maps run, divided by the number of maps (section 3.6), so the shuffle is
-included. Declared memory is that of Table 2.
+A job has one map per 64 MB of input, and the CPU, disk and memory use of tasks is that of Table 2. The paper
+does not give the durations of reduces, nor those of the maps of the applications combine and select. They are
+chosen such that each job, alone under Fair with 4 map slots per node, takes about the time in Table 1. To
+reach Table 2's disk use, which includes seeks, a map may read more bytes than its block has. Table 2 divides
+the use of a whole node by the number of running maps (section 3.6), so the shuffle is included.
 
-Table 1 prints 10 GB for J3 and 25 GB for J4, although J3 takes longer alone and ends later. Here J3 has 25
-GB; `printed=True` uses the sizes as printed.
+Table 1 prints 10 GB for job J3 and 25 GB for J4, although J3 takes longer alone and ends later. Here J3 has
+25 GB and J4 has 10 GB, unless `printed` is true.
 """
 
 from __future__ import annotations
@@ -122,8 +121,8 @@ def _map(app: str) -> dict[str, str]:
 def _sort_reduce(took_s: float) -> dict[str, str]:
     """Return the costs of a reduce of sort that takes `took_s` seconds.
 
-    The reduce uses one core all the time, which is 33% of a node's CPU where Table 2 has 20%, since only CPU
-    or disk use makes a synthetic task last. The use of the disk is that of Table 2.
+    The disk use is that of Table 2. The reduce also computes on one core all the time, since a synthetic
+    task lasts only while it uses CPU or disk. This is 33% of a node's CPU, although Table 2 has 20%.
     """
     written_bytes = said()["sort_rest"].numbers[3] / 100 * DISK_BPS * took_s / 3  # three replicas
     return {"cpu": f"{took_s}s", "write": f"{round(written_bytes)}B"}
@@ -162,8 +161,8 @@ def jobs(size: Size, *, tight: bool = False, printed: bool = False, sort_reduce:
 def ras(*, live: bool = False) -> dict[str, Any]:
     """Return the policy RAS with Table 2's profiles of the jobs, as in a scenario file (section 3.6).
 
-    A profile says how much CPU, disk, etc. a task uses. In simulations the profiles are converted from the
-    paper's nodes to the nodes used.
+    A profile says how much CPU, disk, etc. a task uses. In simulations (not `live`), the profiles are
+    converted from the hardware of the paper's nodes to that of the simulated nodes.
     """
     return {"ras": {"cycle": "30s", "profiles": {name: _profile(app, live) for name, app in APPS.items()}}}
 
@@ -181,7 +180,7 @@ def _profile(app: str, live: bool) -> dict[str, dict[str, float]]:
 
 
 def slots(size: Size) -> tuple[int, ...]:
-    """Return the numbers of map slots per node with which Fair is run."""
+    """Return the numbers of map slots per node with which Fair is run. Live experiments use fewer numbers."""
     return LIVE_SLOTS if size.live else SLOTS
 
 

@@ -1,8 +1,8 @@
 """The paper's cluster: 20 nodes, or a quarter of them, with disks that seek and memory that pages.
 
-The paper prints "2-way 2.8 GHz Xeon", 2 GB, one disk and a gigabit. These values determine most of a node.
-CORES, SEEK and PAGING were fitted so that Fair's makespans match the paper's: 4781 s with 4 slots, and more
-with fewer or more slots.
+The paper prints "2-way 2.8 GHz Xeon", 2 GB of memory, one disk and gigabit Ethernet. The constants CORES,
+SEEK and PAGING (costs of seeks and of paging) were fitted so that Fair's makespans match the paper's: 4781 s
+with 4 map slots per node, and more with fewer or more slots.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ FITTED = ("J1", "J2", "J6", "J7", "J8", "J9")
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the paper, as pairs of key and number.
 
-    The values are Fair's makespan with four map slots per node and the times of jobs that run alone, in s.
-    Fair's makespans with fewer and with more slots are in percent above the makespan with four.
+    The first value is Fair's makespan in s with four map slots per node. The next values say by how many
+    percent the makespan is longer with fewer or with more slots. The last values are the times in s of jobs
+    that run alone.
     """
     usual_s = _fair_s(bench, drawn, USUAL_SLOTS)
     yield "fair_four", usual_s

@@ -21,9 +21,10 @@ Draws = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitShare:
-    """A share of the drawn clusters: `count` clusters of `of` have some property, such as matching the paper.
+    """A share of the drawn clusters with its 95% interval: `count` clusters of `of` have some property.
 
-    `low` and `high` are the bounds of the share's 95% interval (Clopper-Pearson).
+    The property is, for example, that the cluster matches the paper. `low` and `high` are the bounds of the
+    interval (Clopper-Pearson), as numbers from 0 to 1.
     """
 
     count: int
@@ -74,7 +75,10 @@ def fitting(draws: Draws) -> Draws:
 
 
 def misses(draws: Draws) -> Mapping[str, int]:
-    """Return how many draws ended because a simulated value did not match the paper, by key of the value."""
+    """Return how many draws ended because a value did not match, as a dictionary from the value's key.
+
+    A draw ends with the first simulated value that does not match the paper.
+    """
     return Counter(draw["misses"] for draw in draws if draw["misses"])
 
 

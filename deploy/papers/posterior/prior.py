@@ -45,7 +45,10 @@ class OpenParameter(PaperPart):
         return self
 
     def draw(self, seed: int, *names: str | int) -> float:
-        """Return a random value of the parameter. Equal seeds and names give equal values."""
+        """Return a random value of the parameter. The generator depends on `seed` and `names` only.
+
+        Calls with the same seed and names therefore return the same value.
+        """
         coin = chance(seed, *names)
         if self.choices is not None:
             return float(coin.choice(self.choices))
@@ -93,8 +96,8 @@ class Posterior(PaperPart):
     claims: Annotated[list[str], Field(min_length=1)]
 
     def drawn(self, paper: str, number: int, seed: int) -> Drawn:
-        """Return the parameters of the drawn cluster with the number `number`, by name of the parameter.
+        """Return the randomly drawn parameters of cluster number `number`, as a dictionary by parameter name.
 
-        Each parameter has its own random generator, so an additional parameter does not change the others.
+        Each parameter has its own random generator, so adding a parameter to the file changes no other value.
         """
         return {key: each.draw(seed, "posterior", paper, number, key) for key, each in self.prior.items()}

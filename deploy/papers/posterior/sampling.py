@@ -89,9 +89,10 @@ def run_draws(paper: str, draws: int, seed: int, jobs: int, done: Callable[[Draw
 
 
 def simulate(scratch: Path, planned: PlannedDraw, _: Send) -> dict[str, Any]:
-    """Simulate one draw and return it as JSON values.
+    """Simulate the draw `planned` in a worker process, and return the result as JSON values.
 
-    The runs of the draw are written to a temporary folder below `scratch`, which is deleted afterwards.
+    The runs of the draw are written to a temporary folder below `scratch`, which is deleted afterwards. No
+    messages are sent during the simulation.
     """
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         return one(planned, Path(folder)).to_json()

@@ -35,8 +35,8 @@ TRIED = ("avg", "up", WAVES)
 def measure(bench: Bench) -> Measured:
     """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    Each job is simulated with slots computed from each bound of ARIA's model. Reduces start when all maps of
-    the job have ended.
+    ARIA's model has several bounds of a job's completion time. Each job is simulated once per bound, with the
+    number of slots that follows from this bound. Reduces start when all maps of the job have ended.
     """
     said = paper_file.load("verma2011").experiments["table2"].values
     found: dict[str, list[float]] = defaultdict(list)

@@ -44,9 +44,9 @@ def plan(profile: JobProfile) -> Mapping[str, Any]:
 
 
 def left(finished: FinishedRun) -> Sequence[float]:
-    """Return how long before the deadline jobs end, in percent of the deadline.
+    """Return how long before their deadlines jobs end on average, in percent of the deadline.
 
-    The result has one number per repeat, the mean over jobs.
+    The result has one number per repeat.
     """
     return [100 * (1 - fmean(completion_ratios(run))) for run in finished.each(finished.policies[0])]
 

@@ -1,6 +1,7 @@
 """The results of the policy ARIA on randomly drawn machines that match the paper.
 
-On these machines, the job's profile (the durations of its phases) is about that behind Figure 5's table.
+Machines match if the job's profile (the durations of its phases) is close to the profile that explains the
+numbers of slots in Figure 5's table.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims, by EXPERIMENT/VALUE.
+    """Return our values for the claims on a drawn machine, as a dictionary from EXPERIMENT/VALUE to number.
 
-    With the average bound of ARIA's model, the value is the largest distance from a deadline in percent. With
-    the lower and the upper bound, it is the number of late jobs.
+    With slots from the average bound of ARIA's model, the value is the largest distance of a job's end from
+    its deadline in percent. With slots from the lower or the upper bound, it is the number of late jobs.
     """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [

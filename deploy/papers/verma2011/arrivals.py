@@ -87,9 +87,10 @@ def scenario(
 
 
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
-    """Return the scenario `bare` with all jobs instead of its single job. All are submitted at time 0.
+    """Return a copy of the scenario `bare` with the given jobs, all submitted at time 0.
 
-    `bare` comes from `under_aria`. The durations of tasks are given in the jobs.
+    `bare` comes from `under_aria` and has a single model job, which the jobs replace. The tasks take the
+    durations given in `jobs`.
     """
     (model,) = bare.jobs
     planned = [
@@ -154,8 +155,9 @@ def simulate_jobs(
     """Simulate the jobs in order; each is submitted as soon as the load is low enough.
 
     A job's load is the sum of the shares of map and reduce slots that it needs. A job waits while its load
-    and the current load together exceed `threshold`. `reduce_start` says when reduces start, and `bound` is
-    the bound of the completion time from which ARIA computes slots. No tables are written, which saves time.
+    and the load of running jobs together exceed `threshold`. `reduce_start` says when reduces start
+    (`all_maps` or `first_map`), and `bound` is the bound of the completion time from which ARIA computes
+    slots. No tables are written, which saves time.
     """
     resolved = scenario(jobs, seed, reduce_start, bound)
     setup = setup_of(resolved, resolved.policies[0], 0, costs_of(resolved), Latencies())

@@ -21,10 +21,10 @@ PREDICTED = ("sept_64", "oct_256", "oct_64")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the errors with which the profile of one job predicts the completion times of three others.
+    """Measure how well one job's profile predicts the completion times of the three other jobs of Table 1.
 
-    The profile contains the durations of the job's phases. The job ran in September with 256 slots, and its
-    profile is used for the other jobs of the same repeat.
+    A profile contains the durations of a job's phases. The profiled job ran on September's logs with 256
+    slots. In each repeat, its profile is used for the other jobs of this repeat.
     """
     jobs = run_months(bench)
     found: dict[str, list[float]] = {}

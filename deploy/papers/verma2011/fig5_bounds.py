@@ -80,10 +80,11 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return a lower limit for the largest relative distance of a completion time from its deadline.
+    """Return the least relative distance from its deadline that the worst completion time can have.
 
-    `waves` has the numbers of waves of maps and of reduces, one pair per deadline. If all tasks have the same
-    length, jobs with equal numbers of waves take the same time, which cannot be near two deadlines.
+    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. If all tasks of a
+    kind have the same length, jobs with equal numbers of waves take the same time. This time cannot be near
+    two deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):
@@ -107,10 +108,10 @@ def _asked(
 
 
 def _planned(profile: JobProfile, *, live: bool) -> list[float]:
-    """Return completion time divided by deadline, one number per deadline, as a model predicts.
+    """Return the predicted completion time divided by the deadline, one number per deadline.
 
-    The model assumes that tasks run in whole waves. `profile` is the job's profile, from which it also
-    computes the slots.
+    The prediction assumes that tasks run in whole waves (rounds). Slots and times are computed from
+    `profile`, the durations of the job's phases. With `live`, the job has half the tasks.
     """
     plain, slots = job(live=live), SLOTS // 2 if live else SLOTS
     tasks = plain["maps"], plain["reduces"]
@@ -141,8 +142,9 @@ def jobs_by_bound(
 ) -> list[dict[str, Any]]:
     """Return a copy of the job `plain` for each bound in `tried` and each deadline.
 
-    A copy's name contains its slots, as in `wikitrends@41x21`. They are computed from the job's profile, with
-    at most `slots` of each kind. The copies are submitted `APART_S` seconds apart.
+    A copy's name contains its numbers of map and reduce slots, as in `wikitrends@41x21`. These numbers are
+    computed from the job's profile and the bound, and are at most `slots` each. The copies are submitted
+    `APART_S` seconds apart.
     """
     made: list[dict[str, Any]] = []
     for bound in tried:

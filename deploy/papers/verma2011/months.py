@@ -104,9 +104,9 @@ def _month(run: RunTables, job: str, scale: float) -> Month:
 def scenario(slots: str, *, live: bool, fetch_rate: str | None = FETCH_RATE) -> dict[str, Any]:
     """Return a scenario in which the jobs of both months run one after the other on a part of the testbed.
 
-    `slots` (`256` or `64`) is the total number of map slots in the paper. Simulated runs have Hadoop 1's
-    costs, and a reduce fetches map outputs at `fetch_rate` at most. Live runs have neither, and shuffle a
-    tenth of the data.
+    `slots` (`256` or `64`) is the total number of map slots in the paper. In simulated runs, tasks have the
+    overheads of Hadoop 1, and a reduce fetches map outputs at `fetch_rate` at most. Live runs have neither
+    overheads nor this limit, and shuffle a tenth of the data.
     """
     size = LIVE if live else SMALLER
     maps, reduces = SLOTS[slots]

@@ -71,7 +71,7 @@ def round_s(setup: Setup) -> tuple[float, int]:
 class _OneRound(Simulation):
     """A simulation that measures the CPU time in which the scheduler core processes its events.
 
-    These are submissions, heartbeats and regular ticks.
+    The measured events are submissions of jobs, heartbeats of nodes and ticks of the core's timer.
     """
 
     def __init__(self, setup: Setup) -> None:

@@ -44,9 +44,10 @@ def averages(jobs: Mapping[str, Sequence[Month]], job: str, phase: str) -> list[
 
 
 def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
-    """Return how far the mean map or reduce time in each repeat is from the mean over repeats, in percent.
+    """Return the largest variation of mean task times between repeats, in percent, one number per repeat.
 
-    Of all jobs and both kinds of tasks, the largest distance is returned, one number per repeat.
+    For each job and kind of task, the mean time in a repeat is compared with the mean over all repeats. The
+    number for a repeat is the largest distance, in percent of the mean over all repeats.
     """
     worst = [0.0] * len(jobs[JOBS[0]])
     for runs in jobs.values():
@@ -58,9 +59,9 @@ def _variation(jobs: Mapping[str, Sequence[Month]]) -> list[float]:
 
 
 def spread_of(by_job: Sequence[Sequence[float]]) -> list[float]:
-    """Return the difference of the largest and the smallest job's value, in percent of the mean of all jobs.
+    """Return how much a value differs between jobs: the largest minus the smallest, in percent of the mean.
 
-    `by_job` has a list of one number per repeat for each job. The result has one number per repeat.
+    `by_job` has one list per job with one number per repeat. The result has one number per repeat.
     """
     return [100 * (max(four) - min(four)) / fmean(four) for four in zip(*by_job, strict=True)]
 

@@ -46,9 +46,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _like(said: Values, app: str, drawn: set[int]) -> tuple[float, ...]:
-    """Return the numbers of maps in `drawn`, a set of numbers that occurred for the application `app`.
+    """Return the numbers in the set `drawn`, ordered such that the numbers that the paper prints come first.
 
-    Numbers that the paper prints come first, in the paper's order, and then all others.
+    `drawn` has the different numbers of maps of the drawn jobs of the application `app`. The printed numbers
+    are in the paper's order, and all others in ascending order.
     """
     order = said[f"{app}_maps"].numbers
     return (*(size for size in order if size in drawn), *sorted(drawn.difference(order)))

@@ -60,9 +60,9 @@ def measure(bench: Bench) -> Measured:
 def scenario(jobs: Sequence[DueJob], threshold: float, seed: int, *, live: bool) -> ResolvedScenario:
     """Return a scenario of the jobs under the policy ARIA, with tasks that use only CPU.
 
-    Each job is assumed to use its least slots until its deadline. A job is submitted when the sum of the
-    loads stays below `threshold`. A live scenario has an eighth of the tasks, and its scale shortens all
-    times.
+    Each job is submitted as soon as the load stays at most `threshold`. The load is estimated before the run:
+    a job is assumed to hold the slots that it needs from its submission to its deadline. A live scenario has
+    an eighth of the tasks, and its scale shortens all times.
     """
     cluster, scale, size = TESTBED, 1.0, 1
     if live:
@@ -97,7 +97,7 @@ def _load(run: RunTables) -> float:
 
 
 def _accuracy(run: RunTables) -> float:
-    """Return how far completion times are from deadlines: the mean distance in percent of the deadline."""
+    """Return the mean distance of job ends from deadlines, before or after, in percent of the deadline."""
     due_s = run.jobs["deadline"] - run.jobs["submit"]
     return 100 * float(((run.jobs["finish"] - run.jobs["deadline"]).abs() / due_s).mean())
 

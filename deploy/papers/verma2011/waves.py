@@ -90,7 +90,10 @@ def waves(run: RunTables, kind: str) -> int:
 
 
 def _busier(run: RunTables) -> list[str]:
-    """Return the names of nodes that ran more reduces than the number of reduces per slot, rounded up."""
+    """Return the names of the nodes that ran more reduces than the mean number per node, rounded up.
+
+    Only nodes that ran any reduce are included in the mean.
+    """
     reduces = useful(run.attempts).query("kind == 'reduce'")
     count = reduces.groupby("node").size()
     return list(count[count > -(-len(reduces) // len(count))].index)

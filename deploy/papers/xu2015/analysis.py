@@ -26,11 +26,11 @@ SHARES = {"quarter": 0.25, "most": 0.75}
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the inputs of the thesis's model, and compute how much time splitting maps saves.
+    """Measure the three durations in the thesis's model, and compute how much time splitting maps saves.
 
-    The inputs are three durations: of unsplit maps with local input (N) and with remote input (M) under delay
-    scheduling, and the wait of a split map's second part under DTSS with P=0.25 (D). Each is a mean of one
-    repeat.
+    The durations are those of unsplit maps with local input (N) and with remote input (M) under delay
+    scheduling, and the wait of a split map's second part under DTSS with P=0.25 (D). All values have one
+    number per repeat, which is a mean over maps.
     """
     names = ("local", "remote", "wait", "best", "limit", "quarter_saves", "most_saves")
     found: dict[str, list[float]] = {name: [] for name in names}

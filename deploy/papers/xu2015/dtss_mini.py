@@ -1,7 +1,7 @@
 """The results of the policy DTSS on randomly drawn clusters that match the thesis.
 
-They match Table 6 (map slots over time) and the number of epochs, intervals of fixed length, until the end of
-the jobs. Each cluster runs the twenty jobs once.
+An epoch is an interval of fixed length. A cluster matches if the users' map slots by epoch are close to Table
+6, and if the jobs end after a similar number of epochs. Each cluster runs the twenty jobs once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from schedbed.deploy.results.metrics import locality
 def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
     """Yield the values that must match the thesis, as pairs of key and number.
 
-    The values are the number of busy slots in the first epochs under delay scheduling, the number of epochs
-    under DTSS, and the mean difference between our slots and those in Table 6.
+    An epoch is an interval of fixed length. The values are the mean number of busy slots in the first epochs
+    under delay scheduling, the number of epochs until the last map ends under DTSS, and the mean difference
+    between our map slots and those in Table 6.
     """
     finished, setting = _skewed(bench, drawn), _setting(drawn)
     delay, quarter, _ = setting.policies
@@ -38,10 +39,10 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return our values for the claims on a drawn cluster, by EXPERIMENT/VALUE.
+    """Return our values for the claims on a drawn cluster, as a dictionary from EXPERIMENT/VALUE to number.
 
-    They concern DTSS's gains, local input, and fairness. Local input is also measured in a run whose input is
-    spread evenly over the nodes.
+    The values are DTSS's reductions of makespans, the amount of local input, and the distance from fair
+    shares. Local input is also measured in a run whose input is spread evenly over the nodes.
     """
     setting, finished = _setting(drawn), _skewed(bench, drawn)
     delay, quarter, most = setting.policies

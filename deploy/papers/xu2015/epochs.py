@@ -62,8 +62,8 @@ def off_fair(found: Mapping[str, np.ndarray]) -> float:
 def off_table(found: Mapping[str, np.ndarray], printed: Mapping[str, np.ndarray]) -> float:
     """Return the mean absolute difference between the cells of a printed table and our values.
 
-    Both are dictionaries from user to values by epoch. The last printed cell of each user is that of epoch
-    20.
+    `found` (ours) and `printed` are dictionaries from user to values by epoch. A user's printed cells end
+    with epoch 20, and users whose jobs are submitted later have fewer cells.
     """
     apart = [np.abs(found[user][:EPOCHS][-len(cells) :] - cells) for user, cells in printed.items()]
     return float(np.concatenate(apart).mean())

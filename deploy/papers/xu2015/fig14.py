@@ -46,8 +46,9 @@ def measure(bench: Bench) -> Measured:
 def _local(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
     """Return the percentages of local input bytes and of local map tasks, one number per repeat.
 
-    Keys begin with `delay` (delay scheduling) or `quarter` (DTSS with P=0.25). `quarter_local_whole` is the
-    percentage of map tasks that are local and unsplit. `rests_local` is that of second parts that are local.
+    Keys begin with `delay` (delay scheduling) or `quarter` (DTSS with P=0.25). The key `quarter_local_whole`
+    has the percentage of DTSS's map tasks that are local and unsplit, and `rests_local` the percentage of
+    split maps' second parts that are local.
     """
     found: dict[str, list[float]] = {"delay_local": [], "quarter_local": [], "quarter_local_tasks": []}
     found |= {"quarter_local_whole": [], "rests_local": []}

@@ -86,10 +86,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
-    """Return the mean difference between our map slots and those in a table, one number per repeat.
+    """Return the mean difference between our map slots and those in a printed table, one number per repeat.
 
-    The table is Table 6 if `key` is `delay`, or Table 7 if `key` is `quarter`. `setting` has values of the
-    parameters that the thesis does not print.
+    `key` selects the table: `delay` for Table 6, and `quarter` for Table 7. `setting` has the parameters that
+    the thesis does not print, and with which the jobs are run.
     """
     said = paper_file.load("xu2015").experiments["fig15"].values
     table = {user: np.array(said[f"{key}_slots_{user}"].numbers) for user in USERS}
@@ -99,10 +99,10 @@ def _table_off(bench: Bench, key: str, setting: Setting) -> list[float]:
 
 
 def _calibration(runs: Sequence[FinishedRun]) -> dict[str, list[float]]:
-    """Return the number of slots in use at the start of the runs and the number of epochs.
+    """Return the values to which the simulation's unknown parameters were fitted, one number per repeat.
 
-    The simulation's unknown parameters were fitted to these values and to Table 6. Each value has one number
-    per repeat.
+    They are the mean number of slots in use in the first epochs under delay scheduling, and the number of
+    epochs, intervals of fixed length, until the last map ends under DTSS.
     """
     busy, ended = [], []
     for finished in runs:

@@ -1,12 +1,12 @@
-"""The workload and the cluster of sections 5.1.1 and 5.1.2: twenty IO-bound jobs of three users, 30 s apart.
+"""The workload and the cluster of sections 5.1.1 and 5.1.2: twenty I/O-bound jobs of three users, 30 s apart.
 
-Users and numbers of maps are drawn at random (the first three users are those of Tables 6 and 7). Each repeat
-draws other jobs, so an interval covers such workloads in general. Reads and writes are as in jobs of the
-workload generator SWIM. Any other time of a Hadoop attempt is represented by the start of its JVM, which
-takes as long for a part of a map as for a whole map. In live runs, where no framework adds costs, this time
-is CPU time, divided among the parts of a map. Pools of equal shares are ordered by name, as in the Hadoop
-Fair Scheduler and as Table 6 suggests. The duration of a JVM start and the time that a job waits for a local
-slot are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use the same values.
+Each job's user and number of maps are random (the users of the first three jobs are those of Tables 6 and 7).
+Each repeat draws other jobs, so confidence intervals are about all such workloads. Tasks read and write as in
+jobs of the workload generator SWIM. All other time of a Hadoop attempt is attributed to the start of a JVM,
+which takes as long for a part of a map as for a whole map. Live runs start no JVM: maps use CPU time instead,
+which is divided among the parts of a map. Pools with equal shares are served in the order of names, as in the
+Hadoop Fair Scheduler and as Table 6 suggests. The duration of a JVM start and the time that a job waits for a
+local slot are fitted to Table 6 and to the 141 epochs of Figure 15. All figures use the same values.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def run_twenty_jobs(bench: Bench, *, layout: str = "skewed", setting: Setting = 
 
 
 def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
-    """Return a scenario with the whole input of each job on one node, the next job's on the next node.
+    """Return a scenario in which all input of a job is on one node. The next job's input is on the next node.
 
     `name` is the scenario's name, and `asked` has its other keys as in a scenario file.
     """
@@ -168,7 +168,10 @@ def _on_one_node(name: str, asked: Mapping[str, Any]) -> ResolvedScenario:
 
 
 def held_slots(finished: FinishedRun, policy: str) -> RunTables:
-    """Return a run's tables in which each attempt starts when it was assigned, and so takes its slot."""
+    """Return the tables of the run's first repeat, with each attempt's start set to its time of assignment.
+
+    An attempt holds its slot from the assignment on, so the tables show slots in use instead of running code.
+    """
     run = finished.of(policy)
     attempts = run.attempts.assign(start=run.attempts["assigned"])
     return replace(run, tables={**run.tables, "attempts": attempts})
