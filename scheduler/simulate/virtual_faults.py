@@ -171,9 +171,10 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives, which is decided at random with the share of lost
-        messages set by faults.
+        """Return whether a message of the node arrives, which no message does while a fault cuts the node
+        off.
 
+        Otherwise the answer is random: a message is lost with the probability that the faults in force set.
         `kind`: the kind of fault that may lose the message.
         """
         if self.is_cut_off(node):
@@ -358,7 +359,10 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: these faults act on each message, in `passes`, `is_cut_off` and `delay_s` of `Faults`."""
+    """Do nothing when a fault that only cuts off a node or loses requests or replies begins or ends.
+
+    The methods `passes`, `is_cut_off` and `delay_s` of `Faults` apply such a fault to each message.
+    """
 
 
 @dataclass(frozen=True, slots=True)
