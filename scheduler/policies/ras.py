@@ -120,11 +120,7 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: if the last control cycle placed the job, increase the counter
-        `rest_turn`.
-
-        The simulator then no longer skips heartbeats of nodes that may now be given a task.
-        """
+        """Implement `Resting.stage_ready`: wake resting nodes if the last control cycle placed the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -340,11 +336,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return the additional I/O that the job's running reduces need to fetch the output of one more map.
-
-        The result is a dictionary from node name to percent of that node's I/O. It is empty if no reduce
-        needs more.
-        """
+        """Return each node's I/O (percent) that the job's reduces need to fetch one more map's output."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -375,10 +367,7 @@ class Ras:
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
-    """Return whether the job has a ready map that was placed on the node and waits only for room there.
-
-    `running`: a dictionary from (job id, kind of task) to the number of attempts on the node.
-    """
+    """Return whether the job has a ready map that was placed on the node and waits only for room there."""
     job = known.job
     return (
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)

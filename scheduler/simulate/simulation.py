@@ -224,11 +224,7 @@ class Simulation:
         return not self._ended
 
     def _run_or_begin_again(self, count: int) -> None:
-        """Simulate at most `count` events.
-
-        If the policy reads a value that skipped heartbeats would have updated, start again from the beginning
-        without skipping heartbeats.
-        """
+        """Simulate `count` events. Begin again if the policy reads a value that skipped heartbeats change."""
         try:
             self._run(count)
         except HeartbeatRead:
@@ -339,18 +335,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """Carry out the effects (such as commits) that the core requested, and schedule heartbeats that are
-        now necessary.
-        """
+        """Carry out the core's effects, such as commits, and schedule heartbeats that are now necessary."""
         self.do_effects(now_s)
         if self.timers.elides:
             self.timers.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Carry out the effects (such as commits of outputs) that the core has requested since the last call.
-
-        A commit ends later, with another event.
-        """
+        """Carry out the effects that the core requested. Effects are, for example, commits of outputs."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
@@ -389,9 +380,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Restart the JobTracker from its journal, and carry out all effects, such as commits, that may be
-        unfinished.
-        """
+        """Restart the JobTracker from its journal. Repeat its effects (commits) that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.timers.follow(self.master.ledger, self.master.policy)
         self.heartbeats.follow()
@@ -403,11 +392,7 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Return the object that simulates the attempts on all nodes.
-
-    With the setup's `contention`, attempts share the resources of their nodes; otherwise each runs as if
-    alone. `store`: the block store that attempts read and write.
-    """
+    """Return the simulator of all attempts. With `contention`, they share their nodes' resources."""
     if setup.contention:
         fetch_bps = setup.framework.fetch_rate
         return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)

@@ -171,11 +171,9 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives, which no message does while a fault cuts the node
-        off.
+        """Return whether a message of the node arrives, at random with the probability of loss set by faults.
 
-        Otherwise the answer is random: a message is lost with the probability that the faults in force set.
-        `kind`: the kind of fault that may lose the message.
+        No message arrives while the node is cut off. `kind`: the kind of fault that may lose the message.
         """
         if self.is_cut_off(node):
             return False
@@ -359,9 +357,8 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing when a fault that only cuts off a node or loses requests or replies begins or ends.
-
-    The methods `passes`, `is_cut_off` and `delay_s` of `Faults` apply such a fault to each message.
+    """Do nothing: faults that cut off a node or lose requests or replies act in `Faults.passes` on each
+    message.
     """
 
 
