@@ -95,7 +95,7 @@ class ReadyByClass:
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """Remove the job from its class, if it is in any."""
+        """Remove the job from its class. Do nothing if the job is in no class."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)

@@ -36,9 +36,10 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user's settings under DP: the initial budget, and the bid per interval while the budget lasts.
+    """A user's settings in the order axis DP: the initial budget, and the bid per interval while the budget
+    lasts.
 
-    None selects the policy's default.
+    A setting of None selects the policy's default.
     """
 
     budget: float | None = None

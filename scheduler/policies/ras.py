@@ -120,7 +120,7 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: wake resting nodes if the last control cycle placed the job."""
+        """Implement `Resting.stage_ready`: stop skipping heartbeats if the last cycle placed the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1

@@ -380,7 +380,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Restart the JobTracker from its journal. Repeat its effects (commits) that may be unfinished."""
+        """Restart the JobTracker from its journal, and repeat effects (commits) that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.timers.follow(self.master.ledger, self.master.policy)
         self.heartbeats.follow()
@@ -392,7 +392,7 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Return the simulator of all attempts. With `contention`, they share their nodes' resources."""
+    """Return the simulator of attempts. With `contention`, attempts share the resources of a node."""
     if setup.contention:
         fetch_bps = setup.framework.fetch_rate
         return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)

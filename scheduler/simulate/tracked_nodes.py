@@ -93,7 +93,7 @@ class SimNode(Tracker):
 
 
 class Ring:
-    """A set of nodes, sorted by the time at which their timers fire within one heartbeat interval."""
+    """A set of nodes, in the order in which their heartbeat timers fire within one heartbeat interval."""
 
     __slots__ = ("_interval_s", "_members", "_nodes")
 

@@ -280,8 +280,9 @@ def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set each node's message delay and share of lost messages: the sum of the delays and the largest loss of
-    all faults in force.
+    """Set each node's message delay to the sum of the delays of all faults that are active now.
+
+    The node's share of lost messages is set to the largest share of any of these faults.
     """
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
