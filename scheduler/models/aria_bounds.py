@@ -1,5 +1,5 @@
-"""ARIA's performance model (sections 3 and 5 of the paper verma2011): bounds on a job's completion time, and
-the numbers of map and reduce slots with which the job meets its deadline.
+"""The performance model of the policy ARIA (sections 3 and 5 of the paper verma2011): bounds on a job's
+completion time, and the numbers of map and reduce slots with which the job meets its deadline.
 
 Equation 7 of the paper, the average bound, is misprinted; this module uses T_avg = (T_low + T_up) / 2. All
 times are seconds.

@@ -1,5 +1,5 @@
-"""A variant of ARIA's model that counts whole waves (not in verma2011): n tasks on s slots take ceil(n / s)
-waves.
+"""A variant of the policy ARIA's performance model that counts whole waves (not in verma2011): n tasks on s
+slots take ceil(n / s) waves.
 
 The paper's model is linear in tasks / slots. Its allocations cannot make a job end within 7% of each deadline
 of Figure 5, whatever the length of the job's tasks: for 71 maps and 64 reduces, the average bound gives 58

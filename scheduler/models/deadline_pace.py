@@ -1,4 +1,6 @@
-"""The number of additional slots that a job needs to meet its deadline (PD, xu2015 equation 6)."""
+"""The number of additional slots that a job needs to meet its deadline, used by the order axis PD (xu2015
+equation 6).
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The formulas of DTSS (xu2015 chapter 4), which splits a map into two tasks: the best share of the first
-task, and the time saved.
+"""The formulas of the locality axis DTSS (dynamic task splitting; xu2015 chapter 4), which splits a map into
+two tasks: the best share of the first task, and the time saved.
 
 A map takes N seconds on a node that holds its input and M seconds on another node. A slot on a node with the
 input is free after a delay of D seconds, so under delay scheduling the map ends after N + D seconds. If the

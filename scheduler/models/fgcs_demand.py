@@ -76,8 +76,7 @@ def cpu_demand(use: TaskUse, disk_bps: float, hdfs_bps: float) -> float:
 
 @dataclass(slots=True)
 class DemandMean:
-    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (the equations that the
-    paper marks with one and with two stars).
+    """The mean CPU demand of a job's maps or of its reduces, in percent of a core (section 2 of the paper).
 
     `tasks`: number of tasks added. `demand`: sum of the tasks' demands. `ran_s`: sum of their run times in
     seconds.

@@ -51,10 +51,7 @@ class Gangs:
         return not job.maps.running and self.held.pop(job.job, None) is not None
 
     def finished(self, job: JobView) -> bool:
-        """Remove a job that has ended from the table.
-
-        Return whether the job still held slots. Those slots are now free.
-        """
+        """Remove an ended job from the table. Return whether the job still held slots, which are now free."""
         self.started.pop(job.job, None)
         self.starting.pop(job.job, None)
         return self.held.pop(job.job, None) is not None

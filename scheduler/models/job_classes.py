@@ -1,5 +1,5 @@
-"""The optimization in the order COSHH: finds classes of similar jobs by k-means, and assigns classes to kinds
-of hardware by a linear program.
+"""The optimization in the order axis COSHH: finds classes of similar jobs by k-means, and assigns classes to
+kinds of hardware by a linear program.
 """
 
 from __future__ import annotations

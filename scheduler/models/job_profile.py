@@ -1,5 +1,5 @@
-"""Job profiles for ARIA (verma2011 section 2.2): the durations of a job's tasks by phase, measured from
-attempts.
+"""Job profiles for the policy ARIA (verma2011 section 2.2): the durations of a job's tasks by phase, measured
+from attempts.
 
 Durations are seconds from a task's launch to its end.
 """

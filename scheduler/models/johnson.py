@@ -1,5 +1,5 @@
-"""The planner of BalancedPool: divides jobs into at most two pools so that the estimated makespan is
-shortest.
+"""The planner of the order axis BalancedPool: divides jobs into at most two pools so that the estimated
+makespan is shortest.
 
 Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012): one pool runs the small jobs
 and a second pool the big jobs, each in Johnson's order (Johnson 1954) and with a part of the cluster's slots.

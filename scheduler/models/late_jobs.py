@@ -1,5 +1,5 @@
-"""The planner of the order MRCP: finds start times of tasks by constraint programming so that few jobs are
-late (xu2015 3.1.5.3).
+"""The planner of the order axis MRCP: finds start times of tasks by constraint programming so that few jobs
+are late (xu2015 3.1.5.3).
 
 The model has the five constraints of the thesis: (a) each task runs once, (b) a task starts after now and
 after its job's submission, (c) reduces start after all maps of their job, (d) a job ends with its last task,
@@ -130,9 +130,10 @@ class _Model:
                 self.model.add_cumulative([each for each, _ in busy], [width for _, width in busy], slots)
 
     def _free(self, jobs: Sequence[JobDue], kind: TaskKind) -> list[int]:
-        """Return a heap of the times, in time steps from now, at which slots of that kind become free.
+        """Return a heap of the times at which the slots for tasks of the given kind become free.
 
-        The heap has more entries than there are slots if a node with running tasks was lost.
+        Times are in time steps from now, and 0 for a slot that is free now. The heap has more entries than
+        there are slots if a node with running tasks was lost.
         """
         stages = [job.maps if kind is MAP else job.reduces for job in jobs]
         held = sorted(_steps(left) for stage in stages for left in stage.running_s)

@@ -1,5 +1,5 @@
-"""RAS's placement (polo2011 Algorithm 1): computes the number of maps and reduces of each job to run on each
-node, within the node's capacity.
+"""The placement algorithm of the policy RAS (polo2011 Algorithm 1): computes the number of maps and reduces
+of each job to run on each node, within the node's capacity.
 
 Decisions where the paper leaves a choice:
 
@@ -147,10 +147,11 @@ class Placement:
         return Amounts(*map(max, zip(*maps, strict=True))) if maps else Amounts()
 
     def _most(self, job: PlacedJob, node: int) -> Amounts:
-        """Return the largest demand of one reduce of the job on the node: the demand of the reduce phase, or
-        of a shuffle with the largest number of parallel fetches.
+        """Return the largest demand of one reduce of the job on the node, in the phase for which the cycle
+        plans.
 
-        The job's flag `reducing` decides which phase is used.
+        If the job's flag `reducing` is set, this is the reduce phase. Otherwise it is the shuffle with the
+        largest number of parallel fetches.
         """
         demands = job.demands[self.kinds[node]]
         return demands.reduce if job.reducing else demands.shuffling(demands.copies)
@@ -238,8 +239,8 @@ class Placement:
         return None
 
     def _shuffle_fits(self, job: PlacedJob, node: int) -> bool:
-        """Return whether the job may have one more map on `node`, so that its reduces can still fetch all
-        outputs.
+        """Return whether the shuffles of the job's reduces still have enough I/O if one more map of the job
+        runs on `node`.
 
         The result is false if the job must not get more tasks on the node, or if any node with reduces of the
         job lacks the I/O to fetch the output of another map.

@@ -1,5 +1,6 @@
-"""The formulas of RAS (polo2011 3.2 and 3.3): the number of slots that a job needs to meet its goal, and the
-utility of a number of slots."""
+"""The formulas of the policy RAS (polo2011 3.2 and 3.3): the number of slots that a job needs to meet its
+goal, and the utility of a number of slots.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""MIMP's model of task times on nodes where a foreground load leaves only a share of the CPU to tasks (xu2015
-3.1.5.4; Zhang et al. 2014).
+"""The model in the order axis MIMP of task times on nodes where a foreground load leaves only a share of the
+CPU to tasks (xu2015 3.1.5.4; Zhang et al. 2014).
 
 A task takes `fixed + scaled / r` seconds on a node with the share r of its CPU free: `fixed` is the time for
 disk and network, `scaled` the time for computing. Both values are fitted by least squares to the measured

@@ -1,5 +1,5 @@
-"""The formulas of the order LsPS (xu2015 3.1.4.1): the number of slots of each user by mean job size, and the
-variation of job sizes.
+"""The formulas of the order axis LsPS (xu2015 3.1.4.1): the number of slots of each user by mean job size,
+and the variation of job sizes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The cost matrix of the locality LSAP: the seconds to transfer the input of each candidate map to each idle
-slot.
+"""The cost matrix of the locality axis LSAP: the seconds to transfer the input of each candidate map to each
+idle slot.
 
 LSAP (the linear sum assignment problem; xu2015 3.3.1; Guo, Fox and Zhou 2012) is solved by scipy. A row is an
 idle slot, a column a candidate map. Costs ignore other traffic on the network.

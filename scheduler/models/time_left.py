@@ -1,5 +1,6 @@
-"""The formulas of LATE (Zaharia et al., OSDI 2008): the remaining time of a task, and percentiles of
-rates."""
+"""The formulas of the speculation method LATE (Zaharia et al., OSDI 2008): the remaining time of a task, and
+percentiles of rates.
+"""
 
 from __future__ import annotations
 

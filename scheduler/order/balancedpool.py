@@ -1,5 +1,5 @@
-"""The BalancedPool order: divides jobs and slots into a pool of small jobs and a pool of big jobs that end
-together, and runs the jobs of each pool in Johnson's order.
+"""The order axis BalancedPool: divides jobs and slots into a pool of small jobs and a pool of big jobs that
+end together, and runs the jobs of each pool in Johnson's order.
 
 Source: the thesis xu2015, section 3.1.4.2 (Verma, Cherkasova and Campbell 2012). The plan (see
 `models.johnson`) is recomputed from the remaining tasks whenever a job arrives. Deviations from the thesis: a

@@ -1,5 +1,5 @@
-"""Capacity (Hadoop's capacity scheduler): each queue has a guaranteed share of the cluster, and may also use
-slots that other queues leave idle.
+"""The order axis Capacity (Hadoop's capacity scheduler): each queue has a guaranteed share of the cluster,
+and may also use slots that other queues leave idle.
 
 A slot is offered first to the queue that holds the smallest part of its guaranteed share. Inside a queue,
 jobs are sorted by priority, then by submit time; jobs of users at their limit are skipped. No task is
@@ -225,8 +225,10 @@ class Capacity:
         return user_limit(held, need, promised, len(queue.jobs_by_user), percent, queue.user_factor)
 
     def _free(self, node: NodeView, kind: TaskKind) -> int:
-        """Return the number of free slots of the node, where a running task may take several slots by its
-        memory."""
+        """Return the number of free slots of the node.
+
+        A running task that declares much memory occupies several slots.
+        """
         tasks = [attempt.task for attempt in node.attempts.values()]
         return _slots(node, kind) - sum(self._need(task.job, kind) for task in tasks if task.kind is kind)
 
@@ -269,8 +271,11 @@ class Capacity:
 
 
 def _off_switch_tasks(view: View, node: NodeView) -> int:
-    """Return the number of off-rack tasks, reduces and maps without input that the node's current heartbeat
-    started."""
+    """Return the number of tasks started by the node's current heartbeat that have no input on the node or in
+    its rack.
+
+    All reduces, and maps without input, are such tasks.
+    """
     return sum(each.locality == "off" and each.assigned_s == view.now_s for each in node.attempts.values())
 
 

@@ -1,5 +1,5 @@
-"""COSHH: groups similar jobs into classes, and prefers for each kind of hardware the classes that run well on
-it.
+"""The order axis COSHH: groups similar jobs into classes, and prefers for each kind of hardware the classes
+that run well on it.
 
 Source: the thesis xu2015, section 3.1.3.3, after Rasooli and Down 2014. COSHH has three parts. Task
 scheduling predicts the mean time of each job's tasks. Queuing divides all users' jobs into classes by k-means
@@ -95,7 +95,7 @@ class ReadyByClass:
             self.by_class.setdefault(label, SortedKeys()).put(job, fifo_key(job))
 
     def drop(self, job: JobView) -> None:
-        """Remove the job from its class, if it is in any."""
+        """Remove the job from its class. Do nothing if the job is in no class."""
         if job in self.class_of:
             label = self.class_of.pop(job)
             self.by_class[label].drop(job)
@@ -268,8 +268,9 @@ class Coshh:
                 yield from self._waiting[kind][user].jobs(classes, suggested=suggested)
 
     def _lacks(self, user: str, kind: TaskKind) -> int:
-        """Return the number of slots that the user is below the min share for that kind of task, at least
-        0."""
+        """Return how many slots for that kind of task the user still needs to reach the min share, at least
+        0.
+        """
         settings = self._settings.get(user, _PLAIN)
         return max(0, settings.min_share - self._tallies[user, kind].running)
 

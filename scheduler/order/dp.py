@@ -1,4 +1,5 @@
-"""Dynamic Priority (DP): users bid for slots and pay from a budget at the end of each allocation interval.
+"""The order axis DP (Dynamic Priority): users bid for slots and pay from a budget at the end of each
+allocation interval.
 
 Source: the thesis xu2015, section 3.1.3.2, after Sandholm and Lai 2010. In an interval a user is entitled to
 slots of each kind in proportion to the bid: slots x bid / (sum of the bids of all users with jobs). Slots
@@ -35,9 +36,10 @@ _SLACK = 1e-9  # shares are sums of fractions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A user's settings under DP: the initial budget, and the bid per interval while the budget lasts.
+    """A user's settings in the order axis DP: the initial budget, and the bid per interval while the budget
+    lasts.
 
-    None selects the policy's default.
+    A setting of None selects the policy's default.
     """
 
     budget: float | None = None

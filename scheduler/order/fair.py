@@ -1,4 +1,5 @@
-"""Fair (Hadoop's fair scheduler, HFS): divides slots among pools of jobs by weights and min shares.
+"""The order axis Fair (Hadoop's fair scheduler, HFS): divides slots among pools of jobs by weights and min
+shares.
 
 Pools below their min share come first, sorted by running tasks / min share; then all other pools, sorted by
 running tasks / weight. Of two pools with equal keys, the pool with the oldest job comes first. With the
@@ -27,9 +28,9 @@ class Fair(PoolOrder):
     user, or for each queue. `inside`: default order of jobs in a pool, fair or fifo. `ties`: which of two
     equal pools comes first, by submit time or by name.
 
-    With a timeout (in seconds; None is off), a pool that was below its min share, or below half its fair
-    share, for a longer time takes slots back: the most recently launched tasks of pools above their share are
-    killed.
+    `min_share_timeout_s`, `fair_share_timeout_s`: seconds after which a pool below its min share, or below
+    half its fair share, takes slots back, or None for never. The most recently launched tasks of pools above
+    their share are then killed.
     """
 
     elidable = True  # Heartbeats without news do not change its answers.

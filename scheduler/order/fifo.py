@@ -1,5 +1,8 @@
-"""FIFO: sorts jobs by priority, then submit time, then job id (Hadoop's JobQueueTaskScheduler). Never
-preempts."""
+"""The order axis FIFO: sorts jobs by priority, then submit time, then job id (Hadoop's
+JobQueueTaskScheduler).
+
+Never preempts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hadoop On Demand (HOD): divides the nodes permanently into private clusters, each with FIFO order.
+"""The order axis HOD (Hadoop On Demand): divides the nodes permanently into private clusters, each with FIFO
+order.
 
 Source: the thesis xu2015, section 3.1.2.2 and HOD's own guide: the administrator sets the size of each
 private cluster, all clusters share one file system, and a node of one cluster never runs a job of another
@@ -171,7 +172,7 @@ class Hod:
                 view.skip(node, first, kind, why)
 
     def _guests(self, view: View, cluster: PrivateCluster, kind: TaskKind) -> list[JobView]:
-        """Return the ready jobs of `cluster` that none of the cluster's live nodes can run."""
+        """Return the ready jobs of the private cluster `cluster` that none of its live nodes can run."""
         roomy = any(
             self._could_hold(
                 view.nodes[name], kind, cluster.largest_bytes[kind], cluster.largest_vcores[kind]

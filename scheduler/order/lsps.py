@@ -1,5 +1,5 @@
-"""Leveraging Size Patterns (LsPS): users with small jobs receive more slots, and users whose jobs have
-similar sizes run them in FIFO order.
+"""The order axis LsPS (Leveraging Size Patterns): users with small jobs receive more slots, and users whose
+jobs have similar sizes run them in FIFO order.
 
 Source: the thesis xu2015, section 3.1.4.1, after Yao et al. 2013, in two tiers. First tier: slots are divided
 among users by weight. The size of a job is its number of tasks times their mean time, and equation 1 is the

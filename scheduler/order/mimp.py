@@ -1,5 +1,5 @@
-"""MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes where a foreground
-load slows them least.
+"""The order axis MIMP: jobs that may miss their deadlines come first, and all other jobs run on the nodes
+where a foreground load slows them least.
 
 Source: the thesis xu2015, section 3.1.5.4, after Zhang et al. 2014. Nodes are dedicated or shared. On a
 shared node a foreground load, declared as `foreground` of the node, has priority on the CPU over all tasks;

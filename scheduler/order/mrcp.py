@@ -1,4 +1,5 @@
-"""MRCP: plans the start times of all tasks by constraint programming, so that few jobs miss their deadlines.
+"""The order axis MRCP: plans the start times of all tasks by constraint programming, so that few jobs miss
+their deadlines.
 
 Source: the thesis xu2015, section 3.1.5.3, after Lim, Majumdar and Ashwood-Smith 2014. The objective and the
 constraints a to e are those of `models.late_jobs`. A new plan is computed on the tick after a job with a

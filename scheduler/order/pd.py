@@ -1,5 +1,5 @@
-"""Performance-Driven scheduling (PD): each job receives the number of slots with which it meets its deadline,
-estimated from the times of its own tasks.
+"""The order axis PD (Performance-Driven scheduling): each job receives the number of slots with which it
+meets its deadline, estimated from the times of its own tasks.
 
 Source: the thesis xu2015, section 3.1.5.1, equations 5 and 6, after Polo et al. 2010. The mean time of a
 job's ended tasks (equation 5) and the remaining times of its running tasks determine the number of slots that

@@ -18,8 +18,9 @@ class Preemption:
     """A rule that kills attempts for pools that were below their min share or half their fair share for too
     long.
 
-    The two timeouts are in seconds, or None to turn off the rule for that share. The instance stores for each
-    pool the last time at which the pool had its min share, and half its fair share.
+    `min_share_timeout_s` and `fair_share_timeout_s` are the seconds that a pool may stay below its min share,
+    or below half its fair share; None is no limit. The instance stores for each pool the last time at which
+    the pool had its min share, and half its fair share.
     """
 
     def __init__(self, min_share_timeout_s: float | None, fair_share_timeout_s: float | None) -> None:

@@ -81,11 +81,11 @@ class Aria:
 
     `bound`: the estimate of a job's completion time that is compared with the deadline: avg, low, up or
     waves. `reduce_start`: when a job's reduces may start. The value all_maps stands for the end of all maps,
-    as in the paper's simulator (7.2); first_map for the time at which the core's slow-start allows reduces
-    (Algorithm 1, line 15). `spare`: the jobs that may use slots when no job with a deadline lacks slots: all,
-    deadline (jobs with a deadline), others (jobs without a deadline) or none. While there is no job with a
-    deadline, the other jobs run in any case. `profiles`: for the kind `aria`, a dictionary from profile name
-    to the profile of earlier runs.
+    as in the paper's simulator (7.2); first_map for the time at which the scheduler core's slow-start allows
+    reduces (Algorithm 1, line 15). `spare`: the jobs that may use slots when no job with a deadline lacks
+    slots: all, deadline (jobs with a deadline), others (jobs without a deadline) or none. While there is no
+    job with a deadline, the other jobs run in any case. `profiles["aria"]`: a dictionary from profile name to
+    the profile measured in earlier runs.
     """
 
     limits = Limits(slots=True)

@@ -35,8 +35,8 @@ class LoadAware(Explained):
     def decide(self, view: View, node: NodeView, kind: TaskKind) -> Proposal | None:
         """Implement `Policy.decide`: return the proposal of the composed policy.
 
-        If only the tags prevent a proposal, every second time a task of the first refused job is proposed
-        despite its tag.
+        If a slot would stay free only because of tags, every second time the proposal is a task of the first
+        refused job, whatever the tag of that job.
         """
         tags = self._tags
         tags.skipped = None

@@ -145,8 +145,8 @@ class Easy:
         time.
 
         In the papers these are the shadow time and the extra slots. `free`: number of slots free now. A job
-        that runs longer than requested is expected to end at any moment. The time is infinite if it depends
-        on a job without a requested run time.
+        that runs longer than requested is expected to end at any moment. The returned time is infinite if too
+        few slots will be free before the end of a job without a requested run time.
         """
         ends = sorted((max(self._ends_s[job], view.now_s), held) for job, held in self._gangs.held.items())
         shadow_s = inf

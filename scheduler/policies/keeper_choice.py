@@ -34,8 +34,8 @@ class Keeping(NamedTuple):
 def keeping_of(policy: Policy, blocks: BlockSettings) -> Keeping | None:
     """Return the settings by which maps keep fetched blocks, or None if maps never keep blocks.
 
-    The policy's attribute `keeping` comes first, then that of its locality, then the scenario's settings of
-    blocks.
+    The settings are the attribute `keeping` of the policy, else that of the policy's locality axis, else the
+    values in `blocks`, the scenario's settings of blocks.
     """
     for owner in (policy, getattr(policy, "locality", None)):
         own: Keeping | None = getattr(owner, "keeping", None)

@@ -36,7 +36,8 @@ class SlowAttempt(NamedTuple):
 
 
 class Late:
-    """A speculation: proposes copies of slow tasks for slots that the policy leaves free.
+    """A speculation method for any policy: proposes copies of slow tasks for slots that the policy leaves
+    free.
 
     `cap`: share of the slots that copies may hold, at least one slot. `slow_task`: percentile (0 to 100) of
     the rates in a stage below which a task is slow. `slow_node`: percentile of the nodes' speeds below which

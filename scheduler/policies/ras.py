@@ -120,7 +120,7 @@ class Ras:
     # Resting nodes
 
     def stage_ready(self, job: JobView, kind: TaskKind) -> None:
-        """Implement `Resting.stage_ready`: increase `rest_turn` if the last cycle placed the job."""
+        """Implement `Resting.stage_ready`: stop skipping heartbeats if the last cycle placed the job."""
         known = self._known.get(job.job)
         if known is not None and known in self._poorest:
             self.rest_turn += 1
@@ -235,10 +235,11 @@ class Ras:
         running: Mapping[tuple[str, TaskKind], int],
         used: Amounts | None,
     ) -> Proposal | None:
-        """Return a proposal for a map in room that the placement left free, or None.
+        """Return a proposal to start a map in room that the placement left free, or None.
 
-        The map's job has a lower utility than all jobs that wait for room on this node. `used`: the node's
-        use in percent, or None to compute it here.
+        The map's job has a lower utility than all jobs that wait for room on this node. `running`: a
+        dictionary from (job id, kind) to the number of attempts on the node. `used`: the node's use in
+        percent, or None to compute the use here.
         """
         used = self._taken(node, MAP, running) if used is None else used
         if not self._poorest or not self._takes_least(node, used):
@@ -289,10 +290,12 @@ class Ras:
         return Amounts(cpu, io, memory)
 
     def _taken(self, node: NodeView, kind: TaskKind, running: Mapping[tuple[str, TaskKind], int]) -> Amounts:
-        """Return the percentages of the node's resources that a new task of that kind cannot use.
+        """Return the percentages of the node's resources that are not available to a new task of the given
+        kind.
 
-        They are used by running tasks or, if `kind` is map, by reduces that were placed on the node but have
-        not started.
+        These resources are used by running tasks or, if `kind` is map, by reduces that were placed on the
+        node but have not started. `running`: a dictionary from (job id, kind) to the number of attempts on
+        the node.
         """
         sums = self.used(node)
         for known in self._here.get(node.node, ()) if kind is MAP else ():
@@ -333,7 +336,7 @@ class Ras:
         return None
 
     def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
-        """Return a dictionary from node to the I/O (percent) that the job's reduces need for one more map."""
+        """Return each node's I/O (percent) that the job's reduces need to fetch one more map's output."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
             return more
@@ -364,8 +367,7 @@ class Ras:
 
 
 def _waits(view: View, node: NodeView, known: KnownJob, running: Mapping[tuple[str, TaskKind], int]) -> bool:
-    """Return whether the job has a ready map placed on the node that could start there if the node had
-    room."""
+    """Return whether the job has a ready map that was placed on the node and waits only for room there."""
     job = known.job
     return (
         running.get((job.job, MAP), 0) < known.share.on(node.node, MAP)

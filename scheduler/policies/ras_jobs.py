@@ -150,7 +150,8 @@ class KnownJob:
         return self.maps.mean_s() or profiled_s or cluster.mean_s()
 
     def work_s(self, now_s: float, mean_s: float | None) -> float | None:
-        """Return the seconds of map work that the job has left on one slot, or None if `mean_s` is None.
+        """Return the seconds that one slot would need for the rest of the job's maps, or None if `mean_s` is
+        None.
 
         `mean_s`: mean duration of the job's maps.
         """

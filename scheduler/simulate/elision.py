@@ -28,7 +28,8 @@ def is_quiet(policy: Policy) -> bool:
 
 
 def watch_of(policy: Policy) -> HeartbeatWatch | None:
-    """Start to watch which values a user's policy reads, and return the watch.
+    """Start to watch whether a user's policy reads values that heartbeats update, and return the record of
+    its reads.
 
     The result is None for a shipped policy, which is not watched.
     """
@@ -95,7 +96,8 @@ class Awaits:
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
-        """Call the hook `beat` of the policy and its axes for a heartbeat of `node` that was not simulated.
+        """Call the hook `beat` of each part that can ask for heartbeats, for a heartbeat of `node` that was
+        not simulated.
 
         The time in `view` is the time of this heartbeat.
         """

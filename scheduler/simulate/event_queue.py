@@ -1,5 +1,8 @@
-"""The event queue of a simulation. Events are pairs of a time and a code, so that events at the same time
-have a fixed order."""
+"""The event queue of a simulation.
+
+Events are pairs of a time and a number that encodes the event's kind and object, so that events at the same
+time have a fixed order.
+"""
 
 from __future__ import annotations
 

@@ -245,11 +245,11 @@ class HeartbeatSchedule:
             self._rows.heartbeat((now_s, node.spec.node, maps, node.reduces, *utils, self._decision_s))
 
     def _pass(self, now_s: float, node: SimNode) -> None:
-        """Call the policy's hook for a heartbeat that was due before `now_s` and that the simulator skipped,
-        if the policy awaits heartbeats.
+        """Tell the policy about a heartbeat that was due before `now_s` and that the simulator skipped.
 
-        With faults or a journal, awaited heartbeats are never skipped: a fault could lose the heartbeat or
-        stop its timer, and a journal must contain it.
+        The policy's hook `beat` is called only if the policy has asked for heartbeats that report no change.
+        With faults or a journal, such heartbeats are never skipped: a fault could lose the heartbeat or stop
+        its timer, and a journal must contain it.
         """
         if self._awaits is not None and self._passing_s < now_s and node.held is not None:
             self._ledger.now_s = self._passing_s
@@ -363,8 +363,10 @@ class HeartbeatSchedule:
                     self._start_over(now_s, node)
 
     def _start_over(self, now_s: float, node: SimNode) -> None:
-        """Kill all attempts on the node and start a new incarnation, since the JobTracker declared the old
-        one lost."""
+        """Kill all attempts on the node and register the node as a new incarnation (life of the node).
+
+        The JobTracker has declared the node's last incarnation lost.
+        """
         for attempt in tuple(node.running):
             self._emulation.kill(now_s, node.spec.node, attempt, "its node was given up")
         for job in tuple(node.jobs):

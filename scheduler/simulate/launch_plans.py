@@ -16,10 +16,10 @@ from schedbed.tasks.chance import chance
 
 
 class Plans:
-    """A factory of attempt plans.
+    """A factory of attempt plans, which tell a simulated node the cost of an attempt.
 
-    The cost of an attempt is the cost of its task in the setup's cost model. The CPU times of stragglers, and
-    of jobs in the setup's `cpu_factors`, are multiplied by factors.
+    The cost is that of the attempt's task in the setup's cost model. The CPU times of slow attempts (the
+    setup's `stragglers`), and of jobs in the setup's `cpu_factors`, are multiplied by factors.
     """
 
     def __init__(self, setup: Setup, driver: Driver) -> None:

@@ -1,4 +1,5 @@
-"""Receivers of rows for a simulation that may have to start again from the beginning.
+"""Receivers of rows for a simulation that may have to start again from the beginning, which happens if the
+policy reads a value that a skipped heartbeat would have changed.
 
 Rows that were written in the first try are not written again.
 """

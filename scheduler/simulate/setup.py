@@ -98,9 +98,9 @@ class Setup:
     takes the time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs
     and kinds that it contains. `process_all_heartbeats`: simulate also heartbeats that have no effect.
     `skip_rows`: write also decision rows for jobs that were offered a node and did not take it; under delay
-    scheduling these are most rows. `sizes`: the costs that a user's policy can read. `framework`: costs that
-    a framework adds to tasks. `snapshot_every`: number of events between snapshots of the JobTracker, if a
-    fault stops the JobTracker.
+    scheduling these are most rows. `sizes`: whether policies can read true, estimated or no costs of tasks.
+    `framework`: costs that a framework adds to tasks. `snapshot_every`: number of events between snapshots of
+    the JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec

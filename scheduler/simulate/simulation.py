@@ -224,7 +224,7 @@ class Simulation:
         return not self._ended
 
     def _run_or_begin_again(self, count: int) -> None:
-        """Simulate at most `count` events. Start again if the policy reads what skipped heartbeats update."""
+        """Simulate `count` events. Begin again if the policy reads a value that skipped heartbeats change."""
         try:
             self._run(count)
         except HeartbeatRead:
@@ -335,13 +335,13 @@ class Simulation:
     # --------------------------------------------------------------- effects
 
     def core_changed(self, now_s: float) -> None:
-        """Carry out the core's requested effects, and schedule the heartbeats that have become necessary."""
+        """Carry out the core's effects, such as commits, and schedule heartbeats that are now necessary."""
         self.do_effects(now_s)
         if self.timers.elides:
             self.timers.changed(now_s)
 
     def do_effects(self, now_s: float) -> None:
-        """Carry out the effects that the core has requested. Commits end later, with another event."""
+        """Carry out the effects that the core requested. Effects are, for example, commits of outputs."""
         for effect in self.master.take_effects():
             if isinstance(effect, JobEnded):
                 self.statistics.events += 1
@@ -380,7 +380,7 @@ class Simulation:
         self.core_changed(now_s)
 
     def recover(self, now_s: float) -> None:
-        """Restart the JobTracker from its journal, and carry out all effects that may be unfinished."""
+        """Restart the JobTracker from its journal, and repeat effects (commits) that may be unfinished."""
         unfinished = self.master.recover(now_s)
         self.timers.follow(self.master.ledger, self.master.policy)
         self.heartbeats.follow()
@@ -392,7 +392,7 @@ class Simulation:
 
 
 def make_emulation(setup: Setup, store: Store) -> Emulation:
-    """Return the emulation of the nodes. With contention, attempts share the resources of their nodes."""
+    """Return the simulator of attempts. With `contention`, attempts share the resources of a node."""
     if setup.contention:
         fetch_bps = setup.framework.fetch_rate
         return FluidEmulation(store, setup.latencies, setup.cluster.links, fetch_bps=fetch_bps)

@@ -22,9 +22,10 @@ from schedbed.tasks.specs import NodeId
 
 
 class Chain:
-    """A chain of timers that wakes the nodes of a ring one after another: each timer schedules the next.
+    """A chain of timers that wakes the nodes in `ring` one after another: each timer schedules the next.
 
-    The chain ends after one heartbeat interval, or earlier when the function `goes_on` returns false.
+    A ring is a set of nodes in the order of their heartbeat timers. The chain ends after one interval of
+    `interval_s` seconds, or earlier when the function `goes_on` returns false.
     """
 
     __slots__ = ("_goes_on", "_interval_s", "_timers", "_until_s", "at", "ring")
@@ -186,10 +187,11 @@ class TimerSchedule:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Add the node to the rings of nodes with free slots, or remove the node from them, and schedule its
-        timer if a ready task may start.
+        """Update after a change of the node's free slots: add the node to the rings of nodes with free slots,
+        or remove it.
 
-        `held` is the core's object of the node. A resting node (see `elision.Resting`) is in no ring.
+        Also schedules the node's timer if a ready task may start. `held` is the core's record of the node. A
+        node whose free slots the policy would not use now (see `elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(held)
         if rests:
@@ -207,7 +209,10 @@ class TimerSchedule:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Check all resting nodes again if the counter `rest_turn` of the policy `rester` has grown."""
+        """Check again all nodes to which the policy had no task to give, if it may have one now.
+
+        This is the case if the counter `rest_turn` of the policy `rester` has grown since the last call.
+        """
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn
             resting, self._resting = self._resting, {}
@@ -248,8 +253,8 @@ class TimerSchedule:
     # ---------------------------------------------------------------- feeds
 
     def reducer(self, job: str, node: SimNode, runs: bool) -> None:
-        """Record that the node now runs a reduce of the job or, if `runs` is false, no reduce of the job any
-        more.
+        """Record that the node has begun to run reduces of the job or, if `runs` is false, that it runs none
+        any more.
         """
         chain = self._feeds.get(job)
         if runs:

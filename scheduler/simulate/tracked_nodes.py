@@ -72,7 +72,10 @@ class SimNode(Tracker):
         self.blocks: list[dict[str, Any]] | None = None
 
     def boot(self, base_s: float) -> None:
-        """Boot the node as a new incarnation. Its timer first fires one heartbeat interval after `base_s`."""
+        """Boot the node, which begins a new incarnation (life) without attempts.
+
+        The node's heartbeat timer first fires one heartbeat interval after `base_s`.
+        """
         self.up, self.frozen = True, False
         self.base_s = base_s
         self.timers = 0
@@ -80,7 +83,7 @@ class SimNode(Tracker):
         self.join_again()
 
     def join_again(self) -> None:
-        """Start the next incarnation of the node, without pending heartbeats or scheduled timers."""
+        """Start a new incarnation (life) of the node, without pending heartbeats or scheduled timers."""
         self.begin_life(self.incarnation + 1)
         self.timer_s = -1.0
         self.grid_s = self.event_s = self.resend_s = -1.0
@@ -90,7 +93,7 @@ class SimNode(Tracker):
 
 
 class Ring:
-    """A set of nodes, sorted by the time at which their timers fire within one heartbeat interval."""
+    """A set of nodes, in the order in which their heartbeat timers fire within one heartbeat interval."""
 
     __slots__ = ("_interval_s", "_members", "_nodes")
 

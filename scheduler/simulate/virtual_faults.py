@@ -171,10 +171,9 @@ class Faults:
         return self.conditions.delay_s(node.spec.node)
 
     def passes(self, now_s: float, node: SimNode, kind: str) -> bool:
-        """Return whether a message of the node arrives, which is decided at random with the share of lost
-        messages set by faults.
+        """Return whether a message of the node arrives, at random with the probability of loss set by faults.
 
-        `kind`: the kind of fault that may lose the message.
+        No message arrives while the node is cut off. `kind`: the kind of fault that may lose the message.
         """
         if self.is_cut_off(node):
             return False
@@ -281,8 +280,9 @@ def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def disturb(faults: Faults, now_s: float, fault: PlannedFault | None = None) -> None:
-    """Set each node's message delay and share of lost messages: the sum of the delays and the largest loss of
-    all faults in force.
+    """Set each node's message delay to the sum of the delays of all faults that are active now.
+
+    The node's share of lost messages is set to the largest share of any of these faults.
     """
     conditions = faults.conditions
     faults.simulation.emulation.disturb(now_s, conditions.delays(), conditions.losses())
@@ -358,7 +358,9 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: these faults act on each message, in `passes`, `is_cut_off` and `delay_s` of `Faults`."""
+    """Do nothing: faults that cut off a node or lose requests or replies act in `Faults.passes` on each
+    message.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Gate:
         self.target: Sink = target
 
     def decision(self, row: DecisionRow) -> None:
-        """Pass on the row of the policy's answer to an offer."""
+        """Pass on the row of a decision, which is the policy's answer to the offer of a free slot."""
         self.target.decision(row)
 
     def attempt(self, row: AttemptRow) -> None:
