@@ -129,10 +129,10 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces, as the policy FGCS defines it.
+    """Return the CPU demand of the job's maps and reduces, as defined by the paper of the policy FGCS.
 
-    The computation (paper liu2015, equations 2 and 3) uses the declared disk rates and core speeds of
-    `nodes`. Tasks shorter than `shortest_s` seconds are ignored.
+    The computation (liu2015, equations 2 and 3) uses the declared disk rates and core speeds of `nodes`, a
+    dictionary from node name to node. Tasks shorter than `shortest_s` seconds are ignored.
     """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():

@@ -1,6 +1,7 @@
 """The data that the report's script draws, as JSON values: attempts in slots, time series, and curves.
 
-Plots over time show the first repeat of each policy. In long columns, times are in hundredths of a second.
+Plots over time show the first repeat of each policy. The times of attempts and of answers to offers are
+whole hundredths of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the report's script draws. `summary` is the content of summary.json."""
+    """Return all data that the report's script draws. `recorded` reads the tables of the run `run`.
+
+    `summary` is the content of summary.json.
+    """
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
