@@ -41,7 +41,7 @@ def use_the_clusters_token(raylet: Any) -> None:
     """Make Ray use the user's token in this process instead of the token that schedbed generated.
 
     The user's token is in the environment variable RAY_AUTH_TOKEN or in Ray's token file. `raylet` is Ray's
-    module.
+    module of that name.
     """
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]

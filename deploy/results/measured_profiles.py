@@ -147,9 +147,9 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases and the bytes that its tasks processed.
+    """Return the durations of the job's phases (map, shuffle, reduce) and the bytes that its tasks processed.
 
-    They are those of the paper verma2011, section 2.2. The values are divided by `scale`, the scenario's
+    The paper verma2011, section 2.2, defines these values. They are divided by `scale`, the scenario's
     factor on durations and data, so that they describe the job in full size.
     """
     profiler = Profiler()

@@ -177,8 +177,9 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 class TaskTimes:
     """The launched tasks of a run, with their waits in seconds.
 
-    `first` is the result of `waits.first_assignments`. `waited` contains the wait of each task, and `causes`
-    maps each cause to the seconds that each task waited for it.
+    `first` is the table of the launched tasks, from `waits.first_assignments`. `waited` contains the total
+    wait of each task. `causes` maps each cause of waiting to an array with the seconds of each task's wait
+    that it explains.
     """
 
     first: pd.DataFrame

@@ -103,9 +103,8 @@ class PassedWaits:
     def share(self, area: Area) -> np.ndarray:
         """Return, for each task, the integral of a function over the skipped parts of the task's wait.
 
-        A part is skipped if the policy skipped the task's job then. `area` returns the integral of the
-        function from the run's start to a given time. If `area` is the identity, the results are the skipped
-        seconds.
+        A part is skipped if the policy skipped the task's job then. `area(t)` is the integral of the
+        function up to the time `t`. With `area(t) = t`, the results are the skipped seconds.
         """
         made = np.zeros(self.count)
         if not len(self.start):

@@ -196,7 +196,8 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
     """Return at most `most` of the attempts in `placed`, preferably the long ones.
 
-    Of the attempts that are shorter than a pixel of the plot, one is kept for each pixel.
+    The plot extends to the time `end_s`. Of the attempts in a slot that are shorter than a pixel of the
+    plot, one is kept for each pixel.
     """
     if len(placed) <= most:
         return placed
