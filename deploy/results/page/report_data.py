@@ -218,10 +218,10 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return the mean number of running tasks in each time bin, divided by job, by user and by queue.
+    """Return the mean number of running tasks in each time bin, for each job, each user and each queue.
 
-    The bins are between the times in `edges`. Only the biggest jobs, users and queues are listed. The others
-    are added up as `others`.
+    `mine` contains the tables of the run. The bins are between the times in `edges`. Only the biggest jobs,
+    users and queues are listed. The others are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
