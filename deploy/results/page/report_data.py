@@ -240,8 +240,9 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     """Return each user's ratio of running slots to the fair share, and Jain's fairness index, over time.
 
-    The values are for the time bins between the times in `edges`. The fair share is the number of slots
-    divided by the number of active users. A value is null while the user is not active.
+    `mine` contains the tables of the run. The values are for the time bins between the times in `edges`.
+    Only the users with the longest running time are included. The fair share is the number of slots divided
+    by the number of active users. A ratio is null while the user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)
