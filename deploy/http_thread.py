@@ -20,9 +20,9 @@ STOP_S = 10.0
 class HttpThread:
     """A context manager that serves the web application `app` on the loopback interface, in a thread.
 
-    `gate` checks each request, such as its token, before `app` handles it. The server listens at `port`, or
-    at any free port of the range `ports` if `port` is 0. `url` is the server's address. Entering the context
-    raises BadInput or OSError if the server cannot listen.
+    `gate` checks each request, for example the token in it, before `app` handles the request. The server
+    listens at `port`, or at any free port of the range `ports` if `port` is 0. `url` is the server's
+    address. Entering the context raises BadInput or OSError if the server cannot listen.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def _lanes_html(folder: Path, summary: Mapping[str, Any]) -> str:
 
 
 def _png(data: Mapping[str, Any]) -> bytes:
-    """Return the plot of the slots over time as a PNG image. `data` is the data of the report.
+    """Return the plot of the slots over time as a PNG image. `data` is the content of the report's plots.
 
     The module `pyplot` is not used, since it would affect the user's own plots.
     """

@@ -99,8 +99,8 @@ def check_machines_name(machines: str) -> None:
 def run_order(policies: int, repeats: int) -> list[tuple[int, int]]:
     """Return a pair (repeat, index of the policy) for each run, in the order in which the runs take place.
 
-    Every second repeat runs the policies in reverse order, so that slow changes of the host's speed cancel
-    out.
+    `policies` and `repeats` are the numbers of policies and of repeats. Every second repeat runs the
+    policies in reverse order, so that slow changes of the host's speed cancel out.
     """
     forwards = list(range(policies))
     return [(r, p) for r in range(repeats) for p in (forwards if r % 2 == 0 else reversed(forwards))]

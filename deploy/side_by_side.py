@@ -124,8 +124,9 @@ class _WorkerPool:
             self._running[number] = WorkerFork(work.do, work.take, work.file, self._bounds)
 
     def _follow(self) -> list[int]:
-        """Process the messages that the forks have sent. Return the indexes of the pieces of work that have
-        ended.
+        """Process the messages from the forks. Return the indexes of the pieces of work that have ended.
+
+        A fork is a forked process that does one piece of work.
         """
         wait([pipe for fork in self._running.values() for pipe in fork.pipes], LOOK_S)
         for fork in self._running.values():

@@ -15,9 +15,9 @@ _came: list[int] = []
 def terminations_interrupt() -> None:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in this process, as Ctrl-C does.
 
-    Code that delays Ctrl-C also delays these signals. An ignored SIGHUP, as under `nohup`, stays ignored. An
-    ignored SIGINT, as in a shell's background job, is enabled again, since SIGTERM and SIGHUP are raised as
-    SIGINT.
+    Code that delays Ctrl-C also delays these signals. SIGHUP stays ignored if it was ignored before, as
+    under `nohup`. SIGINT is always enabled, even if it was ignored before, since both other signals are
+    raised again as SIGINT.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)

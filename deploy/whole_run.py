@@ -173,8 +173,8 @@ def tell_who_reads_sizes(scenario: ResolvedScenario) -> None:
 def _tell_what_differed(record: RunFile) -> None:
     """Print notes about the JobTracker's journal, the log from which a restarted JobTracker continues.
 
-    A note says for one run that the policy answered differently when the journal was replayed, or that the
-    whole journal was kept.
+    One kind of note says that the policy answered differently when the journal was replayed. The other says
+    that the journal could not be shortened, because the state of the JobTracker could not be saved.
     """
     for run in record.runs:
         for note in ("replay", "journal"):

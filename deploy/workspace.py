@@ -93,8 +93,8 @@ def scratch() -> Iterator[Path]:
 def base_folder() -> Path:
     """Return the folder in which scratch folders are created.
 
-    It is the system's temporary folder, or /tmp if the path of the temporary folder is long. Ray creates Unix
-    sockets in it, and the path of a socket must be short.
+    It is the system's temporary folder, or /tmp if the path of the temporary folder is long. Ray creates
+    Unix sockets in the scratch folders, and the path of a socket must be short.
     """
     base = Path(tempfile.gettempdir())
     return base if len(str(base)) <= LONGEST_BASE else Path("/tmp")

@@ -40,8 +40,8 @@ def gcs_address(address: str, services: Any) -> str:
 def use_the_clusters_token(raylet: Any) -> None:
     """Make Ray use the user's token in this process instead of the token that schedbed generated.
 
-    The user's token is in the environment variable RAY_AUTH_TOKEN or in Ray's token file. `raylet` is Ray's
-    module.
+    The user's token is in the environment variable RAY_AUTH_TOKEN or in Ray's token file. `raylet` is the
+    module `ray._raylet`.
     """
     if os.environ.get("RAY_AUTH_TOKEN", "").startswith("schedbed"):
         del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
@@ -55,7 +55,7 @@ def use_the_clusters_token(raylet: Any) -> None:
 def check_cluster(where: str, raylet: Any) -> None:
     """Raise BadInput if the Ray cluster at the address `where` refuses the token or has no node on this host.
 
-    `raylet` is Ray's module of that name.
+    `raylet` is the module `ray._raylet`.
     """
     try:
         raylet.GcsClient(address=where, cluster_id=NO_CLUSTER).internal_kv_get(b"", None, timeout=ANSWER_S)

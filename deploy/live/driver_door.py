@@ -10,10 +10,10 @@ from schedbed.scheduler.driver import Plan
 
 
 class DriverDoor(JobTrackerDoor, Protocol):
-    """The interface of the calls to the JobTracker from TaskTrackers and from the driver.
+    """The interface of the calls that the driver (the process of the command) makes to the JobTracker.
 
-    The driver is the process of the command. Each call may raise MasterGone, which means that the JobTracker
-    does not answer.
+    The base class `JobTrackerDoor` adds the calls of TaskTrackers. Each call may raise MasterGone, which
+    means that the JobTracker does not answer.
     """
 
     async def start(self, plan: Plan | None = None) -> None:

@@ -26,9 +26,10 @@ class FaultInjector:
     """An injector of faults into a live cluster.
 
     The caller must call `advance` often to begin and end due faults. When the faults in force on a node
-    change, all of them are sent to the node, and sent again later if the node cannot be reached. The faults
-    in `always` are in force during the whole run. `declared` are the loads of nodes by other users' programs,
-    planned like faults. Neither has rows in the table of faults.
+    change, all of them are sent to the node, and sent again later if the node cannot be reached. `always`
+    contains faults that are in force during the whole run. `declared` contains the loads that other users'
+    programs put on nodes, which are planned like faults. The table of faults has no rows for `always` and
+    `declared`.
     """
 
     def __init__(

@@ -111,10 +111,11 @@ def _named_host(name: str, hosts: Sequence[Host]) -> Host:
 def _shares_left(
     nodes: Sequence[NodeSpec], dealt: Mapping[NodeId, Host], lending: Sequence[Host]
 ) -> list[float]:
-    """Return, for each host in `lending`, how many cores of nodes may still be assigned to the host.
+    """Return, for each host in `lending`, how many CPU cores of nodes may still be assigned to the host.
 
-    `dealt` contains the nodes that are already assigned. If all hosts are full, the result contains the
-    numbers of CPUs that the hosts offer instead.
+    `nodes` are all nodes, with the cores that they declare. `dealt` maps the nodes that are already assigned
+    to their hosts. If all hosts are full, the result contains the numbers of CPUs that the hosts offer
+    instead.
     """
     whole = sum(node.cpu_rate for node in nodes) / sum(host.cpus for host in lending)
     named = {
@@ -257,8 +258,8 @@ class HostRecord:
     def run_readings(self, clock: RunClock) -> list[list[float]]:
         """Return a list [time, offset, error bound] for each measurement of the host's clock, all in seconds.
 
-        The time counts from the run's start on the driver's clock `clock`. The offset is the lead over that
-        clock.
+        The time counts from the run's start on the driver's clock `clock`. The offset is the number of
+        seconds by which the host's clock is ahead of the driver's clock.
         """
         return [
             [
@@ -270,7 +271,10 @@ class HostRecord:
         ]
 
     def facts(self, places: Mapping[NodeId, Host]) -> dict[str, Any]:
-        """Return the host's address, CPUs, clock, core speed and nodes (by `places`) for run.json."""
+        """Return the host's address, CPUs, clock difference, core speed and nodes, for run.json.
+
+        `places` maps each node to its host.
+        """
         return {
             "address": self.host.address,
             **self.about,

@@ -14,8 +14,9 @@ def send_image(machines: str, keepers: Mapping[str, Any], wait: Wait) -> list[st
     """Send the image for the kind of machines `machines`, such as `docker`, to the hosts that do not have it.
 
     Return the names of these hosts. `keepers` maps host names to `HostKeeper` actors, and `wait` returns the
-    results of calls of actors. A piece is sent when all hosts have loaded the previous one, so that no host
-    holds more than a few pieces in memory. Raises BadInput if a container engine refuses the image.
+    results of calls of actors. The image is sent in pieces. Each piece is sent when all hosts have loaded
+    the previous one, so that no host holds more than a few pieces in memory. Raises BadInput if a container
+    engine refuses the image.
     """
     image = KINDS[machines]().image
     if image is None or not keepers:

@@ -115,8 +115,8 @@ def _meanwhile(
 ) -> Iterator[str]:
     """Yield a line about other tasks of the kind `kind` that were launched while the task waited.
 
-    The line counts these tasks per job. `job` is the task's row in the table of jobs. `after` and `until` are
-    the start and the end of the wait in seconds.
+    The line contains the number of these tasks for each job. `job` is the row of the task's job in the table
+    of jobs, or None if it is missing. `after` and `until` are the start and the end of the wait in seconds.
     """
     after = max(after, float(job["submit"]) if job is not None else after)
     data = mine.tables["decisions"]

@@ -232,8 +232,8 @@ def _limit(resource: str, nodes: Sequence[Mapping[str, Any]], heartbeats: pd.Dat
 def _achieved(rate: float, p95: float | None = None, most: float | None = None) -> dict[str, float | None]:
     """Return a dictionary with the declared rate and the measured rates of a node.
 
-    `p95` and `most` are the 95th percentile and the maximum of its use, as shares of `rate`. The measured
-    rates are None where these are None.
+    `p95` and `most` are the 95th percentile and the maximum of the node's use, as shares of `rate`. If they
+    are None, the measured rates are also None.
     """
     return {
         "configured": rate,
@@ -288,11 +288,10 @@ def window_shares(heartbeats: pd.DataFrame, column: str) -> dict[str, np.ndarray
 
 
 def _limit_doubts(resource: str, shares: Mapping[str, np.ndarray], counted: str | None) -> list[str]:
-    """Return a list with a sentence about the nodes that exceeded their limit often or by far, or an empty
-    list.
+    """Return a list with a sentence about nodes that exceeded their limit often or by far, or an empty list.
 
-    `shares` maps each node to its use in time windows, as shares of the limit. The kernel or the agent, as
-    `counted` says, has measured the use.
+    `shares` maps each node to its use in time windows, as shares of the limit. `counted` names what measured
+    the use, the kernel or the agent, or is None if that is unknown.
     """
     over: dict[str, float] = {}
     for node, windows in shares.items():

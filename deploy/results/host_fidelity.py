@@ -26,8 +26,10 @@ def assess_hosts(
 ) -> dict[str, Any]:
     """Return the fidelity of one run on several hosts, with an entry for each host.
 
-    `hosts` are the hosts in run.json, and `loads` the measured loads in the run's record. The other arguments
-    are those of `fidelity.assess`. Hosts that have neither nodes nor load samples are left out.
+    Fidelity is whether the results can be trusted, because the hosts provided the declared resources.
+    `hosts` maps host names to their descriptions in run.json, and `loads` to the load measured during the
+    run. `nodes` are the declared nodes of all hosts. The other arguments are passed to `fidelity.assess`.
+    Hosts that have neither nodes nor load samples are left out.
     """
     parts: dict[str, dict[str, Any]] = {}
     for name, host in hosts.items():
@@ -98,8 +100,8 @@ def _clock(host: Mapping[str, Any], load: Mapping[str, Any]) -> dict[str, float]
 def _clock_doubts(load: Mapping[str, Any]) -> list[str]:
     """Return a list with a sentence if the host's clock was measured too imprecisely or not at all.
 
-    Otherwise the list is empty. Times from another host are corrected by the measured difference of the
-    clocks.
+    Otherwise the list is empty. The clock matters because times from another host are corrected by the
+    measured difference of the clocks.
     """
     if "clock" not in load:
         return []

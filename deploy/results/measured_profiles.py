@@ -129,10 +129,10 @@ def _succeeded(run: RunTables) -> pd.DataFrame:
 
 
 def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shortest_s: float) -> Demands:
-    """Return the CPU demand of the job's maps and reduces, as the policy FGCS defines it.
+    """Return the CPU demand of the job's maps and reduces, as defined by the paper of the policy FGCS.
 
-    The computation (paper liu2015, equations 2 and 3) uses the declared disk rates and core speeds of
-    `nodes`. Tasks shorter than `shortest_s` seconds are ignored.
+    The computation (liu2015, equations 2 and 3) uses the declared disk rates and core speeds of `nodes`, a
+    dictionary from node name to node. Tasks shorter than `shortest_s` seconds are ignored.
     """
     means = {"map": DemandMean(), "reduce": DemandMean()}
     for row in _succeeded(run).itertuples():
@@ -147,9 +147,9 @@ def demands(run: RunTables, job: PlannedJob, nodes: Mapping[str, NodeSpec], shor
 
 
 def phase_profile(run: RunTables, scale: float) -> JobProfile:
-    """Return the durations of the job's phases and the bytes that its tasks processed.
+    """Return the durations of the job's phases (map, shuffle, reduce) and the bytes that its tasks processed.
 
-    They are those of the paper verma2011, section 2.2. The values are divided by `scale`, the scenario's
+    The paper verma2011, section 2.2, defines these values. They are divided by `scale`, the scenario's
     factor on durations and data, so that they describe the job in full size.
     """
     profiler = Profiler()

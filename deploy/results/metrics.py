@@ -177,8 +177,9 @@ def slowdowns(jobs: pd.DataFrame, isolated_s: Mapping[str, float]) -> np.ndarray
 class TaskTimes:
     """The launched tasks of a run, with their waits in seconds.
 
-    `first` is the result of `waits.first_assignments`. `waited` contains the wait of each task, and `causes`
-    maps each cause to the seconds that each task waited for it.
+    `first` is the table of the launched tasks, from `waits.first_assignments`. `waited` contains the total
+    wait of each task. `causes` maps each cause of waiting to an array with the seconds of each task's wait
+    that it explains.
     """
 
     first: pd.DataFrame
@@ -246,9 +247,9 @@ def job_states(jobs: pd.DataFrame) -> dict[str, float]:
 def locality(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> dict[str, dict[str, float]]:
     """Return the shares of node-local, rack-local and off-rack maps.
 
-    They are weighted by the size of the input split (`bytes`) and by the number of `tasks`. Only maps with an
-    input are included, each with its last successful attempt. `used` are the attempts whose result was used,
-    if the caller has them.
+    They are weighted by the size of the input split (`bytes`) and by the number of `tasks`. Only maps with
+    an input are included, each with its last successful attempt. `used` contains the attempts whose result
+    was used. If it is None, they are computed by `useful`.
     """
     used = useful(attempts) if used is None else used
     maps = used[(used["kind"] == "map") & used["locality"].isin(LOCALITIES) & (used["length"] > 0)]
@@ -265,8 +266,9 @@ def fairness(run: RunTables) -> dict[str, Any]:
 
     The ratio is the number of running slots divided by the fair share (all slots / active users), averaged
     over the user's active time. A user is active while at least one of the user's jobs is submitted and
-    unfinished (xu2015, section 5). Jain's index of the active users' running slots is averaged over the time
-    in which at least two users are active and at least one task runs. Without such a time it is 1.
+    unfinished (paper xu2015, section 5). Jain's index of the active users' running slots is averaged over
+    the time in which at least two users are active and at least one task runs. Without such a time, the
+    index is 1.
     """
     tasks = user_intervals(run)
     ratios = share_ratios(tasks, run.jobs, run.end_s, run.slots)
@@ -280,12 +282,11 @@ def user_intervals(run: RunTables) -> Intervals:
 
 
 def deadlines(jobs: pd.DataFrame, end_s: float) -> dict[str, float]:
-    """Return the number of jobs that have a deadline, the number of late jobs, and by how much they were
-    late.
+    """Return the number of jobs with a deadline, the number of late jobs, and by how much they were late.
 
-    The latter is the sum of (T - D) / D over the late jobs that finished, where T is the completion time and
-    D the deadline, both counted from the submission. A failed job is late. An unfinished job is late if its
-    deadline is before `end_s`.
+    The lateness is the sum of (T - D) / D over the late jobs that finished, where T is the completion time
+    and D the deadline, both counted from the submission. A failed job is late. An unfinished job is late if
+    its deadline is before `end_s`.
     """
     due = jobs[jobs["deadline"].notna()]
     finished = (due["state"] == "succeeded") & due["finish"].notna()
@@ -346,8 +347,8 @@ def slots_busy(run: RunTables) -> float:
 def waste_cpu(attempts: pd.DataFrame, used: pd.DataFrame | None = None) -> float:
     """Return the CPU seconds of attempts whose result was not used.
 
-    Such attempts were killed, failed, were lost or superseded, or their tasks ran again later. `used` are the
-    other attempts, if the caller has them.
+    Such attempts were killed, failed, were lost or superseded, or their tasks ran again later. `used`
+    contains the attempts whose result was used. If it is None, they are computed by `useful`.
     """
     used = useful(attempts) if used is None else used
     return max(0.0, float(attempts["cpu_s"].sum() - used["cpu_s"].sum()))  # Rounding may give -0.0.

@@ -56,7 +56,10 @@ def write(folder: Path, run: RunFile, data: Data) -> list[Path]:
 
 
 def completion(ax: Axes, data: Data) -> None:
-    """Draw, as one curve per policy, the share of jobs that were completed within a given time."""
+    """Draw, as one curve per policy, the share of jobs that were completed within a given time.
+
+    `data` is the data of the report, with an entry for each policy.
+    """
     for i, policy in enumerate(data["policies"]):
         times = [0.0, *policy["spread"]["completion"]]
         share = np.linspace(0, 100, len(times))
@@ -95,8 +98,9 @@ def places(ax: Axes, data: Data) -> None:
 def slots(ax: Axes, data: Data, policy: Data) -> None:
     """Draw one row per slot with one box per attempt, in the color of the job.
 
-    Shuffles are paler, and failed attempts are hatched. For a large cluster, draw one band per rack instead,
-    which is filled by the share of its slots in use.
+    `data` is the data of the report, and `policy` the entry in it of the policy to draw. Shuffles are paler,
+    and failed attempts are hatched. For a large cluster, draw one band per rack instead, which is filled by
+    the share of its slots in use.
     """
     from matplotlib.colors import to_rgba_array
 
@@ -154,7 +158,10 @@ def _boxes(ax: Axes, start: np.ndarray, lasts: np.ndarray, row: np.ndarray, **st
 
 
 def running(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the number of running tasks over time, stacked by job."""
+    """Draw the number of running tasks over time, stacked by job.
+
+    `data` is the data of the report, and `policy` the entry in it of the policy to draw.
+    """
     area = policy["areas"]["job"]
     numbers = {job["job"]: i for i, job in enumerate(data["jobs"])}
     shades = [_job_colour(numbers.get(name, -1)) for name in area["names"]]
@@ -177,7 +184,10 @@ def shares(ax: Axes, data: Data, policy: Data) -> None:
 
 
 def cpu(ax: Axes, data: Data, policy: Data) -> None:
-    """Draw the mean CPU use of all nodes, the CPU use of the busiest node, and the limit, over time."""
+    """Draw the mean CPU use of all nodes, the CPU use of the busiest node, and the limit, over time.
+
+    `data` is the data of the report, and `policy` the entry in it of the policy to draw.
+    """
     for name, label, shade in (("cpu_most", "busiest node", OKABE[1]), ("cpu_mean", "mean", OKABE[0])):
         line = np.array([np.nan if v is None else v for v in policy["use"][name]], float)
         ax.plot(_times(data), line, color=shade, linewidth=1, label=label)

@@ -89,7 +89,10 @@ def load(out_dir: Path | str) -> dict[str, Any]:
 
 
 def _figures(findings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy's `findings` of a run without the entry `profiles`, which only run.json contains."""
+    """Return the entries of `findings`, which a policy reported in a run, except `profiles`.
+
+    The profiles are stored only in run.json.
+    """
     return {topic: values for topic, values in findings.items() if topic != "profiles"}
 
 

@@ -1,8 +1,9 @@
 """The file `timeline.json`: a run in Chrome's trace event format, for ui.perfetto.dev and chrome://tracing.
 
-The policies are in the order of the run. The first process of each policy represents the whole cluster, with
-the number of waiting tasks, their mean wait, and the decisions. In addition, each node is a process, and each
-of its slots is a thread. Utilization is a counter, and a fault is an instant event.
+The format shows rows grouped into processes and threads. The policies are in the order of the run. The first
+process of each policy stands for the whole cluster, with the number of waiting tasks, their mean wait, and
+the decisions. In addition, each node is shown as a process, and each of its slots as a thread. Utilization
+is a counter, and a fault is an instant event.
 """
 
 from __future__ import annotations

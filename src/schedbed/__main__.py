@@ -34,8 +34,8 @@ def main() -> None:
 def _leave(ending: list[int]) -> None:
     """Exit with the exit code in the list `ending`, or do nothing if the list is empty.
 
-    CPython loses the exit code and dies of SIGINT if an interrupt arrived within `exec`, which runs for each
-    dataclass. `os._exit` avoids that.
+    `os._exit` is used because CPython would lose the exit code and be ended by SIGINT if Ctrl-C interrupted
+    code in `exec`. Each definition of a dataclass runs `exec`.
     """
     if ending:
         sys.stdout.flush()

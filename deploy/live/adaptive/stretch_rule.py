@@ -38,12 +38,13 @@ class Need:
 
 
 def needed(declared: float, cores: float, others: float) -> Need:
-    """Return the least factor of `STEPS` on the run's first stretch with which the nodes have enough CPU.
+    """Return the smallest factor in `STEPS` by which to slow down the run so that its nodes have enough CPU.
 
-    `declared` is the number of host cores that the nodes need at the first stretch, `cores` the number of
-    cores of the host, and `others` the number that other programs use. The nodes may use the share `SHARE` of
-    the remaining cores, or the share that they declare of the whole host if that is larger. If no factor is
-    enough, return the largest one with `is_enough` false.
+    The factor multiplies the stretch (real seconds per emulated second) at the run's start. `declared` is
+    the number of host cores that the nodes need at that stretch, `cores` the number of cores of the host,
+    and `others` the number that other programs use. The nodes may use the share `SHARE` of the remaining
+    cores, or the share that they declare of the whole host if that is larger. If no factor is enough, return
+    the largest factor with `is_enough` false.
     """
     if others <= IGNORED * cores:
         return Need(step=1.0, is_enough=True)

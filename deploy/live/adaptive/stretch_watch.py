@@ -33,10 +33,11 @@ LEAD_S = 0.15
 
 
 def told_changes(time_: EmulatedTime, others: Sequence[float], epoch_s: float) -> list[list[float]]:
-    """Return a list [t, stretch, cores] for each change of the stretch in `time_`, the first one at time 0.
+    """Return a list [t, stretch, cores] for each change of the stretch that `time_` has recorded.
 
-    `t` is in emulated seconds since the run's start `epoch_s`, a Unix time. `others` contains, for each
-    change, the number of cores that other programs used. This number, rounded, is `cores`.
+    The stretch is the number of real seconds per emulated second. The first list has the time 0. `t` is in
+    emulated seconds since the run's start `epoch_s`, a Unix time. `others` contains, for each change, the
+    number of cores that other programs used. This number, rounded, is `cores`.
     """
     start_s = time_.emulated_s(epoch_s)
     rows = [

@@ -27,10 +27,10 @@ def job_time(
     """Divide the mean completion time of successful jobs into the parts in `SPENT`. Return their seconds.
 
     The parts are the waits by cause, unused attempts, the shuffle and other running time. The entry
-    `per_size` contains the same for each size class of jobs. `first` are the tasks
-    (`waits.first_assignments`), `causes` their waits (`wait_causes.task_causes`), and `used` the attempt of
-    each task whose result was used. Each job's completion time is divided in proportion to the seconds of its
-    tasks, so the parts add up to the completion time.
+    `per_size` contains the same for each size class of jobs. `first` contains the launched tasks (from
+    `waits.first_assignments`), and `causes` the seconds for which each of them waited, by cause. `used`
+    contains one attempt of each task: the one whose result was used. Each job's completion time is divided
+    in proportion to the seconds of its tasks, so the parts add up to the completion time.
     """
     done = jobs[(jobs["state"] == "succeeded") & jobs["finish"].notna()]
     completion = (done["finish"] - done["submit"]).to_numpy(float)
@@ -47,8 +47,8 @@ def job_time(
 def _of_tasks(first: pd.DataFrame, causes: Mapping[str, np.ndarray], used: pd.DataFrame) -> np.ndarray:
     """Return the seconds that each task in `first` (row) spent in each part of `SPENT` (column).
 
-    `causes` contains the waits of the tasks by cause, and `used` the attempt of each task whose result was
-    used. Unknown times are 0.
+    `causes` contains the waits of the tasks by cause. `used` contains one attempt of each task: the one
+    whose result was used. Unknown times are 0.
     """
     place = places_of(used["task"], first.index)
 

@@ -101,11 +101,10 @@ class PassedWaits:
     spans: list[tuple[int, int]]  # First and end index of each job's spans, if several.
 
     def share(self, area: Area) -> np.ndarray:
-        """Return the integral of a function over the parts of each task's wait in which the task's job was
-        skipped.
+        """Return, for each task, the integral of a function over the skipped parts of the task's wait.
 
-        `area` returns the integral of the function from the start to a given time. If `area` is the identity,
-        the results are the skipped seconds.
+        A part is skipped if the policy skipped the task's job then. `area(t)` is the integral of the
+        function up to the time `t`. With `area(t) = t`, the results are the skipped seconds.
         """
         made = np.zeros(self.count)
         if not len(self.start):

@@ -107,8 +107,9 @@ class Intervals:
     def jain(self, active: Steps) -> float:
         """Return Jain's fairness index (sum x)^2 / (n sum x^2) of the users, averaged over time.
 
-        x is a user's number of running attempts, and n the number of active users in `active`. For times
-        without an index, see `metrics.fairness`.
+        x is a user's number of running attempts, and n the number of active users in `active`. Times with
+        fewer than two active users or without a running attempt are ignored. If no other time is left,
+        return 1.
         """
         index = self.jain_steps(active)
         lasts = np.diff(index.t)

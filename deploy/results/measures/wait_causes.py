@@ -78,9 +78,10 @@ def _of_tasks(
 ) -> dict[str, np.ndarray]:
     """Return a dictionary from cause to seconds for tasks of one user, which waited from `since` to `until`.
 
-    While the policy skipped the task's job (spans in `passed`, the jobs' indexes in `place`), the skip is the
-    cause, whatever the state of the slots. `full` is a function that integrates the time with no free slot.
-    `over` integrates the part of this time in which the user had at least a fair share.
+    `passed` contains the time spans in which the policy skipped jobs, and `place` the index of each task's
+    job in `passed`. In these spans, the skip is the cause, whatever the state of the slots. `full` is a
+    function that integrates the time with no free slot. `over` integrates the part of this time in which the
+    user had at least a fair share.
     """
 
     def area(of: Area) -> np.ndarray:

@@ -180,8 +180,9 @@ def _behind(pair: ComparedPair, size: str, runs: Runs) -> Cause:
 def held_slots(run: RunTables, size: str) -> dict[str, float]:
     """Return a dictionary from job name to the share of the used slots that jobs of that name occupied.
 
-    The time considered is that in which jobs of the class `size` waited for their first slot. Names are those
-    of `common_names`, and only the `GROUPS_MAX` biggest ones are included.
+    The time considered is that in which jobs of the class `size` waited for their first slot. Names are
+    without the number at their end (see `common_names`). Only the `GROUPS_MAX` names that occupied slots
+    longest are included.
     """
     jobs = run.jobs[run.jobs["start"].notna()]
     mine = np.array([size_of(count) == size for count in (jobs["maps"] + jobs["reduces"]).tolist()], bool)

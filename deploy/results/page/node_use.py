@@ -20,8 +20,9 @@ COLUMNS = (("cpu", "cpu_util"), ("disk", "disk_util"), ("network", "net_util"))
 def use(mine: RunTables, edges: np.ndarray, bands: Bands | None, *, simulated: bool) -> dict[str, Any]:
     """Return the use of CPU, disk and network in percent of the declared rates, for each time bin.
 
-    There are values for each node or band (a group of racks), the mean and the maximum. A time bin without
-    heartbeats is null. In a simulated run it is 0 unless a fault silenced the node, since an idle simulated
+    The bins are between the times in `edges`. There are values for each node, or for each group of racks in
+    `bands` if the cluster is large, and the mean and the maximum over all nodes. The value of a bin without
+    heartbeats is null. In a simulated run, it is 0 unless a fault silenced the node, since an idle simulated
     node sends no heartbeats.
     """
     heartbeats = mine.heartbeats

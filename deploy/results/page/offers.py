@@ -21,9 +21,10 @@ NUMBER = r"\d+(?:\.\d+)?"
 
 
 def sums(mine: RunTables) -> dict[tuple[str, str], int]:
-    """Return a dictionary from (answer, reason) to the number of such answers.
+    """Count the policy's answers to offers of slots in the run `mine`, by answer and reason.
 
-    Reasons that differ only in the numbers they contain are counted together.
+    Return a dictionary from the pair (answer, reason) to the number of these answers. Reasons that differ
+    only in the numbers they contain are counted together.
     """
     data = mine.tables["decisions"]
     if not len(data):
@@ -32,12 +33,14 @@ def sums(mine: RunTables) -> dict[tuple[str, str], int]:
 
 
 def of_attempts(mine: RunTables, drawn: pd.DataFrame, jobs: Sequence[str]) -> dict[str, Any]:
-    """Return the reasons for which the attempts in `drawn` were launched, and the skips of their jobs.
+    """Return why the attempts in `drawn` were launched, and when the policy skipped or rejected whole jobs.
 
-    `launched` contains the index of each attempt's reason in `reasons`, or -1. `passes` contains consecutive
-    equal answers about a whole job, combined to one entry with these columns: `job`, `kind` (0 map, 1
-    reduce), `from` and `to` in hundredths of a second, `count` (the number of answers), and `nodes` (the
-    number of nodes). `left_out` is the number of answers that are not in `passes`.
+    `mine` contains the run's tables, and `jobs` the ids of all jobs. In the result, `reasons` lists texts.
+    `launched` contains the index of each attempt's reason in `reasons`, or -1. `passes` contains the skips
+    and rejections in columns, with consecutive equal answers about a job combined to one row: `job` (index
+    in `jobs`), `kind` (0 map, 1 reduce), `from` and `to` in hundredths of a second, `count` (the number of
+    answers), `nodes` (the number of nodes), and `reason` (index in `reasons`). `left_out` is the number of
+    answers that are not in `passes`.
     """
     reasons: dict[str, int] = {}
     launched = [-1 if not why else reasons.setdefault(why, len(reasons)) for why in _launches(mine, drawn)]

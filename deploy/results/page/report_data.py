@@ -1,6 +1,7 @@
 """The data that the report's script draws, as JSON values: attempts in slots, time series, and curves.
 
-Plots over time show the first repeat of each policy. In long columns, times are in hundredths of a second.
+Plots over time show the first repeat of each policy. The times of attempts and of answers to offers are
+whole hundredths of a second.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ PLACES = ("node", "rack", "off")
 
 
 def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all data that the report's script draws. `summary` is the content of summary.json."""
+    """Return all data that the report's script draws. `recorded` reads the tables of the run `run`.
+
+    `summary` is the content of summary.json.
+    """
     shown = first_runs(run)
     end = max((recorded.end_s(*key) for key in shown), default=0.0) or 1.0
     edges = np.linspace(0.0, end, BINS + 1)
@@ -192,7 +196,8 @@ def _lane_rows(placed: pd.DataFrame, mine: RunTables) -> list[tuple[str, str, in
 def _thinned(placed: pd.DataFrame, end_s: float, most: int) -> pd.DataFrame:
     """Return at most `most` of the attempts in `placed`, preferably the long ones.
 
-    Of the attempts that are shorter than a pixel of the plot, one is kept for each pixel.
+    The plot extends to the time `end_s`. Of the attempts in a slot that are shorter than a pixel of the
+    plot, one is kept for each pixel.
     """
     if len(placed) <= most:
         return placed
@@ -213,10 +218,10 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
 
 
 def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
-    """Return the mean number of running tasks in each time bin, divided by job, by user and by queue.
+    """Return the mean number of running tasks in each time bin, for each job, each user and each queue.
 
-    The bins are between the times in `edges`. Only the biggest jobs, users and queues are listed. The others
-    are added up as `others`.
+    `mine` contains the tables of the run. The bins are between the times in `edges`. Only the biggest jobs,
+    users and queues are listed. The others are added up as `others`.
     """
     made: dict[str, Any] = {}
     for key in ("job", "user", "queue"):
@@ -235,8 +240,9 @@ def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]
 def shares(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     """Return each user's ratio of running slots to the fair share, and Jain's fairness index, over time.
 
-    The values are for the time bins between the times in `edges`. The fair share is the number of slots
-    divided by the number of active users. A value is null while the user is not active.
+    `mine` contains the tables of the run. The values are for the time bins between the times in `edges`.
+    Only the users with the longest running time are included. The fair share is the number of slots divided
+    by the number of active users. A ratio is null while the user is not active.
     """
     tasks, active = user_intervals(mine), active_users(mine.jobs, mine.end_s)
     widths = np.diff(edges)

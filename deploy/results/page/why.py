@@ -1,6 +1,6 @@
 """Sentences of the report that say which policy was best and why, each with its evidence.
 
-A sentence claims an advantage only if a test of the table has confirmed it. With fewer than
+A sentence claims an advantage only if a statistical test has confirmed it. With fewer than
 `stats.REPEATS_LEAST` repeats there are no tests, and the sentences say that they describe this run only.
 docs/statistics.md explains the method.
 """
