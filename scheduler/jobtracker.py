@@ -382,7 +382,10 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Receive moved replicas from the NameNode, and send it counts of reads, once per second."""
+        """Ask the NameNode once per second which blocks have moved, and pass the new locations to the core.
+
+        If a replication policy is set, also send the NameNode the demand for each input file and node.
+        """
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

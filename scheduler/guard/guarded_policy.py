@@ -104,7 +104,11 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` under `name`, or for `ended` and `finished` under `_own_ended`, `_own_finished`."""
+        """Store `hook`, which calls the policy's hook `name`, as an attribute of this wrapper.
+
+        The attribute is `name`, but `_own_ended` for `ended` and `_own_finished` for `finished`, because the
+        wrapper has methods with these two names.
+        """
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -169,7 +173,10 @@ class GuardedPolicy:
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return a record of reads of values from heartbeats. Call this before the first event."""
+        """Return an object that records whether the policy reads a value that each heartbeat can change.
+
+        Must be called before the first event.
+        """
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -201,7 +208,10 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state `kept`, which `keep_state` returned. The policy's `restore` receives its part."""
+        """Restore the state `kept`, which `keep_state` returned before a restart.
+
+        The policy's method `restore` receives the part that the policy's method `state` had returned.
+        """
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -265,7 +275,11 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return a user's first possible proposal of a copy, or None. `ask` is the user's method `copy`."""
+        """Ask a user's speculation for a task to copy to the node, and return the proposal or None.
+
+        `ask` is the speculation's method `copy`. Impossible proposals are rejected, and `ask` is called
+        again.
+        """
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

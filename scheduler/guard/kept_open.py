@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """A file that only its method `close` should close.
+    """An open file that shows whether a policy has closed files of the process.
 
-    A policy runs in the same process and could close any file by its number. If anything but `close` closed
-    the file, it was a policy.
+    A policy runs in the same process and could close any file by its number. If the file is closed although
+    the method `close` was not called, a policy closed it.
     """
 
     def __init__(self, path: Path) -> None:

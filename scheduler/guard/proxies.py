@@ -72,7 +72,11 @@ class Proxies(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the proxies of an ended job. Those that attempts still being killed refer to are kept."""
+        """Drop the proxies of an ended job and its tasks.
+
+        While attempts of the job are still being killed, the proxies of the job and its stages are kept,
+        because the attempts' proxies refer to them.
+        """
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -83,7 +87,10 @@ class Proxies(dict[Any, Any]):
 
 
 class JobsProxy(MapProxy):
-    """A read-only dictionary from job id to proxy. Iteration skips withheld jobs; a lookup finds them."""
+    """A read-only dictionary from job id to proxy.
+
+    Iteration skips withheld jobs, which avoid the offered node. A lookup by id also finds these jobs.
+    """
 
     __slots__ = ("__proxies", "__raw")
 
@@ -365,11 +372,17 @@ class ViewProxy(Proxy):
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Return whether the node has room for a task of the stage. Raises TypeError for other arguments."""
+        """Implement `View.fits`: return whether the node has room for another task of the stage.
+
+        Raises TypeError if `node` or `stage` is not a proxy of a node or stage.
+        """
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Return whether the job avoids the node after failures. Raises TypeError for other arguments."""
+        """Implement `View.avoids`: return whether the job avoids the node because of failures.
+
+        Raises TypeError if `job` or `node` is not a proxy of a job or node.
+        """
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
