@@ -287,7 +287,7 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
 
 
 def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield frames of about ROW_GROUP_ROWS rows from the part files in `folder`, in order.
+    """Yield the rows of the part files in `folder`, as frames of about ROW_GROUP_ROWS rows, in file order.
 
     The names of unreadable part files are appended to `broken`.
     """

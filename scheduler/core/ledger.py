@@ -137,7 +137,7 @@ class Ledger(JobTables):
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
         """Return why the proposed task of a running job cannot be launched, or None if it can be launched.
 
-        If the result is None, a call of `launch` with the same proposal does not repeat this check.
+        If the result is None, the proposal is stored, and a call of `launch` with it skips this check.
         """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:

@@ -22,7 +22,10 @@ class KeptOpen:
         self._file = os.fstat(self._number)
 
     def is_lost(self) -> bool:
-        """Return whether other code has closed the file or reused its descriptor for another file."""
+        """Return whether the file was closed by code other than `close`.
+
+        That is also true if the file's descriptor now belongs to another file.
+        """
         number = self._number
         if number is None:
             return False
