@@ -382,10 +382,7 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Ask the NameNode once per second which blocks have moved, and pass the new locations to the core.
-
-        If a replication policy is set, also send the NameNode the demand for each input file and node.
-        """
+        """Ask the NameNode each second for blocks that moved. Send it the demand for each file and node."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

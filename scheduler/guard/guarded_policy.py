@@ -104,11 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook`, which calls the policy's hook `name`, as an attribute of this wrapper.
-
-        The attribute is `name`, but `_own_ended` for `ended` and `_own_finished` for `finished`, because the
-        wrapper has methods with these two names.
-        """
+        """Store `hook` as attribute `name`, but as `_own_ended` or `_own_finished` for these two hooks."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -173,10 +169,7 @@ class GuardedPolicy:
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return an object that records whether the policy reads a value that each heartbeat can change.
-
-        Must be called before the first event.
-        """
+        """Return a record of reads of values that each heartbeat can change. Call before the first event."""
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -275,11 +268,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Ask a user's speculation for a task to copy to the node, and return the proposal or None.
-
-        `ask` is the speculation's method `copy`. Impossible proposals are rejected, and `ask` is called
-        again.
-        """
+        """Return the first possible answer of `ask`, the method `copy` of a user's speculation, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

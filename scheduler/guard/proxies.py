@@ -87,10 +87,7 @@ class Proxies(dict[Any, Any]):
 
 
 class JobsProxy(MapProxy):
-    """A read-only dictionary from job id to proxy.
-
-    Iteration skips withheld jobs, which avoid the offered node. A lookup by id also finds these jobs.
-    """
+    """A read-only dictionary from job id to proxy. Iteration skips the jobs that avoid the offered node."""
 
     __slots__ = ("__proxies", "__raw")
 
@@ -379,10 +376,7 @@ class ViewProxy(Proxy):
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Implement `View.avoids`: return whether the job avoids the node because of failures.
-
-        Raises TypeError if `job` or `node` is not a proxy of a job or node.
-        """
+        """Return whether the job avoids the node after failures. Raises TypeError unless both are proxies."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:

@@ -101,8 +101,8 @@ class SplitLocality(Delay):
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
         """Update the mean waiting time of the maps of jobs with this name, when the map `task` starts.
 
-        For a whole map with local data, the wait is `waited_s`, the seconds that the job had waited for local data. For the
-        remaining part of a split map, the wait is the time since the split.
+        For a whole map with local data, the wait is `waited_s`, the seconds that the job had
+        waited. For the remaining part of a split map, the wait is the time since the split.
         """
         known, part = self._knows(task.job), task.part
         if part is None:
