@@ -72,11 +72,7 @@ class Proxies(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the proxies of an ended job and its tasks.
-
-        While attempts of the job are still being killed, the proxies of the job and its stages are kept,
-        because the attempts' proxies refer to them.
-        """
+        """Drop the proxies of an ended job and its tasks. While attempts are being killed, keep the job's."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -369,14 +365,11 @@ class ViewProxy(Proxy):
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Implement `View.fits`: return whether the node has room for another task of the stage.
-
-        Raises TypeError if `node` or `stage` is not a proxy of a node or stage.
-        """
+        """Return whether the node has room for a task of the stage. Raises TypeError for wrong types."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Return whether the job avoids the node after failures. Raises TypeError unless both are proxies."""
+        """Return whether the job avoids the node after failures. Raises TypeError for wrong types."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:
