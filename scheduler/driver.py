@@ -132,8 +132,9 @@ class Driver:
     def do(self, now_s: float, kind: str, *arguments: Any) -> Any:
         """Append an event to the journal, apply the event, and return its result.
 
-        `kind` is a key of `kinds`, such as `heartbeat` or `submit`. If a snapshot is due, it is written
-        afterwards.
+        `kind` is a key of the dictionary `kinds`, such as `heartbeat` or `submit`, and `arguments` are those
+        of the method that the dictionary contains for this key. If a snapshot is due after the event, it is
+        written.
         """
         if self._journal is None:
             return self.kinds[kind](now_s, *arguments)
@@ -316,7 +317,7 @@ class Driver:
         self.submit_times_s[job.job] = job.submit_s
 
     def _inputs(self, job: JobSpec) -> Iterable[str]:
-        """Return the names of the job's input files whose blocks are known."""
+        """Return the names of the job's input files whose blocks are in `self.files`, without duplicates."""
         splits = job.splits if self.files else ()
         return dict.fromkeys(split.file for split in splits if split.file in self.files)  # type: ignore[misc]
 

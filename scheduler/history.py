@@ -190,10 +190,10 @@ def frame(table: str, rows: Sequence[Sequence[Any]], policy: str = "", repeat: i
 def merge(out_dir: Path | str, written: Callable[[list[str]], None] | None = None) -> list[str]:
     """Merge the part files of each table into `out_dir/<table>.parquet`, and return the unreadable ones.
 
-    Unreadable part files are moved to `out_dir/parts.broken`; the result is a list of their names. All other
-    part files are removed. A table without rows becomes an empty file. Merging again changes nothing. Before
-    the part files are removed, `written` is called with the list of unreadable files. It may be called twice,
-    because an interrupted merge is repeated from the start.
+    Unreadable part files are moved to `out_dir/parts.broken`, and the result is a list of their names. All
+    other part files are removed. A table without rows becomes an empty file. Merging again changes nothing.
+    The function `written` is called with the list of unreadable files before the part files are removed. If a
+    merge was interrupted, the next merge calls `written` again.
     """
     out = Path(out_dir)
     parts, done = out / PARTS, out / f"{PARTS}.merged"
@@ -234,7 +234,10 @@ def read_table(out_dir: Path | str, table: str, run: tuple[str, int] | None = No
 
 
 def read_tables(out_dir: Path | str) -> dict[str, pd.DataFrame]:
-    """Return a dictionary from table name to table. Raises BadInput if a file is missing or damaged."""
+    """Return a dictionary from table name to data frame, with all merged tables in the folder `out_dir`.
+
+    Raises BadInput if a file is missing or damaged.
+    """
     return {table: read_table(out_dir, table) for table in COLUMNS}
 
 
@@ -255,7 +258,7 @@ def _read(file: Any, run: tuple[str, int] | None) -> pd.DataFrame:
 
 
 def _shared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows such that equal strings in a column are one object, which saves memory.
+    """Return the rows with equal strings in a column replaced by one shared object, which saves memory.
 
     A column is unchanged if most of its strings are different.
     """
@@ -284,7 +287,7 @@ def _merge_table(table: str, folder: Path, target: Path, broken: list[str]) -> N
 
 
 def _groups(table: str, folder: Path, broken: list[str]) -> Iterator[pd.DataFrame]:
-    """Yield frames of about ROW_GROUP_ROWS rows from the part files in `folder`, in order.
+    """Yield the rows of the part files in `folder`, as frames of about ROW_GROUP_ROWS rows, in file order.
 
     The names of unreadable part files are appended to `broken`.
     """

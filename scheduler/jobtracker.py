@@ -382,7 +382,7 @@ class JobTracker:
             self._do("tick")
 
     async def _follow_blocks(self) -> None:
-        """Receive moved replicas from the NameNode, and send it counts of reads, once per second."""
+        """Ask the NameNode each second for blocks that moved. Send it the demand for each file and node."""
         while True:
             await asyncio.sleep(FOLLOW_BLOCKS_S)
             with contextlib.suppress(MasterGone):

@@ -64,9 +64,9 @@ class Journal:
         self._since += max(len(blob), EVENT_BYTES)
 
     def is_due(self) -> bool:
-        """Implement `EventLog.is_due`: return whether the events since the last snapshot are large enough.
+        """Implement `EventLog.is_due`: return whether enough bytes of events follow the last snapshot.
 
-        Their total size must be at least SNAPSHOT_BYTES, and at least the size of the last snapshot. Writing
+        Their number must be at least SNAPSHOT_BYTES, and at least the size of the last snapshot. Writing
         snapshots thus costs no more than writing events.
         """
         return self._since >= SNAPSHOT_BYTES and self._since >= self._least

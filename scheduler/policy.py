@@ -216,8 +216,8 @@ class Order(Protocol):
     """Axis 1 of a composed policy: the order in which jobs are offered a slot. An axis may also have `Hooks`.
 
     An order that offers different jobs to different nodes also has the method `group_of(view, node)`, which
-    returns a string. Nodes with equal strings are offered the same jobs. Localities that plan for several
-    nodes at once call this method.
+    returns a string. Nodes with equal strings are offered the same jobs. Locality axes that plan for
+    several nodes at once, such as `lsap`, call this method.
 
     Example of a policy that serves the latest job first:
 

@@ -1,5 +1,6 @@
-"""The profile store: an SQLite file with measurements of jobs in earlier runs, found by kind and name.
+"""The profile store: an SQLite file with measurements of jobs in earlier runs (profiles).
 
+A profile is found by its kind, such as `demand`, and by the name of what was measured, such as a job name.
 Policies never open the store. The registry reads the store once and passes plain values to policies, so that
 a replay of the journal makes the same decisions.
 """

@@ -54,8 +54,9 @@ class TallyView(Protocol):
 class AttemptView(Protocol):
     """An attempt: one execution of a task on a node. Times are seconds since the run's start.
 
-    A live attempt is in the state assigned, running or killing. An attempt that writes a file then is in the
-    state committing until the file is in place. The final state is succeeded, failed, killed or lost.
+    A live attempt is in the state assigned, running or killing. If its output is a file, the state after
+    a success on the node is committing, until the file is in its final place. The final state is succeeded,
+    failed, killed or lost.
     """
 
     @property

@@ -4,10 +4,10 @@ from schedbed.policy import AttemptView, JobView, NodeView, Proposal, TaskKind, 
 
 
 class Slowest:
-    """A speculation that copies attempts that run longer than `factor` times the mean of their stage.
+    """A speculation that copies attempts that run longer than `factor` times the mean duration.
 
-    The mean is the duration of the succeeded attempts of the job's maps or reduces. At most `most` copies run
-    at a time.
+    The mean is taken over the succeeded attempts of the job's maps or reduces. At most `most` copies run at a
+    time.
     """
 
     def __init__(self, factor: float, most: int) -> None:
@@ -16,7 +16,10 @@ class Slowest:
         self._copies = 0  # Running copies.
 
     def ended(self, view: View, attempt: AttemptView) -> None:
-        """Add the duration of a succeeded attempt to the mean of its stage, and count the end of a copy."""
+        """Add the duration of a succeeded attempt to the mean of the job's maps or reduces.
+
+        If the attempt was a copy, subtract 1 from the number of running copies.
+        """
         if attempt.speculative:
             self._copies -= 1
         if attempt.state == "succeeded" and attempt.started_s is not None:

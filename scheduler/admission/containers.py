@@ -51,8 +51,8 @@ class Containers:
     def rests(self, node: NodeView) -> bool:
         """Return whether the node has no free memory, or is busy and has no free CPU.
 
-        The simulator then offers the node no tasks until one of the node's attempts ends, or until the
-        counter `rest_turn` increases, which means that full nodes may have room again.
+        The simulator then offers the node no tasks until one of the node's attempts ends, or until the policy
+        increases its counter `rest_turn` to announce that full nodes may have room again.
         """
         return node.free_memory_bytes <= 0 or (bool(node.attempts) and self.free_cpu(node) <= 0)
 

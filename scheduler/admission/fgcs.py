@@ -49,12 +49,13 @@ class Sample:
 
 
 class Fgcs(Containers):
-    """An admission axis that checks declared memory, and the CPU use learned from earlier jobs of that name.
+    """The admission axis of FGCS: a task needs its declared memory free, and its learned share of a CPU.
 
-    `disk_bps` and `hdfs_bps` are the full speeds of the local disk and of the block store in bytes/s. If they
-    are None, the measured speeds in `profiles` apply, else the node's declared disk rate. If the tasks of the
-    sample (the first job of that name) run for less than `shortest_s` seconds on average, later tasks demand
-    a whole core. `profiles` contains values from earlier runs: {kind of profile: {name: values}}.
+    The share is learned from the first succeeded job with the same name (the sample). If the sample's tasks
+    run for less than `shortest_s` seconds on average, later tasks demand a whole core. `disk_bps` and
+    `hdfs_bps` are the full speeds of the local disk and of the block store in bytes/s. If they are None, the
+    measured speeds in `profiles` apply, else the node's declared disk rate. `profiles` contains values from
+    earlier runs: {kind of profile: {name: values}}.
     """
 
     limits = Limits(slots=False, memory=True, vcores=False)

@@ -161,5 +161,8 @@ class LoadTags:
         return f"job tag {words(self.job_tag(job))}, node tag {words(self.node_tag(node))}"
 
     def report(self) -> dict[str, Any]:
-        """Return how far the predicted CPU and disk loads of nodes were off, as in Table 3 of the paper."""
+        """Return the errors of the predicted CPU and disk loads of nodes, as in Table 3 of the paper.
+
+        The result is a dictionary of JSON values for summary.json.
+        """
         return {"predictor": {name: errors.to_json() for name, errors in self._errors.items()}}

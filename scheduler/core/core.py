@@ -123,8 +123,8 @@ class Core:
     def _expire(self, latest_s: float) -> None:
         """Mark the live nodes whose last heartbeat was before `latest_s` as lost.
 
-        The nodes are searched only if the earliest last heartbeat found by the previous search was before
-        `latest_s`.
+        To save time, nodes are not searched if `latest_s` is not later than the earliest of their last
+        heartbeats that the previous search found.
         """
         if self._heard_s < latest_s:
             for node in self._ledger.nodes.values():
@@ -134,7 +134,10 @@ class Core:
             self._heard_s = min(heard_s, default=latest_s)
 
     def replicas_changed(self, now_s: float, block: str, hosts: Iterable[NodeId]) -> None:
-        """Record that the block now has replicas on the nodes `hosts`, which unstarted maps then prefer."""
+        """Record that the block now has replicas on the nodes `hosts`.
+
+        Unstarted maps that read the block are then node-local on these nodes.
+        """
         self._ledger.now_s = now_s
         self._ledger.move_block(block, tuple(hosts))
 
@@ -143,7 +146,7 @@ class Core:
     def submit(self, now_s: float, job: JobSpec) -> None:
         """Add a submitted job. Raises ValueError if a job with this id was submitted before.
 
-        Orders of jobs and result tables use `job.submit_s` as the submit time, not `now_s`.
+        Policies and result tables use `job.submit_s` as the job's submit time, not `now_s`.
         """
         self._ledger.now_s = now_s
         self._ledger.add_job(job)
@@ -360,7 +363,7 @@ class Core:
     def forget_block(self, block: str) -> None:
         """Forget where the replicas of a moved block are.
 
-        The caller ensures that no job that has not ended reads the block.
+        The caller ensures that all jobs that read the block have ended.
         """
         self._ledger.moved.pop(block, None)
 

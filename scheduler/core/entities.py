@@ -94,7 +94,10 @@ class Task:
 
     @property
     def after(self) -> int | None:
-        """Return the index of the map with the bytes before this second part of a split map, else None."""
+        """Return the index of the map that was split, if this task is the second part; otherwise None.
+
+        The map with that index is now the first part, and reads the bytes before this task's bytes.
+        """
         return self.part.after if self.part is not None else None
 
     @property
@@ -158,7 +161,7 @@ class Attempt:
 
 
 class Stage:
-    """All maps or all reduces of a job, with counters that orders of jobs use."""
+    """All maps or all reduces of a job, with counters that policies use to sort jobs."""
 
     __slots__ = (
         "demand",

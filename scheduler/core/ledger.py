@@ -68,7 +68,7 @@ class Ledger(JobTables):
     def note_disk(self, node: NodeId, *, full: bool) -> None:
         """Record whether the node's disk is full.
 
-        If the disk is not full, jobs no longer avoid the node for the reason that it was.
+        If `full` is false, jobs that avoided the node because of its full disk may use the node again.
         """
         known = self.nodes.get(node)
         if known is not None:
@@ -137,7 +137,7 @@ class Ledger(JobTables):
     def why_not(self, node: Node, kind: TaskKind, task: Task, proposal: policies.Proposal) -> str | None:
         """Return why the proposed task of a running job cannot be launched, or None if it can be launched.
 
-        If the result is None, a call of `launch` with the same proposal does not repeat this check.
+        If the result is None, the proposal is stored, and a call of `launch` with it skips this check.
         """
         fault = self._fault(node, kind, task, proposal.speculative)
         if fault is None and proposal.split is not None:
@@ -248,9 +248,10 @@ class Ledger(JobTables):
 
     @staticmethod
     def forget_outputs(attempt: Attempt) -> None:
-        """Order the node again to delete the map outputs of the attempt's job, if the job has ended.
+        """Order the attempt's node once more to delete the job's map outputs, if the job has ended.
 
-        The attempt may have written output after the node carried out the first order.
+        The attempt may have written output after the node carried out the order that was sent when the job
+        ended.
         """
         stage = attempt.task.stage
         if stage.shuffled and not stage.job.active:

@@ -58,14 +58,14 @@ class Discard:
 
 @value
 class NodeLost:
-    """An effect: the driver must react to the loss of a node (no heartbeats, or reported as lost)."""
+    """An effect: the driver must tell the NameNode that the node is lost."""
 
     node: NodeId
 
 
 @value
 class JobEnded:
-    """An effect: the driver must react to the end of a job.
+    """An effect: a job has ended, and the driver must delete the job's uncommitted output files.
 
     `state` is succeeded, failed or killed. `reason` is empty for a job that succeeded.
     """

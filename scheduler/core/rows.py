@@ -108,8 +108,8 @@ def decision_row(now_s: float, node: NodeId, task: Task, answer: str, reason: st
 class JobRow(NamedTuple):
     """A row of the jobs table: a job that ended.
 
-    `start` is the time of the job's first launch, or None if nothing was launched. In `maps`, a split map
-    counts as two.
+    `start` is the time of the job's first launch, or None if nothing was launched. `maps` is the number of
+    maps, in which a map that the policy split into two parts counts as two.
     """
 
     job: str  # id of the job, such as `job_0001`

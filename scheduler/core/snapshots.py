@@ -68,7 +68,10 @@ def thaw(data: bytes) -> Any:
 
 @contextmanager
 def _no_collection() -> Generator[None]:
-    """Pause the garbage collector, which would otherwise scan up to a million new objects repeatedly."""
+    """Pause the garbage collector in a `with` block that creates up to a million objects.
+
+    The collector would otherwise scan the new objects repeatedly.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -96,7 +96,7 @@ _State = TypeVar("_State", JobState, TaskState, AttemptState)
 
 
 class BadTransition(Exception):
-    """The error raised for a state change that the tables do not allow, which is a bug in the core."""
+    """The error raised for a state change that is not an allowed transition, which is a bug in the core."""
 
 
 def step(who: str, old: _State, new: _State) -> _State:

@@ -29,8 +29,9 @@ class Replies:
 class Answers:
     """A recorder of a user's policy's answers. In a replay, it returns recorded answers instead of new ones.
 
-    `line_of` returns the file and line of a method of the policy. If a shipped speculation proposes copies of
-    slow tasks, they are not recorded, because a replay computes the same copies again.
+    `line_of`, used in messages about differences, returns the file and line of a method of the policy. If a
+    shipped speculation proposes copies of slow tasks, the copies are not recorded, because a replay computes
+    them again.
     """
 
     def __init__(self, line_of: Callable[[str], str]) -> None:

@@ -83,9 +83,9 @@ def told(error: BaseException) -> str:
 
 
 def _words(error: BaseException) -> object:
-    """Return the error, whose text is then used as the message.
+    """Return an object whose `str` is the text of the error message: usually the error itself.
 
-    If a policy read an attribute that a read-only proxy lacks, return a clearer message instead.
+    If a policy read an attribute that a read-only proxy lacks, return a clearer text instead.
     """
     if type(error) is AttributeError and isinstance(error.obj, Proxy):
         return f"a policy's {label(error.obj)} has no {error.name!r}"

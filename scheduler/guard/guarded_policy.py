@@ -104,7 +104,7 @@ class GuardedPolicy:
             self.preempt = self._preempt_core
 
     def _set_hook(self, name: str, hook: Callable[..., Any]) -> None:
-        """Store `hook` under `name`, or for `ended` and `finished` under `_own_ended`, `_own_finished`."""
+        """Store `hook` as attribute `name`, but as `_own_ended` or `_own_finished` for these two hooks."""
         setattr(self, {"ended": "_own_ended", "finished": "_own_finished"}.get(name, name), hook)
 
     def _say(self, own: Any) -> None:
@@ -169,7 +169,7 @@ class GuardedPolicy:
         return self._proxies
 
     def watch_heartbeats(self) -> HeartbeatWatch:
-        """Return a record of reads of values from heartbeats. Call this before the first event."""
+        """Return a record of reads of values that each heartbeat can change. Call before the first event."""
         self._make_proxies = partial(WatchedProxies, self._guard.watch)
         return self._guard.watch
 
@@ -201,7 +201,10 @@ class GuardedPolicy:
         return state, self._rejects, self._idle, difference
 
     def restore_state(self, view: Ledger, kept: Any) -> None:
-        """Restore the state `kept`, which `keep_state` returned. The policy's `restore` receives its part."""
+        """Restore the state `kept`, which `keep_state` returned before a restart.
+
+        The policy's method `restore` receives the part that the policy's method `state` had returned.
+        """
         state, self._rejects, self._idle, difference = kept
         if self._answers is not None:
             self._answers.difference = difference
@@ -265,7 +268,7 @@ class GuardedPolicy:
         return self._counting(view, self._propose(view, node, kind), "decide")
 
     def _copy(self, ask: Callable[..., Any], view: Ledger, node: Node, kind: TaskKind) -> Proposal | None:
-        """Return a user's first possible proposal of a copy, or None. `ask` is the user's method `copy`."""
+        """Return the first possible answer of `ask`, the method `copy` of a user's speculation, or None."""
         return self._counting(view, self._first_possible(view, node, kind, "copy", ask), "copy")
 
     def _counting(self, view: Ledger, proposal: Proposal | None, method: str) -> Proposal | None:

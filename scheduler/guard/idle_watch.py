@@ -26,7 +26,7 @@ class IdleWatch:
         self._kills = 0
 
     def launched(self) -> None:
-        """Set the number of successive calls that returned None to 0, because the policy started a task."""
+        """Record that the policy started a task: reset the number of calls in a row that returned None."""
         self._nones = 0
 
     def succeeded(self) -> None:
@@ -34,7 +34,7 @@ class IdleWatch:
         self._kills = 0
 
     def none(self, ledger: Ledger) -> str:
-        """Add 1 to the number of successive calls of the policy that returned None.
+        """Record that a call of the policy returned None, and count the number of such calls in a row.
 
         Return an error message if the policy left the cluster idle for too long although tasks could start,
         else an empty string.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 class KeptOpen:
-    """A file that only its method `close` should close.
+    """An open file that shows whether a policy has closed files of the process.
 
-    A policy runs in the same process and could close any file by its number. If anything but `close` closed
-    the file, it was a policy.
+    A policy runs in the same process and could close any file by its number. If the file is closed although
+    the method `close` was not called, a policy closed it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -22,7 +22,10 @@ class KeptOpen:
         self._file = os.fstat(self._number)
 
     def is_lost(self) -> bool:
-        """Return whether other code has closed the file or reused its descriptor for another file."""
+        """Return whether the file was closed by code other than `close`.
+
+        That is also true if the file's descriptor now belongs to another file.
+        """
         number = self._number
         if number is None:
             return False

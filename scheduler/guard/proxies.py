@@ -72,7 +72,7 @@ class Proxies(dict[Any, Any]):
         return self._sizes.shown(replace(job, params=frozen(job.params)), self._seed)
 
     def forget(self, job: Job) -> None:
-        """Drop the proxies of an ended job. Those that attempts still being killed refer to are kept."""
+        """Drop the proxies of an ended job and its tasks. While attempts are being killed, keep the job's."""
         for stage in (job.maps, job.reduces):
             for task in stage.tasks:
                 self.pop(task, None)
@@ -83,7 +83,7 @@ class Proxies(dict[Any, Any]):
 
 
 class JobsProxy(MapProxy):
-    """A read-only dictionary from job id to proxy. Iteration skips withheld jobs; a lookup finds them."""
+    """A read-only dictionary from job id to proxy. Iteration skips the jobs that avoid the offered node."""
 
     __slots__ = ("__proxies", "__raw")
 
@@ -365,11 +365,11 @@ class ViewProxy(Proxy):
         return raw_of(self).slots(MAP if kind == "map" else kind)
 
     def fits(self, node: Any, stage: Any) -> bool:
-        """Return whether the node has room for a task of the stage. Raises TypeError for other arguments."""
+        """Return whether the node has room for a task of the stage. Raises TypeError for wrong types."""
         return raw_of(self).fits(_core(node, Node), _core(stage, Stage))
 
     def avoids(self, job: Any, node: Any, kind: TaskKind) -> bool:
-        """Return whether the job avoids the node after failures. Raises TypeError for other arguments."""
+        """Return whether the job avoids the node after failures. Raises TypeError for wrong types."""
         return raw_of(self).avoids(_core(job, Job), _core(node, Node), MAP if kind == "map" else kind)
 
     def skip(self, node: Any, job: Any, kind: TaskKind, reason: str) -> None:

@@ -61,8 +61,8 @@ class Delay:
     def beat(self, view: View, node: NodeView) -> None:
         """Implement `Hooks.beat`: increase the waiting times of the jobs that were skipped.
 
-        The increase is the time since the heartbeat at which the job was skipped (lines 2 and 3 of the
-        algorithm).
+        The increase is the time since the heartbeat at which the job was skipped (lines 2 and 3 of Algorithm
+        3 in the paper).
         """
         if self._skipped:
             for patience in self._skipped:

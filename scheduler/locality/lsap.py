@@ -58,7 +58,7 @@ class OpenMaps:
     def first(self, job: JobView, many: int) -> list[TaskView]:
         """Return the first `many` unstarted maps of the job, or all if there are fewer.
 
-        If this list has too few, it is filled again from all maps of the job, because maps may run again.
+        If too few are found, the search is repeated with all maps of the job, because maps may run again.
         """
         found = self._scan(many)
         if len(found) < min(many, job.maps.unstarted):
@@ -137,7 +137,10 @@ class Lsap:
         self._heard[node.node] = view.beats
 
     def pick(self, view: View, node: NodeView, job: JobView) -> Proposal | str | None:
-        """Implement `Locality.pick` without an assignment: propose the job's map with the nearest input."""
+        """Implement `Locality.pick`: propose the job's unstarted map with the nearest input.
+
+        This method computes no assignment for several nodes; `next_map` does.
+        """
         task = job.local_map(node.node) or job.rack_map(node.rack) or job.any_map()
         if task is None:
             return "no unstarted map"

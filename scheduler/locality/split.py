@@ -24,7 +24,7 @@ NEWEST = 0.2  # The weight of the newest value in a running mean.
 
 
 class Known:
-    """Running means of times measured for all jobs of one name. A mean is None before the first value.
+    """Running means of times measured for all jobs with the same name. A mean is None before the first value.
 
     `local_s` and `remote_s`: seconds per input byte of maps with local and with remote input. `delay_s`:
     seconds that a map with local input, or the remaining part of a split map, waits until it starts.
@@ -41,8 +41,8 @@ class Known:
 class SplitLocality(Delay):
     """A locality axis like `Delay`, but a job without local data on the node starts a part of a map.
 
-    `share` (P in the paper): share of a map's bytes to start at once away from the input, or None to learn
-    the best share. With 0 this is delay scheduling; with 1 whole maps start at once. `keep_copy`: whether to
+    `share` (P in the paper): size of this part as a share of the map's bytes, from 0 to 1, or None to learn
+    the best size. With 0 this is delay scheduling; with 1 whole maps start at once. `keep_copy`: whether to
     keep fetched blocks as replicas. `copy_budget`: maximum size of these replicas, as a share of the size of
     all inputs with their replicas.
     """
@@ -99,10 +99,10 @@ class SplitLocality(Delay):
         return answer
 
     def _started(self, view: View, node: NodeView, task: TaskView, waited_s: float) -> None:
-        """Update the mean waiting time of the maps of jobs with this name, when a map starts.
+        """Update the mean waiting time of the maps of jobs with this name, when the map `task` starts.
 
-        For a whole map, `waited_s` is used, the time that the job had waited for local data. For the
-        remaining part of a split map, the time since the split is used instead.
+        For a whole map with local data, the wait is `waited_s`, the seconds that the job had
+        waited. For the remaining part of a split map, the wait is the time since the split.
         """
         known, part = self._knows(task.job), task.part
         if part is None:
@@ -114,9 +114,10 @@ class SplitLocality(Delay):
             known.delay_s = _mean(known.delay_s, view.now_s - split_s)
 
     def _wait(self, view: View, node: NodeView, job: JobView, patience: Patience) -> Proposal | str:
-        """Implement `Delay._wait`: propose to start a part of an unstarted map (lines 24 to 28 of the paper).
+        """Implement `Delay._wait`: propose to start a part of an unstarted map of the job.
 
-        If no map can be split, skip the job and return the reason.
+        If no map can be split, skip the job and return the reason. See lines 24 to 28 of Algorithm 1 in the
+        paper.
         """
         if self._share == 1.0:
             return self._at_once(job.rack_map(node.rack) or job.any_map(), node, patience, "")

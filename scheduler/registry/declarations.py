@@ -79,7 +79,7 @@ class Named(Declared):
 
     @property
     def axes(self) -> dict[str, str]:
-        """Return a dictionary from axis to the name of the chosen implementation."""
+        """Return a dictionary from axis to the name of the implementation that the policy uses."""
         return {"order": self.order, "locality": self.locality, "admission": self.admission}
 
 

@@ -188,11 +188,12 @@ def by_name(
     make: Callable[..., Any],
     check: Callable[[dict[str, Any]], None] | None = None,
 ) -> PolicyParameter:
-    """Return a parameter whose value is a mapping from names to settings. Only YAML can express such a value.
+    """Return a parameter whose value is a mapping from names to settings, which only YAML can express.
 
-    `readers` is a dictionary from the key of a setting to the function that parses its value. `make` makes an
-    object from the parsed values of one name. `check` raises ValueError if the objects cannot be combined.
-    `what` (the kind of name) and `example` (a valid value) are used in error messages.
+    `what` says what a name denotes, such as a queue, and `example` is a valid value; both appear in messages.
+    `readers` is a dictionary from the key of a setting to the function that parses its value. `make` builds
+    an object from the parsed settings of one name. `check` raises ValueError if the objects of all names
+    cannot be combined.
     """
 
     def read(raw: object) -> dict[str, Any]:
@@ -312,7 +313,10 @@ def _maybe_duration(raw: object) -> float | None:
 
 
 def hint(word: str, known: Mapping[str, object] | list[str]) -> str:
-    """Return the end of an error message about an unknown `word`: the known words, and the most similar."""
+    """Return the end of an error message about an unknown `word`, with a list of the known words.
+
+    If a known word is similar, the text also asks whether the user meant this word.
+    """
     names = list(known)
     close = get_close_matches(word, names, 1)
     if close:

@@ -17,7 +17,7 @@ Choice = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSpec:
-    """A parsed SPEC: either a policy's name with parameters, or the name of an implementation per axis."""
+    """A parsed SPEC. It has either a policy's name with parameters, or the implementation of each axis."""
 
     name: str = ""
     parameters: dict[str, Any] = field(default_factory=dict)

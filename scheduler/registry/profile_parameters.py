@@ -14,10 +14,11 @@ from schedbed.scheduler.registry.parameters import PolicyParameter, ProfilesPara
 
 
 def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str) -> dict[str, Any]:
-    """Return the values `given` for a policy's parameters, completed by the profile store to read.
+    """Return the values `given` for a policy's parameters, with the profile store to read added.
 
-    `store` is `store` (the user's own one), `none` or a path; a path without a file becomes `none`. It
-    becomes the value of each parameter for profiles, unless `given` sets another one.
+    `store` is the word `store` (the user's own profile store), `none` or a path. A path without a file is
+    replaced by `none`. Each of the `parameters` for profiles receives this value, unless `given` contains
+    another value.
     """
     if store not in ("store", "none") and not Path(store).is_file():
         store = "none"
@@ -28,9 +29,10 @@ def with_store(parameters: Iterable[PolicyParameter], given: Mapping[str, Any], 
 def with_opened_store(
     parameters: Iterable[PolicyParameter], given: Mapping[str, Any], store: str
 ) -> dict[str, Any]:
-    """Return the values `given` for a policy's parameters, completed by an opened profile store.
+    """Return the values `given` for a policy's parameters, with an opened profile store added.
 
-    This is the result of `with_store`, with `ProfileStore` objects instead of names of stores.
+    `store` is the word `store` (the user's own profile store), `none` or a path. The values are those of
+    `with_store`, except that a `ProfileStore` replaces each name or path of a store.
     """
     named = with_store(parameters, given, store)
     return {**named, **{name: _opened(named[name]) for name in _asked(parameters)}}

@@ -66,7 +66,10 @@ def _policies() -> dict[str, Named | Whole]:
 
 
 def _filled(policy: Declared) -> Named | Whole:
-    """Return a copy of the declared policy that has the parameters of the policy's axes."""
+    """Return a copy of the declared policy with the parameters of its three axes added.
+
+    A policy without axes (`Whole`) is returned unchanged.
+    """
     if isinstance(policy, Whole):
         return policy
     if not isinstance(policy, Named):
@@ -84,9 +87,9 @@ POLICIES = _policies()
 def build_policy(spec: str | Mapping[str, Any], *, scale: float = 1.0, store: str = "store") -> Policy:
     """Return the policy that the SPEC describes.
 
-    `scale` is the scenario's factor on durations, also applied to the policy's. `store` is the profile store
-    to use if the SPEC does not set one: `store` (the user's own), `none`, or a path. Raises BadInput if the
-    SPEC is wrong.
+    Durations in the SPEC and in default values are multiplied by `scale`, the scenario's factor on durations.
+    `store` is the profile store to use if the SPEC does not set one: `store` (the user's own), `none`, or a
+    path. Raises BadInput if the SPEC is wrong.
     """
     parsed = parse_spec(spec, tuple(AXES))
     if parsed.axes is not None:

@@ -1,6 +1,7 @@
 """The scenario setting `speculation`, which adds copies of slow tasks to any policy.
 
-Values are `none`, `late`, or `late` with parameters such as `{late: {cap: 0.2}}`.
+Values are `none`, `late` (the algorithm LATE, which copies the task expected to end last), or `late` with
+parameters such as `{late: {cap: 0.2}}`.
 """
 
 from __future__ import annotations
