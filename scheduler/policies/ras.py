@@ -326,7 +326,7 @@ class Ras:
         """Return why a task of the job does not fit on the node (equation 6), as text, or None if it fits."""
         wanted = self._demand(known, known.demands(node.spec), kind)
         if kind is MAP:
-            fetching = self._more_fetching(known, node.node)
+            fetching = self._more_fetching(known)
             if fetching and not self._takes(view, node, fetching):
                 return "its reduces' nodes have no I/O left for one more map's output"
             wanted = wanted._replace(io=wanted.io + fetching.get(node.node, 0.0))
@@ -335,7 +335,7 @@ class Ras:
                 return f"{name}: asks {more:.0f}%, {has:.0f}% of the node is used"
         return None
 
-    def _more_fetching(self, known: KnownJob, node: NodeId) -> dict[NodeId, float]:
+    def _more_fetching(self, known: KnownJob) -> dict[NodeId, float]:
         """Return each node's I/O (percent) that the job's reduces need to fetch one more map's output."""
         maps, more = known.job.maps, {}
         if known.share.reducing or not known.job.reduces.running:
@@ -359,7 +359,7 @@ class Ras:
     def _takes_map(self, view: View, node: NodeView, job: JobView) -> bool:
         """Return whether a map of the job would fit on the node if the node's running maps had ended."""
         known = self._known[job.job]
-        more = self._more_fetching(known, node.node)
+        more = self._more_fetching(known)
         wanted = known.demands(node.spec).map
         wanted = wanted._replace(io=wanted.io + more.get(node.node, 0.0))
         beside = zip(self.used(node, REDUCE), wanted, strict=True)

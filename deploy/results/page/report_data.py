@@ -84,7 +84,7 @@ def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str,
     return {
         "name": mine.policy,
         "end": round(mine.end_s, 3),
-        "areas": areas(mine, edges, jobs),
+        "areas": areas(mine, edges),
         "shares": shares(mine, edges),
         "faults": faults(mine),
     }
@@ -217,7 +217,7 @@ def _shuffle_ends(placed: pd.DataFrame) -> list[int]:
     return took.fillna(-1.0).round().astype(int).tolist()
 
 
-def areas(mine: RunTables, edges: np.ndarray, jobs: list[str]) -> dict[str, Any]:
+def areas(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     """Return the mean number of running tasks in each time bin, for each job, each user and each queue.
 
     `mine` contains the tables of the run. The bins are between the times in `edges`. Only the biggest jobs,
