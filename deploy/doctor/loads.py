@@ -240,8 +240,8 @@ class Loads:
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
         """Launch an attempt for each entry of `work` at once, and return the attempts with their nodes.
 
-        An entry has the attempt's node, its cost, and the node whose block it reads. `hold_mib` contains the
-        MiB of memory that each attempt has to occupy.
+        An entry has the attempt's node, its cost, and the node whose block it reads. If `hold_mib` is not
+        empty, it has for each attempt the MiB of memory that the attempt occupies.
         """
         self._jobs += 1
         job = f"job_{self._jobs:04d}"

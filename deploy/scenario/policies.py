@@ -1,6 +1,7 @@
-"""The policies of a scenario.
+"""The policies of a scenario, checked and named.
 
-Each policy is built once as a check, and has a SPEC as its name in every output.
+Each policy is built once as a check. Every output names a policy by its SPEC, a one-line text such as
+`delay:node_wait=5s`.
 """
 
 from __future__ import annotations

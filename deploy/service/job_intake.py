@@ -169,7 +169,8 @@ class Desk:
     ) -> tuple[PlannedJob, ...]:
         """Add submitted jobs to `scenario`, and return them with their actual submit times.
 
-        `times` is a dictionary from job id to submit time in seconds.
+        `planned` are the jobs that the entries of `document` describe, and `times` is a dictionary from job
+        id to submit time in seconds. Relative paths in the entries start from the folder `base`.
         """
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(

@@ -52,7 +52,7 @@ class Winner:
         return self.live == self.simulated if self.told_apart else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields and `same` as JSON values."""
+        """Return the fields of this instance, and the value of `same`, as JSON values."""
         return asdict(self) | {"same": self.same}
 
     def __str__(self) -> str:

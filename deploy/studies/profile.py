@@ -109,7 +109,8 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
     """Delete the measurements of these jobs, and of their copies, from the profile store.
 
-    Policies that learn from earlier runs then treat the next run of such a job as the first (liu2015 2.2.1).
+    Policies that learn from earlier runs then treat the next run of such a job as the first, as in section
+    2.2.1 of the paper liu2015.
     """
     for job in jobs:
         for kind, name in (
@@ -123,9 +124,10 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measure the rates at which a single task reads and writes, and save them (liu2015, equation 3).
+    """Measure the rates at which a single task reads and writes, and save them in the profile store.
 
-    The rates are measured separately for the local disk and for the block store.
+    The rates are measured separately for the local disk and for the block store. They are the inputs of
+    equation 3 in the paper liu2015.
     """
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}

@@ -130,8 +130,8 @@ class RecordedAgreement:
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
     """Return the `framework` section of a scenario that simulates a recording.
 
-    `name` is the framework's profile, such as `hadoop1`. Its values are replaced by those that the recording
-    shows, and then by `numbers`.
+    `name` is the framework's profile of delays, such as `hadoop1`. Values that the recording shows replace
+    the values of the profile, and `numbers`, which are given by name, replace both.
     """
     if name == "none":
         return name
@@ -251,12 +251,12 @@ def validate_recorded(
     sets: Sequence[str] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace under each policy, print how far it is from the recording, and return that.
+    """Simulate a recorded trace under each policy, and print and return the comparison with the recording.
 
     The folder `out` gets validate.json, and a scenario file with a topology, which `schedbed run --machines
     sim` can run. `framework` is the profile of delays to simulate, and `sets` are changes of the scenario
-    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error is larger
-    than its bound.
+    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error of the
+    simulator is too large.
     """
     trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
     folder = result_folder(out, "recorded", datetime.now(UTC))

@@ -67,9 +67,9 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
     """Return the parameters with which a job's application runs.
 
-    `own` are the parameters that list the files of a user's own application, whose time limit is multiplied
-    by the scenario's `scale`. Errors are added to `inputs.complaints` for the job's place `path` in the
-    file.
+    `own` are the parameters that list the files of a user's own application, and empty for a shipped
+    application. The time limit of a user's own application is multiplied by the scenario's factor `scale`.
+    Errors are added to `inputs.complaints` for the job's place `path` in the scenario file.
     """
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
