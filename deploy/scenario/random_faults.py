@@ -47,9 +47,10 @@ def draw_faults(
 ) -> list[PlannedFault]:
     """Draw random faults and return them in order of time. Equal arguments give equal faults.
 
-    Times are multiplied by `scale`. `beside` are the scenario's faults at fixed times, which also make
-    replicas unavailable. A drawn fault that would make too many replicas unavailable is moved to another
-    node or kind, or left out if none is possible.
+    `asked` is the scenario's key `random` of `faults`. Times are multiplied by `scale`. `beside` are the
+    scenario's faults at fixed times, which also make replicas unavailable. If a drawn fault would make too
+    many replicas unavailable, another node or another kind of fault is drawn. If none is possible, the fault
+    is left out.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)

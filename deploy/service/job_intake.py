@@ -201,9 +201,9 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the jobs of a request as a document, in which each job has a user.
+    """Return the jobs of a request as a document. Jobs without a user get the request's user, if it has one.
 
-    If the jobs are YAML text, the document knows the line of each entry, for error messages.
+    If the jobs are YAML text, the document records the line of each entry, for error messages.
     """
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))

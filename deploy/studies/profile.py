@@ -247,7 +247,8 @@ def _save(
 ) -> None:
     """Save the profiles measured in the run `best` under the job's name, which all copies of the job share.
 
-    If the job is not synthetic, the resource profile is also saved under the name of the application.
+    `resources` is the resource profile of the job. If the job is not synthetic, it is also saved under the
+    name of the application. `nodes` is a dictionary from node name to the specification of the node.
     """
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):

@@ -75,7 +75,7 @@ class RecordedAgreement:
 
     @property
     def makespan_error(self) -> float:
-        """Return the relative error of the simulated makespan."""
+        """Return the relative error of the simulated makespan, compared with the recorded one."""
         return self.simulated_s / self.recorded_s - 1
 
     @property
@@ -90,7 +90,7 @@ class RecordedAgreement:
 
     @property
     def completion_error(self) -> float:
-        """Return the relative error of the mean completion time of the compared jobs."""
+        """Return the relative error of the simulated mean completion time of the compared jobs."""
         judged = [job for job in self.jobs if job.judged]
         return (
             sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
@@ -215,9 +215,10 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Compare the simulated ends of jobs with the recorded ones.
+    """Compare the simulated ends of jobs with the recorded ones, and return the comparison.
 
-    `ends` is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
+    `trace` has the recorded jobs and `scenario` the same jobs as simulated under the policy `policy`. `ends`
+    is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
     recording succeeded with a known end.
     """
     jobs: list[JobError] = []

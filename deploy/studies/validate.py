@@ -189,7 +189,7 @@ class LiveRepeats:
 def compare(
     live: Mapping[str, Sequence[RunTables]], sim: Mapping[str, Sequence[RunTables]]
 ) -> list[Agreement]:
-    """Compare live and simulated runs under each policy that has both.
+    """Compare live and simulated runs under each policy that has both, and return a comparison per policy.
 
     `live` and `sim` are dictionaries from policy to the tables of each repeat.
     """

@@ -137,7 +137,8 @@ class LivePage:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run with the final state `state`, such as `succeeded`, and send the pages its metrics.
+        """End the run with the final state `state`, such as `succeeded`, and send the pages the metrics of
+        the run.
 
         `note` is a remark that the pages show with the metrics. The pages' buttons have no effect until the
         next run begins.
