@@ -25,7 +25,10 @@ class Commands(TyperGroup):
     """The typer command group of `schedbed`. It turns exceptions of commands into messages and exit codes."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of all commands in the help's order: `run` first, then as they were registered."""
+        """Return the names of all commands in the order in which the help lists them.
+
+        The command `run` comes first, and the others follow in the order in which they were registered.
+        """
         return sorted(super().list_commands(ctx), key=lambda name: name != "run")
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:

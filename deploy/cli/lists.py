@@ -46,7 +46,11 @@ def show_apps(name: str | None) -> None:
 
 
 def show_policies(name: str | None) -> None:
-    """Print a table of all policies and of the parts of which policies can be composed, or only of `name`."""
+    """Print a table of all scheduling policies, or only the policy `name` if it is not None.
+
+    The table of all policies ends with the parts of which policies can be composed, such as rules for the
+    order of jobs.
+    """
     from schedbed.scheduler.registry.registry import AXES, POLICIES
 
     table = _table("policy")
@@ -104,7 +108,10 @@ def _add(table: Table, name: str, about: str, parameters: Iterable[Any]) -> None
 
 
 def default_text(parameter: Any) -> str:
-    """Return a parameter's default value as text with its unit, or "required" or "none"."""
+    """Return a parameter's default value as text with its unit.
+
+    The text is "required" if the parameter must be given, and "none" if its default is None.
+    """
     if getattr(parameter, "required", False):
         return "required"
     value = parameter.default

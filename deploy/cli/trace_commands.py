@@ -80,9 +80,9 @@ def validate_trace(
 ) -> None:
     """Simulate a recorded trace, and print how far the simulated completion times are from the recorded ones.
 
-    `framework` is the framework whose delays are simulated, such as `hadoop1`. `sets` are changes of the
-    scenario of the form KEY=VALUE. `recorded` tells whether the option `--recorded` was given; BadInput is
-    raised if not.
+    `trace` is the path of the trace, and `out` the folder for the results. `framework` is the framework whose
+    delays are simulated, such as `hadoop1`. `sets` are changes of the scenario of the form KEY=VALUE. Raises
+    BadInput if `recorded`, the option `--recorded` of the command, is False.
     """
     from schedbed.deploy.studies.recorded_run import validate_recorded
     from schedbed.scheduler.simulate.framework import PROFILES

@@ -1,4 +1,7 @@
-"""A picture of a live run on a terminal, drawn with rich: progress of jobs, use of nodes, last decisions."""
+"""The picture of a live run on a terminal: progress of jobs, use of nodes, and recent decisions.
+
+It is drawn with the library rich.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,9 @@ ANSWER_STYLES = {"launch": "green", "split": "green", "kill": "red", "reject": "
 
 
 class Picture:
-    """A display that redraws a picture of the run at most every REFRESH_S seconds.
+    """A display that redraws a picture of the run on the terminal, at most every REFRESH_S seconds.
 
-    When a run ends, its last status is printed as a summary line that stays on the terminal.
+    When a run ends, its picture is replaced by one summary line that stays on the terminal.
     """
 
     def __init__(self, out: TextIO) -> None:

@@ -48,9 +48,9 @@ def doctor(
     """Print the resources of the host and, given a scenario, whether they are enough for its nodes.
 
     With `measured`, also start nodes of the kind `machines` and measure whether they achieve their declared
-    resources; with `hostile` as well, measure whether uncooperative attempts exceed their limits. `save` is
-    a file for the results. Raises RunFailed if the host has too little or a limit does not hold, BadInput if
-    nodes of that kind do not work.
+    resources; with `hostile` as well, measure whether uncooperative attempts exceed their limits. `save` is a
+    file for the results. Raises RunFailed if the host has too few resources or a limit does not hold. Raises
+    BadInput if nodes of that kind do not work.
     """
     console = console or Console()
     probe = probe_host(Path(tempfile.gettempdir()))
@@ -81,7 +81,8 @@ def doctor(
 def host_findings(probe: HostProbe, engine: str = "answers") -> list[Finding]:
     """Return lines of the report about the host's resources, and about how the host enforces limits.
 
-    `probe` has the facts about the host. `engine` describes its Docker engine, if Docker works.
+    `probe` has the measured facts about the host. `engine` is the text to show for the Docker engine if
+    Docker works; otherwise the reason why it does not work is shown.
     """
     groups = probe.cgroup_version
     cpu = f"cgroup v{groups}" if groups else f"software pacing ({probe.cgroup_why})"

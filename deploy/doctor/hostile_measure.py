@@ -54,7 +54,7 @@ def measure_hostile(
     seconds: float = HOSTILE_S,
     trials: Sequence[HostileTrial] = TRIALS,
 ) -> list[LimitRow]:
-    """Start up to three nodes, try to exceed each limit of the first node, and return the results.
+    """Start at most three nodes, try to exceed each limit of the first node, and return the results.
 
     Each of `trials` is an attack on one limit and takes about `seconds`. `say` is called with progress
     messages. Raises BadInput if machines of the kind `machines` do not work on this host, RunFailed if a node

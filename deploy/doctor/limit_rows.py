@@ -38,7 +38,8 @@ class LimitsFile:
     def measured_now(cls, scenario: str, machines: str, rows: Sequence[LimitRow]) -> LimitsFile:
         """Return the content of a new file, with rows that were measured on this host today.
 
-        `scenario` and `machines` are the names that the measuring command was given.
+        `scenario` is the name of the scenario whose nodes were measured, and `machines` the kind of machine
+        of the nodes, such as `docker`.
         """
         host = describe_host()
         return cls(

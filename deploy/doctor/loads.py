@@ -240,8 +240,8 @@ class Loads:
     ) -> list[tuple[LoadedNode, AttemptSpec]]:
         """Launch an attempt for each entry of `work` at once, and return the attempts with their nodes.
 
-        An entry has the attempt's node, its cost, and the node whose block it reads. `hold_mib` contains the
-        MiB of memory that each attempt has to occupy.
+        An entry has the attempt's node, its cost, and the node whose block it reads. If `hold_mib` is not
+        empty, it has for each attempt the MiB of memory that the attempt occupies.
         """
         self._jobs += 1
         job = f"job_{self._jobs:04d}"
@@ -270,15 +270,17 @@ class Loads:
 
 
 def _span_s(reports: Sequence[Message]) -> float:
-    """Return the seconds from the first start to the last end of the attempts that `reports` describe."""
+    """Return the seconds from the first start to the last end of the attempts that the agents' reports
+    describe.
+    """
     return max(report["end_s"] for report in reports) - min(report["start_s"] for report in reports)
 
 
 def probe(node: NodeSpec, job: str, number: int, cost: Cost, source: str | None) -> AttemptSpec:
-    """Return the specification of a synthetic map task on `node` that costs `cost`.
+    """Return the specification of a test attempt on `node`: a synthetic map task that costs `cost`.
 
-    `number` is its index in the job `job`. It reads the block stored on the node `source`, or nothing if
-    `source` is None.
+    `number` is the task's index in the job `job`. The task reads the block stored on the node `source`, or
+    nothing if `source` is None.
     """
     task = task_id(job, TaskKind.MAP, number)
     made = AttemptSpec(

@@ -1,9 +1,9 @@
 """The rate at which a counter grows: the slope of a line through many readings, with its possible error.
 
-Enforced limits grant an amount in lumps, such as a CPU quota in each period. The difference of two readings
-is therefore off by up to one lump at each end. It also includes the time before the limit was applied: in 1.5
-s at 0.1 host cores, launching a process alone accounts for 3%. A fitted line ignores that time, and its
-possible error shows the effect of the lumps.
+Enforced limits grant an amount in lumps, such as a CPU quota in each period. A rate computed from only two
+readings is therefore off by up to one lump at each end. It also includes the time before the limit was
+applied: for an attempt limited to 0.1 cores and measured for 1.5 s, the launch of its process alone adds 3%.
+A line fitted through many readings ignores that time, and its possible error shows the effect of the lumps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ Series = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class FittedRate:
-    """A rate per second with its possible error `resolution`, which is 0 if the rate is a lower bound."""
+    """A rate per second, and its possible error in the same unit.
+
+    The error, `resolution`, is 0 if the rate is only a lower bound, which was computed without a fitted line.
+    """
 
     per_s: float
     resolution: float = 0.0
@@ -38,10 +41,11 @@ class FittedRate:
 
 
 def steady_rate(series: Series) -> FittedRate | None:
-    """Return the rate per second at which a counter grows while it grows, or None if it does not grow.
+    """Return the rate per second at which a counter grows, or None if it does not grow.
 
-    `series` are readings of the counter, each a time in s and a value. If they cover too short a time for a
-    fitted line, the rate is the total growth divided by its duration, which is a lower bound.
+    `series` are readings of the counter, each a time in s and a value. Readings before and after the growth
+    are left out. If the rest covers too short a time for a fitted line, the rate is the total growth divided
+    by its duration, which is a lower bound.
     """
     values = [value for _, value in series]
     if not values or values[-1] <= values[0]:

@@ -67,9 +67,9 @@ async def short_rows(loads: Loads) -> list[Achieved]:
 
 
 async def _tasks(loads: Loads) -> list[Achieved]:
-    """Run one attempt of `TASK_CPU_S` CPU seconds on each node.
+    """Run one attempt of `TASK_CPU_S` CPU seconds on each node, several times.
 
-    Return a row per node with the achieved rate.
+    Return a row per node with the achieved CPU rate in cores.
     """
     work = [(node, Cost(cpu_s=TASK_CPU_S), None) for node in loads.nodes]
     before = HostClock.read()

@@ -36,7 +36,7 @@ def least_stretch(cluster: ClusterSpec, cores: float, disk_bps: float | None) ->
 def on_this_host(scenario: ResolvedScenario) -> ResolvedScenario:
     """Return the scenario with rates and heartbeat interval converted from emulated to real seconds.
 
-    The stretch, the number of real seconds per emulated second, is 1 in the result.
+    The key `stretch`, the number of real seconds per emulated second, is 1 in the result.
     """
     cluster, stretch = scenario.cluster, scenario.cluster.stretch
     nodes = tuple(node.stretched(stretch) for node in cluster.nodes)

@@ -121,8 +121,9 @@ class TrialSeen:
 class LimitRow:
     """A limit of a node, and the amount of the resource that one kind of code achieved under it.
 
-    `hostile` is whether the code tried to exceed the limit. `declared` and `achieved` are in the unit of
-    `UNITS`. `resolution` is the possible error of `achieved`, which is larger for short measurements.
+    `hostile` is whether the code tried to exceed the limit. `declared` and `achieved` are in the unit that
+    the dictionary `UNITS` has for the resource, such as bytes/s for a disk. `resolution` is the possible
+    error of `achieved`, which is larger for short measurements.
     """
 
     node: str

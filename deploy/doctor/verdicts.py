@@ -51,7 +51,7 @@ class Achieved:
         """Return whether the limit holds: the error is at most the sum of `tolerance` and `resolution`.
 
         `resolution` is the possible error of a short measurement. The result is also True if `tolerance` is
-        None, and for a low rate on a busy host, since the limit is not the cause.
+        None. A rate that is too low on a busy host counts as holding, since the limit is not the cause.
         """
         if self.tolerance is None or abs(self.error) <= self.tolerance + self.resolution:
             return True

@@ -50,10 +50,11 @@ class Reading:
 
 @dataclass(slots=True)
 class AttemptProcesses:
-    """The processes of the given attempts, ended ones included: all whose output goes to an attempt's log.
+    """The processes of the given attempts, including processes that have ended.
 
-    `wanted` are the resources to read, named as in `Reading`; reading fewer is faster. `counts` is a
-    dictionary from process id to the last values of the process.
+    They are recognized by their output, which goes to an attempt's log. `wanted` are the resources to read,
+    named as in `Reading`; reading fewer is faster. `counts` is a dictionary from process id to the last
+    values of the process.
     """
 
     attempts: Sequence[str]

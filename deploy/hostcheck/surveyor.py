@@ -89,7 +89,9 @@ class Surveyor:
 
 
 class TransferSink:
-    """A server that receives test transfers with the right token, and answers with the bytes received."""
+    """A server that receives test transfers with the right token, and answers with the number of bytes
+    received.
+    """
 
     def __init__(self, listening: socket.socket, token: str) -> None:
         self._listening = listening

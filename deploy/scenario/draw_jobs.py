@@ -1,8 +1,8 @@
 """Planning of the jobs of `workload: {generate: ...}`, which are drawn at random from the scenario's seed.
 
-Sizes are drawn first and multiplied by `scale` afterwards. The work of a task is computed from its bytes, as
-for a trace that has only the total sizes of jobs (`tasks.workloads.from_trace`). The keys block, cpu_rate,
-reduce_bytes and limit_bytes of `workload` set the factors of this computation.
+Sizes are drawn first and then multiplied by the scenario's factor `scale`. The work of a task is computed
+from its bytes, as for a trace that has only the total sizes of jobs (`tasks.workloads.from_trace`). The keys
+block, cpu_rate, reduce_bytes and limit_bytes of `workload` set the factors of this computation.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def _gap_of_load(jobs: Sequence[SyntheticJob], load: float, slots: tuple[int, in
 def _load(job: SyntheticJob, time_s: float, slots: tuple[int, int], io_rate: float) -> float:
     """Return the least share of the cluster's slots with which the job completes in `time_s` seconds.
 
-    The share is computed with the performance model of the policy ARIA, as in section 7.2 of the paper
-    verma2011. `slots` are the cluster's numbers of map slots and reduce slots, and `io_rate` is a disk rate
-    in bytes/s.
+    The share is computed with the performance model of ARIA, a policy that gives jobs the slots that they
+    need to meet deadlines, as in section 7.2 of the paper verma2011. `slots` are the cluster's numbers of map
+    slots and reduce slots, and `io_rate` is a disk rate in bytes/s.
     """
     maps, reduces = (
         Times(sum(each) / len(each), max(each)) if each else Times() for each in task_seconds(job, io_rate)

@@ -82,9 +82,9 @@ def _with_kinds(model: type[Model]) -> type[Model]:
 class Fault(Section):
     """An entry of the list `faults`: one fault at a fixed time.
 
-    Exactly one fault key such as `kill` is set. Its value is the target: nodes (or `all`, for faults of
-    messages), an attempt, a task, a block or a path; `any` stands for any task or path. Without `for`, the
-    fault lasts until the end of the run.
+    Exactly one fault key such as `kill` is set. Its value is the target: nodes, an attempt, a task, a block
+    or a path. The value `all` stands for all nodes in faults that affect messages, and `any` for any task or
+    path. Without the key `for`, the fault lasts until the end of the run.
     """
 
     at: Annotated[Duration, says("when the fault begins")]
@@ -105,7 +105,11 @@ class Fault(Section):
 
     @property
     def kind(self) -> FaultKind:
-        """Return the fault kind that the fault key, such as `kill`, and the key `from` (if set) select."""
+        """Return the fault kind that the fault key of this entry, such as `partition`, selects.
+
+        The key `from: masters` selects a variant of the kind, which separates the nodes from the masters
+        only.
+        """
         said = {self.key: getattr(self, self.key)} | ({"from": self.from_} if self.from_ else {})
         return next(
             kind

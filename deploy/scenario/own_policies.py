@@ -19,10 +19,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 def own_choices(given: Sequence[Any]) -> dict[int, PolicyChoice]:
-    """Return a `PolicyChoice` for each class and each object in the list, by its index in the list.
+    """Return a dictionary from index in `given` to `PolicyChoice`, for each class and each object in `given`.
 
-    Strings and mappings in the list are skipped. A choice is named after its class; a second choice of a
-    class with the same name is called `Name-2`. Raises BadInput for a value that is not a policy.
+    Strings and mappings in `given` are skipped. A choice is named after the policy's class; a second choice
+    of a class with the same name is called `Name-2`. Raises BadInput for a value that is not a policy.
     """
     taken = {policy.strip() for policy in given if isinstance(policy, str)}
     found: dict[int, PolicyChoice] = {}

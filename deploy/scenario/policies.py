@@ -1,6 +1,7 @@
-"""The policies of a scenario.
+"""The policies of a scenario, checked and named.
 
-Each policy is built once as a check, and has a SPEC as its name in every output.
+Each policy is built once as a check. Every output names a policy by its SPEC, a one-line text such as
+`delay:node_wait=5s`.
 """
 
 from __future__ import annotations
@@ -51,9 +52,10 @@ def resolve_policies(
 ) -> tuple[PolicyChoice, ...]:
     """Return the policies to run in the given order. Each policy is built once as a check.
 
-    Duplicates and policies that cannot be built are added to `complaints`. `store` is the file of job
-    measurements for policies that name none. A policy's file is searched in the folder `base`, then in the
-    working folder. `own` has the policies that a program passed as classes or objects, by index in `given`.
+    Duplicates and policies that cannot be built are added to `complaints` as errors. `store` is the file of
+    job measurements for policies that name none. The file of a user's own policy is searched in the folder
+    `base`, then in the working folder. `own` has the policies that a program passed as classes or objects, by
+    index in `given`.
     """
     choices: dict[str, PolicyChoice] = {}
     for index, policy in enumerate(given):

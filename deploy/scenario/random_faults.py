@@ -23,7 +23,11 @@ FAULTS_MAX = 10_000
 
 @dataclass(slots=True)
 class _Unavailable:
-    """The periods in which faults make the replicas on nodes unavailable, as a list of nodes with times."""
+    """The periods in which faults make replicas unavailable.
+
+    `spans` has for each such fault the begin, the end and the node. At most `spared` nodes may be affected at
+    the same time.
+    """
 
     spared: int  # the most nodes that may be affected at a time
     spans: list[tuple[float, float, NodeId]] = field(default_factory=list)
@@ -31,8 +35,8 @@ class _Unavailable:
     def allows(self, node: NodeId, begin_s: float, end_s: float) -> bool:
         """Return whether a fault may hit the node between the times `begin_s` and `end_s` of the run.
 
-        The node must have no other fault in this period. Including this node, at most `spared` nodes (an
-        attribute) may have a fault at a time.
+        The node must have no other fault in this period. Including this node, at most `spared` nodes may have
+        a fault at a time.
         """
         over = [other for begin, end, other in self.spans if begin < end_s and begin_s < end]
         return node not in over and len(set(over)) < self.spared
@@ -43,9 +47,10 @@ def draw_faults(
 ) -> list[PlannedFault]:
     """Draw random faults and return them in order of time. Equal arguments give equal faults.
 
-    Times are multiplied by `scale`. `beside` are the scenario's faults at fixed times, which also make
-    replicas unavailable. A drawn fault that would make too many replicas unavailable is moved to another
-    node or kind, or left out if none is possible.
+    `asked` is the scenario's key `random` of `faults`. Times are multiplied by `scale`. `beside` are the
+    scenario's faults at fixed times, which also make replicas unavailable. If a drawn fault would make too
+    many replicas unavailable, another node or another kind of fault is drawn. If none is possible, the fault
+    is left out.
     """
     names = list(asked.nodes or [node.node for node in cluster.nodes])
     spared = cluster.blocks.replication - 1 if asked.spare else len(cluster.nodes)

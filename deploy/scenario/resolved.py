@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChoice:
-    """A policy to run. `spec` is the name of the policy in every output.
+    """A policy to run. `spec`, a one-line text such as `delay:node_wait=5s`, names it in every output.
 
     `given` is the argument from which `build_policy` creates the policy. `make` is a function that creates a
     policy passed by a program as a class or an object; run.json cannot store this function.
@@ -46,9 +46,10 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilesChoice:
-    """The profile store that policies read. With `learn`, runs also add profiles to this store.
+    """The choice of the profile store, a file of job measurements that policies read.
 
-    `store` is `store` (the user's default store), `none` (no store) or a path.
+    `store` is `store` (the user's default store), `none` (no store) or a path. With `learn`, runs also add
+    their measurements to this store.
     """
 
     store: str = "store"
@@ -60,10 +61,10 @@ class SimulateChoice:
     """The settings of the simulator, such as the source of task costs.
 
     `costs` is `specification` (declared by synthetic jobs and shipped applications), `profile` (applications
-    are measured on this host first) or `trace` (task durations in the trace). With `contention`, the tasks
-    of a node share its CPU, disk and network. `seek` applies to disks that declare no seek costs. With the
-    `engine` `auto`, large runs are simulated by compiled code if possible; with `objects`, always by Python
-    objects.
+    are measured on this host first) or `trace` (task durations in the trace). With `contention`, the tasks of
+    a node share its CPU, disk and network. `seek` is the seek cost of disks that declare none; a disk with a
+    seek cost is slower with several streams. With the `engine` `auto`, large runs are simulated by compiled
+    code if possible; with `objects`, always by Python objects.
     """
 
     costs: str = "specification"
@@ -113,7 +114,7 @@ class ResolvedScenario:
         raise KeyError(path)
 
     def without_learning(self) -> ResolvedScenario:
-        """Return a copy of the scenario in which the run does not add profiles to the profile store."""
+        """Return a copy of the scenario in which the run adds no job measurements to the profile store."""
         return replace(self, profiles=replace(self.profiles, learn=False))
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Types of the values in a scenario file, which parse units, and `Section`, the base of all mappings."""
+"""Types of the values in a scenario file, such as durations, whose texts with units are parsed.
+
+`Section` is the base class of the models of all mappings in a scenario file.
+"""
 
 from __future__ import annotations
 

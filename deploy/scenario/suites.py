@@ -15,7 +15,10 @@ FOLDER = "suites"
 
 
 class Suite(Section):
-    """The content of a file in `deploy/suites`. Times and amounts of data are before `scale`."""
+    """The content of a file in `deploy/suites`: a shipped set of jobs.
+
+    Times and amounts of data are not yet multiplied by the scenario's factor `scale`.
+    """
 
     about: str
     paper: str = ""

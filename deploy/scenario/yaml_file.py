@@ -29,7 +29,9 @@ _PLAIN = {
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader with the core scalars of YAML 1.2: `off`, `no`, `10:30` and dates stay strings."""
+    """A YAML loader that interprets plain values as YAML 1.2 does: `off`, `no`, `10:30` and dates stay
+    strings.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 

@@ -52,8 +52,8 @@ class Listener:
 def listeners_of(root: int, known: Mapping[int, str] | None = None) -> list[Listener]:
     """Return the listening sockets of the process with the id `root` and of all its descendants.
 
-    Agents hide their file descriptors from other processes, so their sockets are recognized by the TCP port.
-    `known` is a dictionary from TCP port to the name of the agent that uses it.
+    The agents of nodes hide their file descriptors from other processes, so their sockets are recognized by
+    the TCP port. `known` is a dictionary from TCP port to the name of the agent that uses it.
     """
     listening = dict(_listening())
     found: set[Listener] = set()

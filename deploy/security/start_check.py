@@ -1,4 +1,7 @@
-"""Checks at the start of a run: listeners have only requested addresses, and Ray requires a token."""
+"""Checks at the start of a run that none of its listening sockets is open to strangers.
+
+Listeners must have addresses that are loopback or requested by the user, and Ray must require a token.
+"""
 
 from __future__ import annotations
 

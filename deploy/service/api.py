@@ -87,7 +87,7 @@ def make_app(service: Service, gate: HttpGate) -> web.Application:
 class Callers:
     """Finds out which user sent a request, from the request's token.
 
-    The gate has already checked the token.
+    `gate` is the object that checks the token of each request before a handler is called.
     """
 
     def __init__(self, book: UserBook, gate: HttpGate) -> None:

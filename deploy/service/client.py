@@ -39,8 +39,8 @@ def connect(name: str | None = None, *, token: str | None = None, patience_s: fl
 
     To use a cluster of another user, pass the address of its API as `name`, and the token from its owner as
     `token`. A missing `name` or `token` is read from SCHEDBED_CLUSTER or SCHEDBED_TOKEN in the environment.
-    `patience_s` is how long the client waits for the end of a cluster that does not answer. Raises BadInput
-    if there is no such cluster, RunFailed if the cluster ended without `down`.
+    If a cluster of this user stops answering, the client waits up to `patience_s` seconds for it to end.
+    Raises BadInput if there is no such cluster, RunFailed if the cluster ended without `down`.
     """
     name = name or os.environ.get(CLUSTER_VARIABLE) or None
     if name is None or "://" not in name:
@@ -84,8 +84,8 @@ class Cluster:
     """A client of one cluster.
 
     Methods raise BadInput if the cluster refuses a request as wrong, and RunFailed if the cluster fails, ends
-    or does not answer. A cluster that does not answer is probably about to end. The client then waits up to
-    `patience_s` seconds for the end, so that the exception can include the cause.
+    or does not answer. A cluster that does not answer is probably about to end. The client of its owner then
+    waits up to `patience_s` seconds for the end, so that the exception can include the cause.
     """
 
     def __init__(self, record: ClusterRecord, *, patience_s: float = 30.0, is_owner: bool = True) -> None:
@@ -214,9 +214,10 @@ class Cluster:
             raise self._silence(error) from None
 
     def _silence(self, error: Exception) -> Exception:
-        """Wait for the end of a cluster that does not answer. Return an exception that describes the cause.
+        """Return the exception to raise for a request that the cluster did not answer.
 
-        `error` is the exception of the request that was not answered.
+        `error` is the exception of that request. If the client belongs to the cluster's owner, first wait for
+        the end of the cluster, so that the result can describe the cause.
         """
         if not self.is_owner:
             return RunFailed(

@@ -169,7 +169,8 @@ class Desk:
     ) -> tuple[PlannedJob, ...]:
         """Add submitted jobs to `scenario`, and return them with their actual submit times.
 
-        `times` is a dictionary from job id to submit time in seconds.
+        `planned` are the jobs that the entries of `document` describe, and `times` is a dictionary from job
+        id to submit time in seconds. Relative paths in the entries start from the folder `base`.
         """
         came_s = min(times[job.job] - job.submit_s for job in planned)
         timed = tuple(
@@ -200,9 +201,9 @@ class Desk:
 
 
 def jobs_document(request: Mapping[str, Any]) -> Document:
-    """Return the jobs of a request as a document, in which each job has a user.
+    """Return the jobs of a request as a document. Jobs without a user get the request's user, if it has one.
 
-    If the jobs are YAML text, the document knows the line of each entry, for error messages.
+    If the jobs are YAML text, the document records the line of each entry, for error messages.
     """
     if "text" in request:
         document = load_text(str(request["text"]), str(request.get("file") or "jobs"))

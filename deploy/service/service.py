@@ -186,9 +186,9 @@ class ClusterService:
         return see
 
     def over(self, ended: bool) -> bool:
-        """Return whether the live run must end now, given whether all jobs have ended (`ended`).
+        """Return whether the live run must end now. `ended` is whether all jobs have ended.
 
-        If the cluster shuts down without waiting, running jobs are killed here.
+        If the cluster shuts down without waiting for jobs, running jobs are killed here.
         """
         if self._down is None:
             return False

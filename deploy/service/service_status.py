@@ -24,9 +24,10 @@ class JobStates:
         self._rows: dict[str, Json] = {}
 
     def take(self, status: Mapping[str, Any]) -> list[str]:
-        """Store the status of each job in a status of the scheduler core (see `scheduler.core.status`).
+        """Store the newest status of each job that `status`, a status of the scheduler core, contains.
 
-        Return the ids of jobs that have ended since the last call.
+        Return the ids of jobs that have ended since the last call. `scheduler.core.status` describes the
+        format.
         """
         rows = {row["job"]: row for row in status["jobs"]}
         before = {job for job in rows if job in self._rows and self._rows[job]["state"] in ENDED}

@@ -171,7 +171,8 @@ def _state(node: Json) -> str:
 def _held(kind: str, left_s: float | None) -> str:
     """Return the text about a fault in force on a node, such as `killed by a fault, back in 12 s`.
 
-    `left_s` is the number of seconds until its end, or None if it has no end.
+    `kind` is the kind of the fault. `left_s` is the number of seconds until its end, or None if it has no
+    end.
     """
     about = KINDS[kind]
     end = "back" if about.hides_replicas else "over"

@@ -31,7 +31,8 @@ def chance_suspects(file: Path, made: type, *, by_process: bool = False) -> list
     """Return at most 3 messages about code in a policy's file whose result does not depend on the seed alone.
 
     `made` is the class of the policy. Other policies in `file` are ignored, except its base classes. With
-    `by_process`, only code is reported whose result differs between processes, but not within one process.
+    `by_process`, only code is reported whose result is the same within a process but differs between
+    processes, such as the order of a set.
     """
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))

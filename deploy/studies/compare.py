@@ -152,7 +152,10 @@ class Agreement:
 
 
 def agreement(policy: str, live: Sequence[RunTables], sim: Sequence[RunTables]) -> Agreement:
-    """Compare the live repeats under a policy with the simulated repeats under the same policy."""
+    """Compare the live repeats under a policy with the simulated repeats under it, and return the comparison.
+
+    `live` and `sim` are the tables of the repeats.
+    """
 
     def pair(figure: Any) -> Pair:
         return Pair(
@@ -203,9 +206,11 @@ def _by_job(live: Sequence[RunTables], sim: Sequence[RunTables]) -> dict[str, Pa
 
 
 def _pairs(live: Sequence[Mapping[str, float]], sim: Sequence[Mapping[str, float]]) -> dict[str, Pair]:
-    """Return a `Pair` of live and simulated values for each name that all repeats have.
+    """Return a dictionary from name to `Pair` of live and simulated values, for each name that all repeats
+    have.
 
-    `live` and `sim` have a dictionary from name to value for each repeat.
+    Names are those of values such as metrics. `live` and `sim` have a dictionary from name to value for each
+    repeat.
     """
     return {
         name: Pair(live=tuple(each[name] for each in live), simulated=tuple(each[name] for each in sim))
@@ -249,10 +254,10 @@ def _phase_means(run: RunTables) -> dict[str, dict[str, float]]:
 def phases(run: RunTables) -> pd.DataFrame:
     """Return the successful attempts of a run, with a column of seconds for each phase in PHASES.
 
-    The phase `launch` lasts from the assignment to the first line of code, and `run` from then to the end.
-    `beyond CPU` is the part of `run` that is not computation at full speed. `shuffle`, `sort` and `reduce`
-    are the phases of a reduce. `next launch` lasts from the end to the node's next assignment of the same
-    kind, if that is less than a second later.
+    The phase `launch` lasts from the assignment of the attempt to a node until its code starts, and `run`
+    from then to its end. `beyond CPU` is the part of `run` that is not computation at full speed. `shuffle`,
+    `sort` and `reduce` are the phases of a reduce. `next launch` lasts from the attempt's end to the node's
+    next assignment of the same kind, if that is less than a second later.
     """
     done = run.attempts[run.attempts["state"] == "succeeded"]
     speed = done["node"].map({str(node["node"]): float(node["core_speed"]) for node in run.nodes})

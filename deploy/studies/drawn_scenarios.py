@@ -39,10 +39,11 @@ Say = Callable[[str], None]
 
 
 def draw(seed: int, number: int, host_cores: float) -> dict[str, Any]:
-    """Return a random scenario, with the keys of a scenario file, for this seed and number.
+    """Return the random scenario with the number `number` of those for a seed, with the keys of a scenario
+    file.
 
-    Its cluster, jobs and arrival times are random. The cluster declares half of the `host_cores` cores of the
-    host, or less if its nodes have too few cores for that.
+    The same arguments give the same scenario. Its cluster, jobs and arrival times are random. The cluster
+    declares half of the `host_cores` cores of the host, or less if its nodes have too few cores for that.
     """
     coin = chance(seed, "drawn", number)
     nodes, map_slots = coin.randint(4, 6), coin.randint(1, 3)
@@ -181,7 +182,8 @@ def validate_drawn(
     (its file, `live/`, `sim/`, validate.json, output.txt). If the folder is that of an interrupted command,
     scenarios that have a validate.json are not run again. A failed run ends the command.
 
-    Raises RunFailed if a run failed or a bound does not hold, BadInput for a folder of other scenarios.
+    Raises RunFailed if a run failed or the simulator's errors are too large. Raises BadInput if the folder
+    has results of other scenarios.
     """
     folder = result_folder(options.out, f"drawn-{seed}", datetime.now(UTC))
     reports: list[dict[str, Any]] = []

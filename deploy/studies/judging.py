@@ -52,7 +52,7 @@ class Winner:
         return self.live == self.simulated if self.told_apart else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields and `same` as JSON values."""
+        """Return the fields of this instance, and the value of `same`, as JSON values."""
         return asdict(self) | {"same": self.same}
 
     def __str__(self) -> str:
@@ -66,12 +66,12 @@ class Winner:
 
 
 def winners(found: Sequence[Agreement], live_s: Mapping[str, Sequence[float]]) -> Winner | None:
-    """Return the policies with the least mean completion time, live and simulated.
+    """Return the policies with the least mean completion time, in live runs and in simulated runs.
 
     Return None if there is only one policy. `live_s` is a dictionary from policy to the mean completion time
     in each live repeat, including the repeats from which task costs were computed. The best live policy is
-    told apart from the second if the 95% confidence interval of their ratio excludes 1, which needs three
-    repeats.
+    told apart from the second if the 95% confidence interval of the ratio of their completion times excludes
+    1, which needs three repeats.
     """
     if len(found) < 2:
         return None

@@ -109,7 +109,8 @@ def profile(scenario: ResolvedScenario, app: str, options: ProfileOptions) -> No
 def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
     """Delete the measurements of these jobs, and of their copies, from the profile store.
 
-    Policies that learn from earlier runs then treat the next run of such a job as the first (liu2015 2.2.1).
+    Policies that learn from earlier runs then treat the next run of such a job as the first, as in section
+    2.2.1 of the paper liu2015.
     """
     for job in jobs:
         for kind, name in (
@@ -123,9 +124,10 @@ def forget(store: ProfileStore, jobs: Sequence[PlannedJob]) -> None:
 
 
 def io_rates(scenario: ResolvedScenario, options: ProfileOptions) -> None:
-    """Measure the rates at which a single task reads and writes, and save them (liu2015, equation 3).
+    """Measure the rates at which a single task reads and writes, and save them in the profile store.
 
-    The rates are measured separately for the local disk and for the block store.
+    The rates are measured separately for the local disk and for the block store. They are the inputs of
+    equation 3 in the paper liu2015.
     """
     store = ProfileStore(options.store or default_store())
     nodes = {node.node: node for node in scenario.cluster.nodes}
@@ -245,7 +247,8 @@ def _save(
 ) -> None:
     """Save the profiles measured in the run `best` under the job's name, which all copies of the job share.
 
-    If the job is not synthetic, the resource profile is also saved under the name of the application.
+    `resources` is the resource profile of the job. If the job is not synthetic, it is also saved under the
+    name of the application. `nodes` is a dictionary from node name to the specification of the node.
     """
     workload = workload_of(job)
     for name in dict.fromkeys([workload] + ([job.app] if job.app != SYNTHETIC else [])):

@@ -75,7 +75,7 @@ class RecordedAgreement:
 
     @property
     def makespan_error(self) -> float:
-        """Return the relative error of the simulated makespan."""
+        """Return the relative error of the simulated makespan, compared with the recorded one."""
         return self.simulated_s / self.recorded_s - 1
 
     @property
@@ -90,7 +90,7 @@ class RecordedAgreement:
 
     @property
     def completion_error(self) -> float:
-        """Return the relative error of the mean completion time of the compared jobs."""
+        """Return the relative error of the simulated mean completion time of the compared jobs."""
         judged = [job for job in self.jobs if job.judged]
         return (
             sum(job.simulated_s or 0.0 for job in judged) / sum(job.recorded_s or 0.0 for job in judged) - 1
@@ -130,8 +130,8 @@ class RecordedAgreement:
 def framework_for(name: str, recording: Recording, **numbers: Any) -> Any:
     """Return the `framework` section of a scenario that simulates a recording.
 
-    `name` is the framework's profile, such as `hadoop1`. Its values are replaced by those that the recording
-    shows, and then by `numbers`.
+    `name` is the framework's profile of delays, such as `hadoop1`. Values that the recording shows replace
+    the values of the profile, and `numbers`, which are given by name, replace both.
     """
     if name == "none":
         return name
@@ -215,9 +215,10 @@ def replay(scenario: ResolvedScenario, choice: PolicyChoice) -> dict[str, float]
 def judge(
     trace: Trace, scenario: ResolvedScenario, policy: str, ends: Mapping[str, float]
 ) -> RecordedAgreement:
-    """Compare the simulated ends of jobs with the recorded ones.
+    """Compare the simulated ends of jobs with the recorded ones, and return the comparison.
 
-    `ends` is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
+    `trace` has the recorded jobs and `scenario` the same jobs as simulated under the policy `policy`. `ends`
+    is a dictionary from job id to the simulated end time in seconds. Raises BadInput if no job of the
     recording succeeded with a known end.
     """
     jobs: list[JobError] = []
@@ -251,12 +252,12 @@ def validate_recorded(
     sets: Sequence[str] = (),
     say: Say = print,
 ) -> list[RecordedAgreement]:
-    """Simulate a recorded trace under each policy, print how far it is from the recording, and return that.
+    """Simulate a recorded trace under each policy, and print and return the comparison with the recording.
 
     The folder `out` gets validate.json, and a scenario file with a topology, which `schedbed run --machines
     sim` can run. `framework` is the profile of delays to simulate, and `sets` are changes of the scenario
-    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error is larger
-    than its bound.
+    such as `KEY=VALUE`. Raises BadInput for a trace that is not a recording, RunFailed if an error of the
+    simulator is too large.
     """
     trace, recording = read_trace(trace_file, "rumen"), read_recording(trace_file)
     folder = result_folder(out, "recorded", datetime.now(UTC))

@@ -47,9 +47,9 @@ Say = Callable[[str], None]
 class Validation:
     """The result of comparing the simulation of a scenario with its live runs.
 
-    `found` has the comparison for each policy. `faults` has a text for each error larger than its bound, and
-    for each policy without a live run to compare with. `left_out` has a line for each live run that was not
-    used, since the host could not provide the declared resources.
+    `found` has the comparison for each policy. `faults` has a text about errors of the simulator that are too
+    large, and a text for each policy without a live run to compare with. `left_out` has a line for each live
+    run that was not used, since the host could not provide the declared resources.
     """
 
     found: tuple[Agreement, ...]
@@ -70,11 +70,12 @@ def validate(
 
     If `live_folder` has a finished live run, it is used instead of a new one. The output folder gets the
     folders `live/` and `sim/`, and validate.json. Live runs in which the host could not provide the declared
-    resources are ignored. Launch times and the costs of applications are fitted to some live repeats, and the
-    simulation is compared with the other repeats (`judging.split_repeats`). Synthetic jobs cost what they
-    declare.
+    resources are ignored. For the simulation, launch times and the task costs of applications are computed
+    from some of the live repeats; the results are compared with the other repeats (`judging.split_repeats`).
+    The task costs of synthetic jobs are those that the scenario declares.
 
-    Raises RunFailed if a run failed, a policy has no usable live run, or an error is larger than its bound.
+    Raises RunFailed if a run failed, a policy has no usable live run, or an error of the simulator is too
+    large.
     """
     if live_folder is not None:
         _check_same_policies(live_folder, [choice.spec for choice in scenario.policies])
@@ -98,8 +99,8 @@ def hold_against_live(
 ) -> Validation:
     """Run a scenario live and simulated, print the differences, and write them to validate.json in `folder`.
 
-    `live_folder`, if given, contains a finished live run to use instead. Errors that are larger than their
-    bounds are listed in `Validation.faults`. Raises RunFailed if a run failed.
+    `live_folder`, if given, contains a finished live run to use instead of a new one. Errors of the simulator
+    that are too large are listed in `Validation.faults`. Raises RunFailed if a run failed.
     """
     scenario = scenario.without_learning()
     if live_folder is None:
@@ -188,7 +189,7 @@ class LiveRepeats:
 def compare(
     live: Mapping[str, Sequence[RunTables]], sim: Mapping[str, Sequence[RunTables]]
 ) -> list[Agreement]:
-    """Compare live and simulated runs under each policy that has both.
+    """Compare live and simulated runs under each policy that has both, and return a comparison per policy.
 
     `live` and `sim` are dictionaries from policy to the tables of each repeat.
     """
@@ -196,7 +197,11 @@ def compare(
 
 
 def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
-    """Return a line that lists the repeats that costs are computed from and those used for the comparison."""
+    """Return a line of text about the two sets of live repeats of a comparison.
+
+    Launch times and task costs are computed from the repeats `fitted_on`, and the simulation is compared with
+    the repeats `judged_on`.
+    """
     judged = ", ".join(str(repeat + 1) for repeat in sorted(judged_on)) or "none"
     if not fitted_on:
         return f"launches and costs of applications: the defaults; judged on repeats {judged}"
@@ -205,9 +210,11 @@ def _costs_from(fitted_on: frozenset[int], judged_on: frozenset[int]) -> str:
 
 
 def _faults(found: Sequence[Agreement], judged: Mapping[str, Sequence[RunTables]]) -> list[str]:
-    """Return a text for each policy without a live run to compare with, and for errors larger than a bound.
+    """Return a text for each policy without a live run to compare with, and one about errors that are too
+    large.
 
-    `judged` is a dictionary from policy to the live runs used for the comparison.
+    `found` has the comparison for each policy, and `judged` is a dictionary from policy to the live runs used
+    for it.
     """
     faults = [f"{policy}: no trusted live run to be judged on" for policy, runs in judged.items() if not runs]
     outside = [f"{each.policy}: {', '.join(each.outside)}" for each in found if each.outside]

@@ -101,7 +101,7 @@ def whatif(
 
 
 def with_record(record: RecordedRun, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a replay with the recorded run added in front as a policy.
+    """Return the summary of a replay to which the recorded run is added in front, as if it were a policy.
 
     The name of this policy is, for example, `record of fifo`.
     """
@@ -181,8 +181,8 @@ def _moved(file: InputFile, names: dict[str, str], count: int) -> InputFile:
 def _costs(record: RecordedRun, latencies: Latencies) -> CostModel:
     """Return the costs of the recorded run's tasks, for a replay with the launch latencies `latencies`.
 
-    If the run was simulated with durations of a trace, these are the costs. The costs of a live run are
-    corrected in a few trial simulations, until tasks take about as long as recorded.
+    If the run was simulated with task durations from a trace, the costs are these durations. The costs of a
+    live run are corrected in a few trial simulations, until tasks take about as long as recorded.
     """
     scenario = record.scenario
     if record.run.machines == "sim" and scenario.simulate.costs == "trace":

@@ -137,7 +137,8 @@ class LivePage:
             self._tell(self._feed.take_status(status))
 
     def finish(self, state: str, note: str) -> None:
-        """End the run with the final state `state`, such as `succeeded`, and send the pages its metrics.
+        """End the run with the final state `state`, such as `succeeded`, and send the pages the metrics of
+        the run.
 
         `note` is a remark that the pages show with the metrics. The pages' buttons have no effect until the
         next run begins.
@@ -201,10 +202,11 @@ def written(event: str, data: Json) -> bytes:
 
 @contextmanager
 def watching(port: int | None, folder: Path, *, submits: bool, read_only: bool) -> Iterator[LivePage | None]:
-    """Serve the live page at `port` inside the `with` block, and yield it. 0 is any free port.
+    """Serve the live page at `port` inside the `with` block, and yield the page. 0 is any free port.
 
     If `port` is None, yield None instead. At the end, open pages are redirected to the report in `folder`.
-    `submits` and `read_only` set which buttons the page shows. Raises RunFailed if the port is in use.
+    With `submits`, the page has a form to submit jobs. With `read_only`, the page has neither this form nor
+    buttons. Raises RunFailed if the port is in use.
     """
     if port is None:
         yield None

@@ -127,7 +127,7 @@ class RunFeed:
         return self._told("results", {"results": list(self._results)})
 
     def over(self, has_report: bool) -> Json:
-        """Return the event that tells pages that the command has ended, and whether it has made a report."""
+        """Return the last event for the pages: the command has ended, and has made a report or not."""
         self._report = has_report
         return self._told("over", {"report": has_report})
 

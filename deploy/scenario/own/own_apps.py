@@ -40,10 +40,11 @@ def is_own(app: str) -> bool:
 
 
 def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Own] | None:
-    """Return the application of the job `given`, and parameters that list the files of an own application.
+    """Return the application of the job `given`, and parameters that list the files of a user's own
+    application.
 
-    `path` is the job's place in the scenario file. Return None after an error, which is added to
-    `inputs.complaints`.
+    The parameters are empty for a shipped application. `path` is the job's place in the scenario file. Return
+    None after an error, which is added to `inputs.complaints`.
     """
     try:
         if is_app_file(given.app):
@@ -67,9 +68,9 @@ def find_app(given: JobModel, path: KeyPath, inputs: JobInputs) -> tuple[App, Ow
 def params_of(app: App, own: Own, given: JobModel, path: KeyPath, inputs: JobInputs) -> dict[str, Any]:
     """Return the parameters with which a job's application runs.
 
-    `own` are the parameters that list the files of a user's own application, whose time limit is multiplied
-    by the scenario's `scale`. Errors are added to `inputs.complaints` for the job's place `path` in the
-    file.
+    `own` are the parameters that list the files of a user's own application, and empty for a shipped
+    application. The time limit of a user's own application is multiplied by the scenario's factor `scale`.
+    Errors are added to `inputs.complaints` for the job's place `path` in the scenario file.
     """
     scale = inputs.scenario.scale
     stated = _given(given) if own else given.params
@@ -169,8 +170,8 @@ def _costs(costs: Any, key: str) -> dict[str, float]:
 def _named_in(command: Any, key: str | tuple[str | int, ...], folder: Path) -> dict[str, Path]:
     """Return the files in `folder` that a streaming command mentions or that its Python files import.
 
-    The result is a dictionary from file name as written to path. Raises _Wrong, an error about the job's key
-    `key`, if `command` is not a command.
+    The result is a dictionary from the name of a file in the command to the path of the file. Raises _Wrong,
+    an error about the job's key `key`, if `command` is not a command.
     """
     if not isinstance(command, str) or not command.strip():
         raise _Wrong(key, f"{command!r} is no command")

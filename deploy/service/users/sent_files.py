@@ -128,10 +128,11 @@ def unpack_files(sent: Any) -> dict[str, bytes]:
 
 @contextmanager
 def kept_files(files: Mapping[str, bytes], folder: Path) -> Iterator[Path]:
-    """Write the files to a subfolder of `folder`, and yield the subfolder. The same files share a subfolder.
+    """Write the files to a subfolder of `folder`, and yield the subfolder.
 
-    If the `with` block raises an exception, a new subfolder is removed, so that refused jobs leave no files.
-    Only one thread may call this at a time.
+    Later calls with the same names and contents yield the same subfolder. If the `with` block raises an
+    exception, a new subfolder is removed, so that refused jobs leave no files. Only one thread may call this
+    at a time.
     """
     digest = hashlib.sha256()
     for name, data in sorted(files.items()):

@@ -78,7 +78,10 @@ class UserChange:
 
 
 class UserBook:
-    """The users who have a token, by name. Several threads may call the methods at the same time."""
+    """A collection of the users who have a token, in which a user is found by name or by token.
+
+    Several threads may call the methods at the same time.
+    """
 
     def __init__(self, users: Iterable[TokenUser] = ()) -> None:
         self._users = {user.name: user for user in users}
