@@ -24,8 +24,8 @@ from schedbed.tasks.units import format_bytes, format_rate
 class LimitsFile:
     """The content of a JSON file of measured limits.
 
-    It has the rows that one `schedbed doctor --measure --hostile` measured, with the host, the date and the
-    command.
+    It has the rows that one `schedbed doctor --measure`, with or without `--hostile`, measured, with the
+    host, the date and the command.
     """
 
     machines: str
@@ -35,18 +35,20 @@ class LimitsFile:
     rows: Sequence[LimitRow]
 
     @classmethod
-    def measured_now(cls, scenario: str, machines: str, rows: Sequence[LimitRow]) -> LimitsFile:
+    def measured_now(
+        cls, scenario: str, machines: str, rows: Sequence[LimitRow], *, hostile: bool = True
+    ) -> LimitsFile:
         """Return the content of a new file, with rows that were measured on this host today.
 
         `scenario` is the name of the scenario whose nodes were measured, and `machines` the kind of machine
-        of the nodes, such as `docker`.
+        of the nodes, such as `docker`. `hostile` is whether attempts that do not cooperate were measured too.
         """
         host = describe_host()
         return cls(
             machines=machines,
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
             host=f"{host['cores']} cores, {host['memory_bytes'] / 2**30:.0f} GiB, {host['system']}",
-            command=f"schedbed doctor {scenario} --measure --hostile --machines {machines}",
+            command=f"schedbed doctor {scenario} --measure {'--hostile ' if hostile else ''}--machines {machines}",
             rows=rows,
         )
 

@@ -50,6 +50,6 @@ def measure_limits(
         except RunFailed as error:
             problems.append(str(error))
     if save is not None:
-        LimitsFile.measured_now(scenario.name, machines, rows).save(save)
+        LimitsFile.measured_now(scenario.name, machines, rows, hostile=hostile).save(save)
     if problems:
         raise RunFailed("; ".join(problems))

@@ -52,7 +52,7 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
         mine = recorded.tables(*key)
         figures = summary["policies"][key[0]]
         policies.append(
-            _policy(mine, edges, jobs=list(jobs))
+            _policy(mine, edges)
             | (
                 slot_lanes(mine, list(jobs), len(shown))
                 if bands is None
@@ -80,7 +80,7 @@ def build(run: RunFile, recorded: Recorded, summary: Mapping[str, Any]) -> dict[
     }
 
 
-def _policy(mine: RunTables, edges: np.ndarray, *, jobs: list[str]) -> dict[str, Any]:
+def _policy(mine: RunTables, edges: np.ndarray) -> dict[str, Any]:
     return {
         "name": mine.policy,
         "end": round(mine.end_s, 3),

@@ -163,6 +163,9 @@ def test_the_table_names_what_does_not_hold_and_the_file_gives_the_rows_back(tmp
     kept = LimitsFile.measured_now("quickstart", "docker", rows)
     kept.save(tmp_path / "limits.json")
     assert LimitsFile.load(tmp_path / "limits.json") == kept
+    assert "--measure --hostile --machines docker" in kept.command
+    measured = LimitsFile.measured_now("quickstart", "docker", rows, hostile=False)
+    assert "--hostile" not in measured.command
     assert len(json.loads((tmp_path / "limits.json").read_text())["rows"]) == 3
     with pytest.raises(BadInput, match=r"--save .*expected a file"):
         kept.save(tmp_path / "no" / "limits.json")
