@@ -48,4 +48,4 @@ def gain(finished: FinishedRun) -> Sequence[float]:
     return [100 * (1 - lengths(fgcs, scale)[JOB] / lengths(yarn, scale)[JOB]) for yarn, fgcs in pairs]
 
 
-EXPERIMENT = live_experiment(measure, 400)
+EXPERIMENT = live_experiment(measure, 420)
