@@ -32,7 +32,7 @@ COOPERATING = "(cooperating code only)"
 
 
 class Losses(NamedTuple):
-    """How often a limit stopped an attempt's processes: kills for lack of memory, and refused forks."""
+    """The numbers of kills for lack of memory and of refused forks among an attempt's processes."""
 
     oom_kills: int = 0
     refused_forks: int = 0

@@ -106,7 +106,7 @@ class Task:
         return "" if self.part is None else task_id(self.stage.job.job, MAP, self.part.whole.index)
 
     def be(self, part: Part) -> None:
-        """Restrict the task to `part`, so that it reads only these bytes of its split."""
+        """Limit the task to `part`, so that it reads only these bytes of its split."""
         self.part = part
         self.split = part.split(self.index)
 

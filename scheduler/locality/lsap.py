@@ -293,7 +293,7 @@ class Lsap:
                         view.skip(node, job, MAP, refusal)
 
     def _costs(self, view: View, tasks: Sequence[TaskView], staging: Any) -> Any:
-        """Return the matrix of costs (slots x maps) whose sum is to be minimized.
+        """Return the matrix of costs (slots x maps); the assignment with the least sum is chosen.
 
         This class returns `staging`, the matrix of staging times in seconds. Subclasses return other costs.
         """
