@@ -48,13 +48,12 @@ def acts_on_ticks(policy: Policy) -> bool:
 
 
 class Resting(Protocol):
-    """The interface of a shipped policy or admission that can tell which nodes would be given no task for
-    now.
+    """The interface of a shipped policy or admission that can tell which nodes would receive no task now.
 
     Such nodes rest: the simulator skips their heartbeats even if they have free slots, since an offer would
-    not even write a decision row. `rest_turn`: a counter that the policy increases when a node without a new
-    report may be given a task again. The policy may also have `stage_ready(job, kind)`, which the core calls
-    as soon as tasks of the job may start, earlier than the hook `changed`.
+    not even write a decision row. The policy increases the counter `rest_turn` when nodes that rest may
+    receive a task again. The policy may also have a method `stage_ready(job, kind)`, which the core calls as
+    soon as maps or reduces of the job may start. This call comes before that of the hook `changed`.
     """
 
     rest_turn: int

@@ -19,14 +19,16 @@ from schedbed.tasks.specs import TaskKind
 class Framework:
     """The costs of a MapReduce framework, in seconds that the scenario's factor `scale` does not change.
 
-    The defaults are no costs. `maps_per_heartbeat`, `reduces_per_heartbeat`: largest number of tasks that one
-    reply starts, where 0 is no limit. `out_of_band`: a node sends a heartbeat immediately when a task ends;
-    if false, the next regular heartbeat reports the end. `init_poll_s`, `init_jobs` and `init_s` model the
-    poller of Hadoop's CapacityTaskScheduler. Every `init_poll_s` seconds it initializes a user's waiting jobs
-    until `init_jobs` of them (0: all) have no started task. Each job is ready `init_s` seconds later. `jvm_s`
-    is part of a map's recorded duration. `recorded_shuffle`: the shuffle of a traced reduce takes the
-    recorded time after the end of all maps, instead of `jvm_s` and `fetch_poll_s`. `fetch_rate`: limit on the
-    total rate of one reduce's parallel fetches, if attempts share resources.
+    By default, all costs are zero. `maps_per_heartbeat`, `reduces_per_heartbeat`: largest number of tasks
+    that one heartbeat reply starts, where 0 is no limit. `out_of_band`: a node sends a heartbeat immediately
+    when a task ends; if false, the next regular heartbeat reports the end. `init_poll_s`, `init_jobs` and
+    `init_s` model the thread of Hadoop's CapacityTaskScheduler that initializes jobs. Every `init_poll_s`
+    seconds, this thread initializes waiting jobs of each user, until the user has `init_jobs` initialized
+    jobs (0: any number) without a started task. A job can start `init_s` seconds later. `jvm_s`: start of a
+    JVM, which the recorded duration of a map already contains. `recorded_shuffle`: the shuffle of a reduce
+    from a recorded run takes the recorded time after the end of all maps, and `jvm_s` and `fetch_poll_s` are
+    not added. `fetch_rate`: limit on the total rate of one reduce's parallel fetches, if attempts share
+    resources.
     """
 
     name: str = "none"

@@ -267,8 +267,8 @@ class HeartbeatSchedule:
     def _is_late(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> bool:
         """Return whether a fault delays this heartbeat.
 
-        If so, schedule the heartbeat for the end of the delay. The delay of the reply is added to that of the
-        heartbeat, so each heartbeat is delayed once.
+        If so, schedule the heartbeat for the end of the delay. The delay is doubled to include that of the
+        reply, which is then not delayed separately. The heartbeat is not delayed a second time.
         """
         delay_s = 0.0 if node.late == heartbeat.sequence else 2 * self._faults.delay_s(node)
         node.late = heartbeat.sequence if delay_s else -1

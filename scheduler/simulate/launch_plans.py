@@ -33,10 +33,11 @@ class Plans:
         self._on_cores: dict[tuple[TaskCost, float], TaskCost] = {}
 
     def of(self, launch: Launch, start_s: float, core_speed: float) -> AttemptPlan | None:
-        """Return the plan of a launched attempt, or None if the attempt's job has ended.
+        """Return the plan of the attempt in the launch order `launch`, or None if the attempt's job has
+        ended.
 
-        `start_s`: seconds from now until the attempt's code begins, without costs of the framework.
-        `core_speed`: speed of the node's cores.
+        `start_s`: seconds from now until the attempt's code begins. Start latencies of the framework, such as
+        that of a JVM, are added. `core_speed`: speed of the node's cores.
         """
         if launch.job not in self._driver.ledger.jobs:
             return None
@@ -77,7 +78,10 @@ class Plans:
         )
 
     def _on_core(self, cost: TaskCost, core_speed: float) -> TaskCost:
-        """Return the cost on a core of that speed. Equal arguments return the same object, to save memory."""
+        """Return the cost of the task on a core of the speed `core_speed`.
+
+        Equal arguments return the same object, to save memory.
+        """
         found = self._on_cores.get((cost, core_speed))
         if found is None:
             found = self._on_cores[cost, core_speed] = cost.on_core(core_speed)

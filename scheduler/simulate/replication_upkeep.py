@@ -71,10 +71,11 @@ class Upkeep:
             self._simulation.queue.push(FOLLOW_BLOCKS_S, READS, 0)
 
     def note_reads(self, now_s: float, number: int) -> None:
-        """Report to the NameNode how many attempts read each input now, and schedule the next call.
+        """Report to the NameNode how many attempts read each input now, and schedule the next such report.
 
-        `number`: 0 for the first call, 1 for the second, and so on. The next call is not scheduled if no
-        other event is left.
+        `number`: 0 for the first report, 1 for the second, and so on. No further report is scheduled if the
+        event queue is empty. Reports are skipped without a scheme for the number of replicas, or while the
+        JobTracker is down.
         """
         simulation, scheme = self._simulation, self._simulation.setup.cluster.blocks.replicas
         if scheme is not None and simulation.master.is_up:

@@ -38,10 +38,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stragglers:
-    """Slow attempts: an attempt is slow with the probability `share`, and then needs `factor` times the CPU
-    time.
+    """Slow attempts: each attempt is slow with the probability `share`.
 
-    If the whole duration of an attempt is recorded, the factor applies to the duration.
+    A slow attempt needs `factor` times the CPU time. If the task's cost is a recorded duration of a whole
+    attempt, the factor applies to this duration.
     """
 
     share: float = 0.0
@@ -93,14 +93,15 @@ class Setup:
 
     `policy` returns a new policy at each call. `jobs`: a JobSpec already contains the locations of its
     splits; the input of a PlannedJob is one of `files`, which the NameNode places as in a live run. `repeat`:
-    number of the run among runs with the same seed, which differ, like live repeats, only in the phases of
-    the nodes' heartbeats. `contention`: attempts share the resources of their nodes; if false, each attempt
-    takes the time that it would take alone. `cpu_factors`: factors of the CPU times of tasks, for the jobs
-    and kinds that it contains. `process_all_heartbeats`: simulate also heartbeats that have no effect.
-    `skip_rows`: write also decision rows for jobs that were offered a node and did not take it; under delay
-    scheduling these are most rows. `sizes`: whether policies can read true, estimated or no costs of tasks.
-    `framework`: costs that a framework adds to tasks. `snapshot_every`: number of events between snapshots of
-    the JobTracker, if a fault stops the JobTracker.
+    number of the run among runs with the same seed. Like live repeats, these runs differ only in timing: the
+    times of the nodes' heartbeats, start latencies, and the factors chosen from `cpu_factors`. `contention`:
+    attempts share the resources of their nodes; if false, each attempt takes the time that it would take
+    alone. `cpu_factors`: factors by which the CPU times of tasks are multiplied, for some jobs and kinds of
+    tasks (maps, reduces). `process_all_heartbeats`: simulate also heartbeats that have no effect.
+    `skip_rows`: write a decision row also for each job that was offered a slot and did not take it. Under
+    delay scheduling, most rows are of this kind. `sizes`: whether policies can read true, estimated or no
+    costs of tasks. `framework`: costs that a framework adds to tasks. `snapshot_every`: number of events
+    between snapshots of the JobTracker, if a fault stops the JobTracker.
     """
 
     cluster: ClusterSpec

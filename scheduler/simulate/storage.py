@@ -28,7 +28,8 @@ class Storage:
     """The block store of a simulation: the NameNode, and the output files of attempts.
 
     Implements `cluster.virtual.node_model.Store`. `alive`: a function that returns whether a node is alive.
-    `restarts`: keep a journal, which takes memory, so that the NameNode can restart.
+    `restarts`: whether the NameNode can restart during the simulation. Only then are its changes kept in a
+    journal, which takes memory.
     """
 
     def __init__(
@@ -116,7 +117,8 @@ class Storage:
     def replicas_of(self, split: Split) -> Sequence[NodeId]:
         """Return the nodes, live or not, that hold the split's block at the start of the run.
 
-        If the setup itself contained the locations, the result is the list of hosts in the split.
+        If the simulation's setup declared these nodes for the block, they are returned. Otherwise the result
+        is `split.hosts`.
         """
         return self._given.get(split.block or "", split.hosts)
 

@@ -24,8 +24,8 @@ from schedbed.tasks.specs import NodeId
 class Chain:
     """A chain of timers that wakes the nodes in `ring` one after another: each timer schedules the next.
 
-    A ring is a set of nodes in the order of their heartbeat timers. The chain ends after one interval of
-    `interval_s` seconds, or earlier when the function `goes_on` returns false.
+    A ring is a set of nodes in the order of their heartbeat timers. The chain ends after one heartbeat
+    interval (`interval_s` seconds), or earlier when the function `goes_on` returns false.
     """
 
     __slots__ = ("_goes_on", "_interval_s", "_timers", "_until_s", "at", "ring")
@@ -134,8 +134,10 @@ class TimerSchedule:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Schedule the next firing of the node's timer if it is at or before `until_s`, the time of the
-        node's next out-of-band heartbeat.
+        """Compute the next time of the node's timer, and schedule the timer if this time is at most
+        `until_s`.
+
+        `until_s` is the time of the node's next out-of-band heartbeat.
         """
         node.timer_s = next_grid_s(node, now_s, self._interval_s, self.queue.passed)
         if node.timer_s <= until_s:
@@ -163,10 +165,10 @@ class TimerSchedule:
     # ---------------------------------------------------------------- heartbeats
 
     def advance_waiting(self, now_s: float, at: tuple[float, int]) -> None:
-        """Continue the chains whose next step is the timer `at`, a pair of the timer's time and its node's
-        index.
+        """Continue the chains that wait for the heartbeat timer `at`, which fires at `now_s`.
 
-        The chains continue even if the node of this timer has stopped.
+        A chain schedules the heartbeats of several nodes one after another. `at` is a pair of the timer's
+        time and the index of the timer's node. Chains continue even if this node has stopped.
         """
         for chain in self.pointers.pop(at, ()):
             if chain.at == at:
@@ -187,11 +189,10 @@ class TimerSchedule:
         self._place(now_s, node, held)
 
     def _place(self, now_s: float, node: SimNode, held: Node) -> None:
-        """Update after a change of the node's free slots: add the node to the rings of nodes with free slots,
-        or remove it.
+        """Add the node to the rings of nodes with free slots, or remove it, after a change of its free slots.
 
         Also schedules the node's timer if a ready task may start. `held` is the core's record of the node. A
-        node whose free slots the policy would not use now (see `elision.Resting`) is in no ring.
+        node to which the policy would give no task now (see `elision.Resting`) is in no ring.
         """
         rests = self._rester is not None and self._rester.rests(held)
         if rests:
@@ -209,9 +210,10 @@ class TimerSchedule:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Check again all nodes to which the policy had no task to give, if it may have one now.
+        """Update the rings of nodes for those nodes that the policy had no task for, if it may have one now.
 
-        This is the case if the counter `rest_turn` of the policy `rester` has grown since the last call.
+        The policy signals this by increasing the counter `rest_turn` of `rester`, the policy or its
+        admission. Without an increase since the last call, nothing changes.
         """
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn

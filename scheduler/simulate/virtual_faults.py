@@ -217,7 +217,7 @@ def restart(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def _on_its_host(faults: Faults, fault: PlannedFault) -> PlannedFault:
-    """Return a copy of the fault that names all nodes, since a simulation has only one host."""
+    """Return a copy of the fault with all nodes as targets, since a simulation has only one host."""
     return replace(fault, nodes=tuple(faults.simulation.node_by_name))
 
 
@@ -275,7 +275,7 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Separate the nodes into the groups that result from all network partitions in force."""
+    """Divide the nodes into groups that cannot reach each other, by all network partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 
@@ -358,8 +358,8 @@ def restart_namenode(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 
 
 def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Do nothing: faults that cut off a node or lose requests or replies act in `Faults.passes` on each
-    message.
+    """Do nothing at the start or end of a fault that cuts off a node or loses messages. The method
+    `Faults.passes` applies such faults to each message.
     """
 
 
@@ -367,9 +367,9 @@ def only_messages(faults: Faults, now_s: float, fault: PlannedFault) -> None:
 class Effect:
     """The effect of a kind of fault: the functions called when such a fault begins and ends.
 
-    `begin` returns the target if the target was chosen at random. `touches_heartbeats`: messages to the
-    JobTracker may be late or lost, so the simulator skips no heartbeat of any node. `silences`: the nodes
-    send no heartbeats during the fault, and the simulator skips none of their heartbeats before and after it.
+    `begin` returns the target if it was chosen at random. `touches_heartbeats`: messages to the JobTracker
+    may be late or lost, so the simulator skips no heartbeat of any node. `silences`: the fault's nodes send
+    no heartbeats. The simulator skips none of their heartbeats before and after the fault.
     """
 
     begin: Callable[[Faults, float, PlannedFault], str | None]

@@ -1,7 +1,7 @@
 """Start and end of attempts in simulations without contention for resources (compiled).
 
-Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. The difference: each task has
-exactly one attempt, which succeeds.
+Mirrors the modules `exact` and `phase_costs` of `cluster.virtual.exact`. Unlike in these modules, each task
+has exactly one attempt, and every attempt succeeds.
 """
 
 from __future__ import annotations
@@ -261,10 +261,10 @@ def take(state: State, now_s: float) -> None:
 @twin_of("schedbed.cluster.virtual.exact.uncontended:ExactNode.count")
 @compiled
 def _count(state: State, node: int, task: int, now_s: float) -> None:
-    """Add the CPU seconds and disk bytes that an attempt used since the last `usage` call to its node's
-    counters.
+    """Add the CPU and disk use of the task's attempt to the counters of its node.
 
-    Mirrors `ExactNode.count`.
+    These are the CPU seconds and disk bytes since the last call of `usage` for the node. Mirrors
+    `ExactNode.count`.
     """
     entry, run = state.nodes[node], state.tasks[task]
     worked_s = now_s - max(run.since, entry.asked)

@@ -1,6 +1,7 @@
 """The scheduler core's handling of jobs, attempts and heartbeats (compiled).
 
-Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. The difference: every attempt succeeds.
+Mirrors the modules `ledger` and `job_lifecycle` of `scheduler.core`. Unlike in these modules, every attempt
+succeeds.
 """
 
 from __future__ import annotations
@@ -192,8 +193,8 @@ def _decided(state: State, task: int, job: int, node: int, kind: int, reason: in
 def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
     """Let the policy choose a task for a free slot of the node. `kind` is 0 for a map, 1 for a reduce.
 
-    Returns the task or -1, the code of the reason, and the number in the reason's text. Mirrors
-    `Composed.decide`.
+    Returns the number of the task (-1 for none), the code of the reason, and a value for the reason's text,
+    such as the seconds that the job has waited. Mirrors `Composed.decide`.
     """
     for place in range(state.num.pools[kind]):
         pool = state.order[kind * len(state.pools) + place]
@@ -217,8 +218,8 @@ def _decide(state: State, node: int, kind: int) -> tuple[int, int, float]:
 def _launch(state: State, task: int, node: int, kind: int) -> None:
     """Launch a task on the node: update all counters and append the task to the heartbeat reply.
 
-    Mirrors `Ledger.launch`. The difference: the policy's choice is not checked, since the compiled policies
-    choose only tasks that can start.
+    Mirrors `Ledger.launch`, but does not check the policy's choice, since the compiled policies choose only
+    tasks that can start.
     """
     run, entry = state.tasks[task], state.nodes[node]
     job = run.job
@@ -302,8 +303,8 @@ def _count(state: State, node: int, finished: int, now_s: float) -> None:
 def _act(state: State, node: int, told: int, now_s: float) -> None:
     """Start the tasks that a heartbeat reply launches on the node, and schedule the arrival of the reply.
 
-    `told` is the number of jobs in the reply with newly announced map outputs. For 0, no arrival is
-    scheduled. Mirrors `HeartbeatSchedule._act`.
+    `told` is the number of jobs whose new map outputs the reply announces. If `told` is 0, the arrival has no
+    effect and is not scheduled. Mirrors `HeartbeatSchedule._act`.
     """
     entry, num = state.nodes[node], state.num
     for place in range(num.launched):

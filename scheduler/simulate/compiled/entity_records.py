@@ -176,10 +176,11 @@ class FeedEntry(Record):
 
 
 class ChainEntry(Record):
-    """A chain, which schedules the heartbeats of a ring (a sorted set of nodes) one after another.
+    """The state of a chain, which schedules the heartbeats of a set of nodes (a ring) one after another.
 
-    When the heartbeat timer of `node` fires at the time `at`, the heartbeat of the next node is scheduled,
-    until the time `until`. For the ring of nodes with reduces of one job, `members` is the number of nodes.
+    The chain waits until the heartbeat timer of `node` fires at the time `at`, and then schedules the
+    heartbeat of the next node. The chain ends at the time `until`. `members` is the number of nodes in the
+    ring, stored only for rings of nodes that run reduces of one job.
     """
 
     at: f8

@@ -1,7 +1,7 @@
 """The order of jobs under FIFO and fair sharing (compiled).
 
-Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. The differences: FIFO is implemented as a single
-pool in FIFO order, and the option `by_name`, which sorts equal pools only by name, is not supported.
+Mirrors `scheduler.order.fifo` and `scheduler.order.fair`. Here, FIFO is fair sharing with a single pool,
+whose jobs are in FIFO order. The option `by_name`, which sorts equal pools only by name, is not supported.
 """
 
 from __future__ import annotations
@@ -132,10 +132,11 @@ def _drop_job(state: State, job: int, kind: int) -> None:
 @twin_of("schedbed.scheduler.order.pools:Pool.key")
 @compiled
 def _set_pool_key(state: State, pool: int, kind: int) -> None:
-    """Compute the sort key of a pool. Pools below their minimum share are first, then pools of smaller ratio.
+    """Compute the sort key of a pool for its maps (`kind` 0) or reduces (1).
 
-    The ratio is the number of running tasks divided by the pool's minimum share or weight. Of equal pools,
-    the one with the oldest job is first. Mirrors `Pool.key` without the option `by_name`.
+    Pools with fewer running tasks than their minimum share are first, by the ratio of running tasks to
+    minimum share. The others follow, by the ratio of running tasks to weight. Of equal pools, the one with
+    the oldest job is first. Mirrors `Pool.key` without the option `by_name`.
     """
     entry, stage = state.pools[pool], state.pool_stages[2 * pool + kind]
     while state.jobs[state.pool_jobs[entry.oldest]].ended:

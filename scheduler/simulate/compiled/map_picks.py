@@ -1,8 +1,8 @@
 """The choice of one of a job's maps for a node, under greedy locality and delay scheduling (compiled).
 
 Mirrors `scheduler.core.index`, `locality.greedy` and `locality.delay`. The functions `greedy` and `delay`
-return a task, the code of a reason, and the number in the reason's text. Instead of a task, `NONE` means that
-the job offers no map, and `WAITS` that the job waits for a nearer node.
+return a task, the code of a reason, and a value for the reason's text, the seconds that the job has waited.
+Instead of a task, `NONE` means that the job offers no map, and `WAITS` that the job waits for a nearer node.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def free_map(state: State, job: int) -> int:
 def first_of(state: State, job: int, kind: int) -> int:
     """Return the job's first unstarted map (`kind` 0) or reduce (1), or -1 if there is none.
 
-    Mirrors `TaskIndex.first`. The difference: the search continues after the last task found, since no task
-    runs twice.
+    The search begins where the last search ended, since a started task never becomes unstarted again in
+    compiled simulations. Mirrors `TaskIndex.first`.
     """
     stage = state.stages[2 * job + kind]
     first = state.jobs[job].first + (state.jobs[job].maps if kind else 0)
@@ -106,7 +106,11 @@ def first_of(state: State, job: int, kind: int) -> int:
 @twin_of("schedbed.scheduler.locality.greedy:Greedy.pick")
 @compiled
 def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return the job's unstarted map nearest to the node, and the reason. Mirrors `Greedy.pick`."""
+    """Return the job's unstarted map nearest to the node, the code of the reason, and 0.0.
+
+    Like the result of `delay`, the last number is a waiting time, which is always 0 here. Mirrors
+    `Greedy.pick`.
+    """
     task = local_map(state, job, node)
     if task >= 0:
         return task, NODE_LOCAL, 0.0
@@ -127,10 +131,10 @@ def greedy(state: State, job: int, node: int) -> tuple[int, int, float]:
 )
 @compiled
 def delay(state: State, job: int, node: int) -> tuple[int, int, float]:
-    """Return a map of the job for the node, or `WAITS` if delay scheduling makes the job wait for a nearer
-    node.
+    """Return a map of the job for the node, the code of the reason, and the waiting time (s) for its text.
 
-    Returns `NONE` if the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
+    Instead of a map, returns `WAITS` if delay scheduling makes the job wait for a nearer node, or `NONE` if
+    the job was already skipped in the current heartbeat. Mirrors `Delay.pick`.
     """
     entry, sec = state.jobs[job], state.sec
     if entry.skipped_heartbeat == state.num.heartbeats:

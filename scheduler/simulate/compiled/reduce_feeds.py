@@ -54,8 +54,8 @@ def feed(state: State, node: int) -> int:
     """Add an announcement to the node's heartbeat reply for each job that has new map outputs for its
     reduces.
 
-    Returns the number of announcements. Mirrors `core._feed`. The difference: without contention, a job's
-    outputs are announced only when all its maps are done, since its reduces wait for all of them.
+    Returns the number of announcements. Mirrors `core._feed`. Unlike in that function, without contention for
+    resources the outputs of a job are announced only when all its maps are done.
     """
     count, fluid_too = 0, state.num.is_fluid > 0
     for place in range(state.nodes[node].feeds):

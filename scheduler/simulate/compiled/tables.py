@@ -92,7 +92,7 @@ class Inputs:
         self.reads: list[bool] = []
 
     def add(self, splits: Sequence[Split], costs: Sequence[TaskCost], reduces: int) -> None:
-        """Add the inputs of a job's maps. Raises NotCovered if a map reads a block that no node holds."""
+        """Add inputs of maps, then `reduces` empty ones. Raises NotCovered if no node holds a map's block."""
         place = self._node
         reads = [
             split.block is not None and cost.read_bytes > 0 for split, cost in zip(splits, costs, strict=True)
@@ -120,9 +120,9 @@ class Inputs:
 
 
 def _ends(before: list[int], sizes: list[int]) -> Iterator[int]:
-    """Yield the end positions of adjacent ranges of these sizes.
+    """Yield the end positions of adjacent ranges of the given sizes, which follow the ranges in `before`.
 
-    The first begins at the last end in `before`.
+    `before` contains the end positions of earlier ranges. If `before` is empty, the first range begins at 0.
     """
     return islice(accumulate(sizes, initial=before[-1] if before else 0), 1, None)
 
@@ -223,7 +223,7 @@ def _of_reduces(simulation: Simulation, tasks: int) -> Arrays:
 
 
 def _begin(state: State) -> None:
-    """Set fields of `state` to -1: no pool is sorted yet, and no chain of wake-ups waits for a timer."""
+    """Set fields of `state` to -1: pools have no place in their order, and chains wait for no timer."""
     state.pool_stages["place"] = -1
     state.chains["node"] = -1
     state.chains["until"] = -1.0
@@ -234,8 +234,8 @@ def _array(values: list[int]) -> Ints:
 
 
 def _costs(simulation: Simulation, job: JobSpec, inputs: Inputs) -> list[TaskCost]:
-    """Return the costs of the job's maps and reduces. Raises NotCovered if a task exceeds its declared
-    memory.
+    """Return the costs of the job's maps, then of its reduces, and add the inputs of all to `inputs`. Raises
+    NotCovered if a task exceeds its declared memory, or if the splits are numbered wrongly.
     """
     model = simulation.setup.costs
     maps = [model.map_cost(job, index) for index in range(job.maps)]
@@ -286,8 +286,8 @@ def _jobs(jobs: Sequence[JobSpec]) -> tuple[Table[plain.JobEntry], Table[plain.S
 def _near(
     simulation: Simulation, jobs: Table[plain.JobEntry], tasks: Table[plain.TaskEntry], inputs: Inputs
 ) -> tuple[Table[plain.NearEntry], Values]:
-    """Return a table of groups of maps of a job, by input node, then by input rack, and the maps in this
-    order.
+    """Return the groups of maps (of one job, with input on the same node or in the same rack) as a table, and
+    an array of the maps in the order of the groups. Stores the range of each job's groups in `jobs`.
     """
     hosts = np.array(inputs.hosts, np.int64)
     owners = np.repeat(np.arange(len(tasks)), tasks["hosts_end"] - tasks["hosts_at"])

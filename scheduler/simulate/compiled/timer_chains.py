@@ -1,7 +1,7 @@
 """Chains of wake-ups, which offer new work to nodes one after another at their heartbeat timers (compiled).
 
-A chain wakes the nodes of a ring, a set of nodes sorted by timer. Mirrors `scheduler.simulate.timers`. The
-difference: chains and rings are numbered, and chain c uses ring c + 1.
+A chain wakes the nodes of a ring, a set of nodes sorted by timer. Mirrors `scheduler.simulate.timers`. Unlike
+in that module, chains and rings are numbered, and chain number c wakes the nodes of ring c + 1.
 """
 
 from __future__ import annotations
@@ -196,9 +196,10 @@ def reduce_ended(state: State, job: int, node: int) -> None:
 @twin_of("schedbed.scheduler.simulate.timers:TimerSchedule.fed")
 @compiled
 def fed(state: State, job: int, now_s: float) -> None:
-    """Start to schedule heartbeats of the nodes that run reduces of the job, to announce new map outputs.
+    """Wake the nodes that run reduces of the job one after another, since the job has new map outputs.
 
-    Mirrors `TimerSchedule.fed`.
+    Each of these nodes sends a heartbeat at its next timer, and the reply announces the outputs. Mirrors
+    `TimerSchedule.fed`.
     """
     if state.jobs[job].chain >= 0:
         start(state, state.jobs[job].chain, now_s)

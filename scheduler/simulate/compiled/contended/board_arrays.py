@@ -1,7 +1,7 @@
-"""Boards: records of the map outputs of a job that have been announced to a node (compiled).
+"""Boards: a board counts the map outputs of one job that have been announced to one node (compiled).
 
-Mirrors `cluster.virtual.boards`. The differences: the boards of a node are a linked list, and a board counts
-the announced outputs instead of listing them.
+Mirrors `cluster.virtual.boards`, whose boards list the announced outputs. Here, a board has only their
+number, and the boards of a node are a linked list.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The start, the events and the end of attempts that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.fluid`. The differences: every attempt succeeds, and some functions return
+Mirrors `cluster.virtual.fluid.fluid`. Unlike in that module, every attempt succeeds. Some functions return
 False when the compiled loop must pause, so that Python code can request a block from the NameNode or enlarge
 arrays.
 """

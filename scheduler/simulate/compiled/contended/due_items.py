@@ -1,7 +1,7 @@
 """The agenda: a heap of the times at which timers of contending attempts expire and flows end (compiled).
 
-Mirrors `cluster.virtual.agenda`. The difference: an item (a timer or a flow) is identified by the number of
-its record, and records are reused.
+Mirrors `cluster.virtual.agenda`. Unlike in that module, a timer or flow is identified by the number of its
+record, and records are reused.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def new_item(state: State, work: int, role: int) -> int:
 @twin_of("schedbed.cluster.virtual.agenda:Agenda.cancel")
 @compiled
 def drop_item(state: State, item: int) -> None:
-    """Remove a timer or flow from the agenda. Mirrors `Agenda.cancel`.
+    """Cancel the timer or flow with the record number `item`. Mirrors `Agenda.cancel`.
 
-    The difference: entries of the timer or flow stay in the heap until their times. Its record is reused only
-    after the last entry is gone.
+    The heap entries of the timer or flow are not searched: they stay in the heap until their times. The
+    record can be reused when none of these entries is left.
     """
     flow = state.flows[item]
     flow.due = inf

@@ -1,7 +1,7 @@
 """The shuffle phase of reduces that contend for resources (compiled).
 
-Mirrors `cluster.virtual.fluid.reduce_phases`. The differences: no fetch fails, and all reduces fetch equal
-parts of a map's output.
+Mirrors `cluster.virtual.fluid.reduce_phases`. Unlike in that module, no fetch fails, and all reduces of a job
+fetch equal parts of a map's output.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ def hear(state: State, work: int, since: int, until: int) -> None:
 @twin_of("schedbed.cluster.virtual.plan_arithmetic:equal_shares")
 @compiled
 def _share(state: State, output: int, part: int) -> int:
-    """Return the size in bytes of the part number `part` of a map's output, which one reduce fetches.
+    """Return the size in bytes of one reduce's part of a map's output.
 
-    `output` is the number of the map task. Mirrors `plan_arithmetic.equal_shares`.
+    `output` is the number of the map task, and `part` the reduce's position among the reduces of the job.
+    Mirrors `plan_arithmetic.equal_shares`.
     """
     total = state.costs[state.tasks[output].cost].output
     parts = state.jobs[state.tasks[output].job].reduces
@@ -89,8 +90,8 @@ def _fetch_from(state: State, work: int, place: int) -> None:
     """Start one fetch, which copies all pending map outputs from one node to the reduce `work`.
 
     `place` is the node's position in the reduce's list of nodes with pending outputs. Mirrors
-    `ReduceRun._fetch_from`. The difference: the option `intake`, a rate limit of some frameworks, is not
-    supported.
+    `ReduceRun._fetch_from`, but does not support the option `intake`, a limit on the rate at which a reduce
+    fetches.
     """
     entry = state.work[work]
     basket = entry.basket

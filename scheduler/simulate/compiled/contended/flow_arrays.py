@@ -207,8 +207,8 @@ def begin(simulation: Simulation, state: State) -> None:
 def replies(simulation: Simulation, reduces: int, widest: int) -> Arrays:
     """Return two ring buffers: for heartbeat replies that announce map outputs, and for their announcements.
 
-    `reduces` is the number of reduces of all jobs. Without contention, there are at most that many such
-    replies. One reply has fewer than `widest` announcements.
+    `reduces` is the number of reduces of all jobs, which is the most replies that a simulation without
+    contention needs. `widest` is larger than the number of announcements in any reply.
     """
     count = 4 * len(simulation.nodes) + MORE_REPLIES if simulation.setup.contention else reduces + 1
     return {

@@ -1,9 +1,9 @@
 """Max-min fair sharing of CPUs, disks and network links among flows (compiled).
 
-Mirrors `cluster.virtual.fluid.max_min` function by function. The difference: each resource has a linked list
-of its flows, in the order in which they started. The list entry of a flow is the number `flow * width +
-place`, where `place` is the position of the resource on the flow's path and `width` is the maximum length of
-a path.
+Mirrors `cluster.virtual.fluid.max_min` function by function. Unlike in that module, each resource has a
+linked list of its flows, in the order in which they started. A flow is in one list for each resource on its
+path. Its list entry is the number `flow * width + place`, where `place` is the position of the resource on
+the path and `width` is the maximum length of a path.
 """
 
 from __future__ import annotations
@@ -261,11 +261,10 @@ def _collect(state: State, number: int, instant: int) -> tuple[int, int]:
 
 @compiled
 def _hold_outside(state: State, number: int, stamp: int) -> int:
-    """Set the free capacity of the resource `number`: its capacity minus the rates of flows that stay as they
-    are.
+    """Compute the capacity of the resource `number` that is free for the flows found by `_collect`.
 
-    These are the flows through the resource that the search `stamp` of `_collect` did not find. Returns their
-    number.
+    This is the resource's capacity minus the rates of its other flows, whose rates do not change. `stamp`
+    marks the flows that `_collect` found. Returns the number of the other flows.
     """
     resource, width = state.resources[number], state.way.shape[1]
     outside, held = 0.0, 0

@@ -1,7 +1,7 @@
 """The phases of attempts that contend for resources (compiled).
 
-Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. The difference: when an
-attempt needs a block for its output, the compiled loop pauses. Python code then requests the target nodes
+Mirrors `running`, `map_phases` and `reduce_phases` of `cluster.virtual.fluid`. Unlike in these modules, the
+compiled loop pauses when an attempt needs a block for its output. Python code then requests the target nodes
 from the NameNode, and `write` continues.
 """
 
@@ -41,9 +41,9 @@ from schedbed.scheduler.simulate.compiled.state import WRITTEN, State
 def _cap(state: State, item: int, stream_bytes: float) -> float:
     """Return the largest rate (bytes/s) at which the flow `item` may move data.
 
-    The limit is the smallest capacity on the flow's path. If the attempt's phase has a planned duration, the
-    limit is also low enough that `stream_bytes` bytes, the stream that the flow is part of, take that long.
-    Mirrors `RunningAttempt.cap`.
+    This is the smallest capacity on the flow's path. If the attempt's phase has a planned duration, the rate
+    is at most `stream_bytes` divided by this duration, where `stream_bytes` is the size of the whole stream
+    that the flow is part of. Mirrors `RunningAttempt.cap`.
     """
     cap, pace_s = narrowest(state, item), state.work[state.flows[item].work].pace
     return min(cap, stream_bytes / pace_s) if pace_s != 0.0 else cap
