@@ -21,8 +21,8 @@ from schedbed.scheduler.view import NodeView, View
 def is_quiet(policy: Policy) -> bool:
     """Return whether heartbeats that report no change have no effect on the policy's answers.
 
-    The result is false for a policy with speculation, since the copies that it launches depend on the
-    progress of attempts.
+    The policy's attribute `elidable` decides. The result is false for a policy with speculation, since that
+    policy launches copies of attempts depending on their progress.
     """
     return getattr(policy, "speculation", None) is None and says(policy, "elidable") is True
 
@@ -67,10 +67,10 @@ class Resting(Protocol):
 
 
 def resting_of(policy: Policy) -> Resting | None:
-    """Return the policy, or the admission of a composed policy, if its class defines the method `rests`, else
-    None.
+    """Return the part of the policy that can tell which nodes would receive no task now, or None.
 
-    A method `rests` inherited from a parent class is ignored, since it may be wrong for the subclass.
+    This is the policy or, for a composed policy, its admission. Its class itself must define the method
+    `rests`, since a method inherited from a parent class may be wrong for the subclass.
     """
     own: Any = policy
     if type(policy) in (Composed, Explained):
@@ -79,10 +79,10 @@ def resting_of(policy: Policy) -> Resting | None:
 
 
 class Awaits:
-    """The parts of a policy (the policy itself and its axes) that can ask for heartbeats that report no
-    change.
+    """The parts of a policy that may want to see heartbeats even if these report no change.
 
-    Such a part has the method `awaits_beat`, which returns whether the part needs the next heartbeat.
+    A part is the policy itself or one of its axes (order, locality, admission). Such a part has the method
+    `awaits_beat`, which returns whether the part needs the next heartbeat.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -95,10 +95,9 @@ class Awaits:
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
-        """Call the hook `beat` of each part that can ask for heartbeats, for a heartbeat of `node` that was
-        not simulated.
+        """Call the hook `beat` of these parts of the policy for a heartbeat of `node` that was skipped.
 
-        The time in `view` is the time of this heartbeat.
+        `view` is the state of the scheduler, whose current time is the time of the heartbeat.
         """
         for part in self._waiting:
             part.beat(view, node)

@@ -71,7 +71,8 @@ class Framework:
         """Return the seconds from the end of a job's last task until the JobTracker knows that the job has
         ended.
 
-        `heartbeat_s`: heartbeat interval. Without `out_of_band` the result is a multiple of this interval.
+        `heartbeat_s` is the heartbeat interval. If no heartbeat is sent immediately at the end of a task
+        (`out_of_band` is false), the result is rounded up to a multiple of this interval.
         """
         if self.out_of_band or not self.cleanup_s:
             return self.cleanup_s

@@ -229,11 +229,10 @@ class HeartbeatSchedule:
                 self._timers.want_any(now_s)
 
     def note(self, now_s: float, node: SimNode) -> None:
-        """Write a heartbeat row for a node whose idle heartbeats are skipped, when the node joins or the run
-        ends.
+        """Write a heartbeat row for the node without a heartbeat, when the node joins or the run ends.
 
-        A row contains the use of resources since the last row. Without these two rows, idle time at the start
-        and at the end would be missing.
+        The row contains the use of resources since the node's last row. It is needed only if heartbeats of
+        idle nodes are skipped, since idle time at the start and end of the run would otherwise be missing.
         """
         if self._rows is not None and self._timers.elides and not node.always:
             self._note(now_s, node, self._emulation.usage(now_s, node.spec.node))
@@ -282,10 +281,10 @@ class HeartbeatSchedule:
         self._timers.served(now_s, node)
 
     def _count(self, now_s: float, node: SimNode, heartbeat: Heartbeat) -> None:
-        """Add the attempts that the heartbeat reports as ended to the statistics, and wake the nodes whose
-        reduces can now fetch the outputs.
+        """Count the ended attempts that the heartbeat reports in the statistics.
 
-        A heartbeat that is sent a second time is ignored.
+        Also wakes the nodes with reduces that can now fetch the outputs of ended maps. A heartbeat that is
+        sent a second time is ignored.
         """
         if heartbeat.sequence == node.counted:
             return

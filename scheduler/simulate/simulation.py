@@ -303,7 +303,7 @@ class Simulation:
     # ----------------------------------------------------------------- ticks
 
     def want_tick(self, *, now_too: bool = False) -> None:
-        """Schedule the next tick, unless one is scheduled. `now_too`: the tick may be at the current time."""
+        """Schedule the next tick (a periodic check), if none is scheduled. `now_too`: even at this time."""
         if self._tick_at_s < 0.0:
             number = max(1, int(self.now_s / self.interval_s))
             while (at_s := number * self.interval_s) < self.now_s or (at_s == self.now_s and not now_too):

@@ -165,9 +165,9 @@ class Storage:
     ) -> None:
         """Write the committed output of an attempt in one step. Raises NoNodes if no node can hold a block.
 
-        This replaces `allocate`, `written` and `commit` for an attempt whose commit is certain. `node`: the
-        node that writes. `attempt`: job id, attempt id and task index. `lengths`: sizes of the blocks in
-        bytes.
+        Use this method instead of `allocate`, `written` and `commit` if the attempt's commit is certain.
+        `node`: the node that writes. `attempt`: job id, attempt id and task index. `lengths`: sizes of the
+        blocks in bytes.
         """
         job, name, index = attempt
         self.names.write_output(

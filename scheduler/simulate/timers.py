@@ -230,8 +230,11 @@ class TimerSchedule:
             ring.remove(node)
 
     def changed(self, now_s: float) -> None:
-        """Update the schedule after an event of the core, which may have made tasks ready or created orders
-        for nodes."""
+        """Update the schedule after a change in the core.
+
+        Wakes nodes with free slots if tasks became ready, and nodes on which the core wants to kill an
+        attempt.
+        """
         tables = self._tables
         assert tables is not None
         if self._stirred:

@@ -275,7 +275,7 @@ def _set_rates(faults: Faults, now_s: float, node: SimNode) -> None:
 
 
 def partition(faults: Faults, now_s: float, fault: PlannedFault) -> None:
-    """Divide the nodes into groups that cannot reach each other, by all network partitions in force."""
+    """Separate the nodes into groups that cannot reach each other, by all partitions in force."""
     faults.simulation.emulation.partition(now_s, faults.conditions.groups())
 
 

@@ -45,7 +45,7 @@ class Labels:
         }
 
     def tasks(self, tasks: Values) -> list[str]:
-        """Return the ids of the tasks with these numbers. The number -1 (no task) becomes ""."""
+        """Return the ids of the tasks whose numbers are in the array `tasks`. The number -1 becomes ""."""
         return self._ids[tasks].tolist()
 
     def launched(self, tasks: Values) -> Text:

@@ -84,8 +84,9 @@ def _job_before(state: State, job: int, other: int, kind: int, fifo: int) -> boo
 @twin_of("schedbed.scheduler.order.sorted_keys:SortedKeys.put")
 @compiled
 def _put_job(state: State, job: int, kind: int) -> None:
-    """Put the job into the sorted list of its pool's jobs with tasks to start, or move it to its new
-    position.
+    """Move the job to its sorted position in the list of its pool's jobs with tasks to start.
+
+    The job is added if it is not in the list. `kind` is 0 for the list of jobs with maps, 1 for reduces.
     """
     pool = state.jobs[job].pool
     fifo = state.pools[pool].fifo

@@ -105,11 +105,10 @@ def _reply_done(state: State, count: int) -> None:
 @twin_of("schedbed.scheduler.simulate.heartbeats:HeartbeatSchedule.on_reply")
 @compiled
 def _tell_reduces(state: State, now_s: float) -> bool:
-    """Deliver the announcements of map outputs in the current heartbeat reply to the reduces on the reply's
-    node.
+    """Deliver the announcements of map outputs in a heartbeat reply to the reduces on the reply's node.
 
-    Returns False if the compiled loop must pause before all are delivered. A later call then continues.
-    Mirrors `HeartbeatSchedule.on_reply`.
+    Returns False if the compiled loop must pause before all are delivered. The next call then continues with
+    the rest. Mirrors `HeartbeatSchedule.on_reply`.
     """
     num = state.num
     reply = state.replies[num.at_reply % len(state.replies)]
