@@ -95,9 +95,10 @@ class Awaits:
         return any(part.awaits_beat() for part in self._waiting)
 
     def pass_heartbeat(self, view: View, node: NodeView) -> None:
-        """Call the hook `beat` of these parts of the policy for a heartbeat of `node` that was skipped.
+        """Call the hook `beat` of each part of the policy that can need heartbeats.
 
-        `view` is the state of the scheduler, whose current time is the time of the heartbeat.
+        The call stands for a heartbeat of `node` that was skipped. `view` is the state of the scheduler,
+        whose current time is the time of this heartbeat.
         """
         for part in self._waiting:
             part.beat(view, node)

@@ -134,8 +134,7 @@ class TimerSchedule:
             self.queue.push(node.grid_s, TIMER, node.index)
 
     def want_until(self, now_s: float, node: SimNode, until_s: float) -> None:
-        """Compute the next time of the node's timer, and schedule the timer if this time is at most
-        `until_s`.
+        """Compute when the node's timer fires next, and schedule the timer if it fires by the time `until_s`.
 
         `until_s` is the time of the node's next out-of-band heartbeat.
         """
@@ -210,10 +209,11 @@ class TimerSchedule:
             self.want(now_s, node)
 
     def _end_rests(self, now_s: float, rester: Resting) -> None:
-        """Update the rings of nodes for those nodes that the policy had no task for, if it may have one now.
+        """Update the rings of nodes with free slots for resting nodes, if the policy may now have a task for
+        them.
 
-        The policy signals this by increasing the counter `rest_turn` of `rester`, the policy or its
-        admission. Without an increase since the last call, nothing changes.
+        A node rests while the policy has no task for it. The policy, or its admission, is `rester`, and
+        increases its counter `rest_turn` when resting nodes may receive a task. Otherwise, nothing changes.
         """
         if rester.rest_turn != self._rest_turn:
             self._rest_turn = rester.rest_turn

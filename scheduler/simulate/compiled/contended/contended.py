@@ -259,10 +259,11 @@ def note_news(state: State, node: int, job: int, until: int, all_done: int) -> N
 @twin_of("schedbed.cluster.virtual.fluid.fluid:FluidEmulation.map_outputs")
 @compiled
 def hear_at(state: State, node: int, place: int, job: int, since: int, until: int) -> None:
-    """Announce map outputs of the job to the node's running attempt at position `place`.
+    """Pass an announcement of the job's map outputs to the attempt at position `place` of the node's list.
 
-    The attempt ignores the announcement unless it is a reduce of the job. `since` and `until` (exclusive) are
-    the range of outputs. Mirrors the second half of `FluidEmulation.map_outputs`.
+    The list has the node's running attempts. Nothing happens unless the attempt is a reduce of the job.
+    `since` and `until` (exclusive) are the range of outputs. Mirrors the second half of
+    `FluidEmulation.map_outputs`.
     """
     work = state.runs[node, place]
     task = state.tasks[state.work[work].task]
