@@ -52,8 +52,8 @@ def _orders(bench: Bench) -> Found:
 def _gains(bench: Bench, name: str, drawn: Drawn, mine: str, than: str) -> list[float]:
     """Return by how many percent the mean job completion time is shorter under `mine` than under `than`.
 
-    Both are policies. `drawn` is the function that makes the scenario from a seed, and `name` is the name of
-    the simulations, which other calls share. The result has one number per repeat.
+    `mine` and `than` are policies. `drawn` is the function that makes the scenario from a seed. Calls with
+    the same `name` share the simulations. The result has one number per repeat.
     """
     found = []
     for seed in _seeds(bench):

@@ -16,9 +16,9 @@ LOCAL = ("locality", "tasks", "node")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Scarlett reduces the mean job completion time, in each repeat.
+    """Measure by how many percent the scheme Scarlett reduces the mean job completion time, in each repeat.
 
-    The value `most` is the reduction under FIFO if every map ran on a node with its input.
+    The value `most` is the reduction under FIFO, without Scarlett, in runs in which all input is local.
     """
     plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
     return Measured(

@@ -86,8 +86,8 @@ def _scenario(
     """Return a scenario of groups of jobs that run one after the other on the drawn host.
 
     A group is a list of applications with `size_gb` GB of data each, and `queues` has the queue of each job
-    of a group. Gaps between groups are long enough for a slow drawn host. `factor` limits what a user may
-    use, as a multiple of the queue's half of the cluster.
+    of a group. Gaps between groups are long enough for a slow drawn host. `factor` is the limit on the share
+    of a single user, as a multiple of the queue's capacity (half of the cluster).
     """
     disk_mbps = max(1, round(drawn["disk_mbps"]))
     node = cluster(live=False)["node"]

@@ -1,6 +1,7 @@
-"""Causes of errors in CSLA's load predictions, and causes of CSLA's gains.
+"""Causes of errors in the load predictions of the policy CSLA, and causes of CSLA's gains.
 
-They are found by changing one thing at a time: the stress tasks, the jobs, or the order of jobs.
+The causes are found by changing one part of the setup at a time: the stress tasks, the jobs, or the order of
+jobs.
 """
 
 from __future__ import annotations

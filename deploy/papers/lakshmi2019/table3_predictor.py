@@ -26,8 +26,8 @@ RESOURCES = ("cpu", "io")
 def measure(bench: Bench) -> Measured:
     """Run jobs with different stress tasks on every node, and return the errors of CSLA's load predictions.
 
-    CSLA reports the errors itself. The value `ratio` is the root mean square error divided by the mean
-    absolute error, which is 1 if all errors are equally large.
+    The policy CSLA compares its predictions with later loads and reports the errors. The value `ratio` is the
+    root mean square error divided by the mean absolute error, which is 1 if all errors are equally large.
     """
     found: dict[str, list[float]] = {
         f"{r}_{m}_{case}": [] for case in CASES for r in RESOURCES for m in (*MEASURES, "less", "ratio")

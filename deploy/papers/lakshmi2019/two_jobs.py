@@ -39,9 +39,9 @@ SAMPLE_GB = 0.25  # one map per node
 class PairRun:
     """The settings with which pairs of jobs are run. The first job of a pair is submitted first.
 
-    `factor` limits what a user may use, as a multiple of the queue's half of the cluster. With `host_disk`,
-    the policy CSLA regards a node as busy if the disk of its host is busy. `finer` multiplies the number of
-    maps of each job and divides the work of each map.
+    `factor` is the limit on the share of a single user, as a multiple of the queue's capacity (half of the
+    cluster). With `host_disk`, the policy CSLA regards a node as busy if the disk of its host is busy.
+    `finer` multiplies the number of maps of each job and divides the work of each map.
     """
 
     name: str  # name of the run's folder
@@ -115,15 +115,20 @@ def run_alone(bench: Bench) -> FinishedRun:
 
 
 def tags_of(alone: FinishedRun) -> dict[str, int]:
-    """Return the tag of each job, computed with the paper's limits from the CPU and disk use of its maps.
+    """Return the tag of each job: a number for CPU-heavy, I/O-heavy, both or neither.
 
-    `alone` is a run in which each job was alone on the cluster.
+    The tags follow from the mean CPU and disk use of each job's maps and the paper's thresholds. `alone` is a
+    run in which each job was alone on the cluster.
     """
     return {app: _tag(cpu, rate) for app, (cpu, rate) in shares(alone).items()}
 
 
 def unlike(tags: Mapping[str, int], pair: Pair) -> bool:
-    """Return whether the two jobs of a pair have different tags. `tags` is a dictionary from job to tag."""
+    """Return whether the two jobs of a pair have different tags.
+
+    `tags` is a dictionary from job to tag, which says whether the job is CPU-heavy, I/O-heavy, both or
+    neither.
+    """
     return tags[pair[0]] != tags[pair[1]]
 
 

@@ -1,4 +1,4 @@
-"""Beyond Figure 4: CSLA's gain with other queues, with other disks, and with another order of the jobs."""
+"""Beyond Figure 4: the gain of the policy CSLA with other queues, other disks, and another order of jobs."""
 
 from __future__ import annotations
 

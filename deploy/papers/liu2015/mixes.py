@@ -106,10 +106,10 @@ def extremes(gains: Mapping[Any, list[float]]) -> tuple[list[float], list[float]
 
 
 def _summed(gains: Mapping[Mix, Sequence[Mapping[str, float]]]) -> dict[str, list[float]]:
-    """Return the values that the paper's text states, such as the least gain in tests of one kind.
+    """Compute the values that the paper's text states: least, largest or mean gains of groups of jobs.
 
-    Each value has one number per repeat. `gains` is a dictionary from test to a list with one dictionary per
-    repeat, from job name to gain in percent.
+    `gains` is a dictionary from test to a list with one dictionary per repeat, from job name to gain in
+    percent. The result has one number per repeat for each value.
     """
     found: dict[str, list[float]] = {}
     for pattern in ("balanced", "io"):

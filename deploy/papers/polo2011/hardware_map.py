@@ -1,4 +1,4 @@
-"""Beyond Figure 3: RAS's gain over Fair on nodes with other disks, other cores and other paging costs."""
+"""Beyond Figure 3: the gain of the policy RAS over Fair on nodes with other disks, cores and paging costs."""
 
 from __future__ import annotations
 

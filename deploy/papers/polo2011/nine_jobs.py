@@ -206,5 +206,5 @@ def on_hardware(size: Size, hardware: NodeHardware, fair_slots: tuple[int, ...])
 
 
 def longer(mine_s: list[float], than_s: list[float]) -> list[float]:
-    """Return how much longer the times `mine_s` are than the times `than_s`, in percent per repeat."""
+    """Return by how many percent the times `mine_s` are longer than the times `than_s`, for each repeat."""
     return [100 * (mine / than - 1) for mine, than in zip(mine_s, than_s, strict=True)]

@@ -1,7 +1,7 @@
 """Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
 
-The policy ARIA has a model of the completion time of a job, with several bounds. The experiment compares the
-bounds.
+The policy ARIA has a model that predicts a lower, an average and an upper bound of a job's completion time.
+The experiment compares the slots and late jobs that follow from each bound.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The results of the policy ARIA on randomly drawn machines that match the paper.
 
-Machines match if the job's profile (the durations of its phases) is close to the profile that explains the
-numbers of slots in Figure 5's table.
+A job's profile has the durations of its phases. Machines match if the profile measured on them is close to
+the one from which ARIA computes the numbers of slots in Figure 5's table.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def scenario(
 def with_durations(bare: ResolvedScenario, jobs: Sequence[DueJob]) -> ResolvedScenario:
     """Return a copy of the scenario `bare` with the given jobs, all submitted at time 0.
 
-    `bare` comes from `under_aria` and has a single model job, which the jobs replace. The tasks take the
-    durations given in `jobs`.
+    `bare` is a scenario made by `under_aria` and has one job as a model. The given jobs replace the model,
+    and their tasks take the given durations.
     """
     (model,) = bare.jobs
     planned = [

@@ -80,11 +80,12 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least relative distance from its deadline that the worst completion time can have.
+    """Return how far the worst completion time must at least be from its deadline, as a share of the
+    deadline.
 
-    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. If all tasks of a
-    kind have the same length, jobs with equal numbers of waves take the same time. This time cannot be near
-    two deadlines.
+    `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. Jobs with equal
+    numbers of waves take equal times if all tasks of a kind have the same length. Such a time cannot be close
+    to two different deadlines.
     """
     off = 0.0
     for number, first_s in enumerate(SLOS_S):

@@ -1,4 +1,4 @@
-"""Section 7.3: the CPU time that ARIA's decisions take for 500 jobs on 66 nodes."""
+"""Section 7.3: the CPU time that decisions of the policy ARIA take for 500 jobs on 66 nodes."""
 
 from __future__ import annotations
 
