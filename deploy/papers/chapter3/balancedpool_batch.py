@@ -121,7 +121,11 @@ def room(bench: Bench, runs: list[FinishedRun], jobs: Callable[[Coin], list[Job]
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent Johnson's order and BalancedPool reduce the makespans of two batches."""
+    """Measure how much the policies Johnson's order and BalancedPool reduce the makespans of two batches.
+
+    The reductions are percentages of the makespan under FIFO. BalancedPool is also compared with Johnson's
+    order.
+    """
     found: dict[str, list[float]] = {}
     for name, jobs in (("even", even), ("uneven", uneven)):
         runs = run_each(bench, f"balancedpool-{name}", partial(scenario, jobs=jobs))

@@ -51,7 +51,7 @@ def moved(runs: list[FinishedRun], policy: str) -> list[float]:
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure how LSAP differs from FIFO and delay scheduling in locality and in job completion times."""
+    """Measure how locality and completion times of the policy LSAP differ from FIFO and delay scheduling."""
     found: dict[str, list[float]] = {}
     for name, load in LOADS.items():
         runs = run_each(bench, f"lsap-{name}", partial(scenario, load=load))

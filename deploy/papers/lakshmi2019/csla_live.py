@@ -25,7 +25,7 @@ def plan(size_gb: float = SIZE_GB) -> Mapping[str, Any]:
 
 
 def gain(finished: FinishedRun) -> Sequence[float]:
-    """Return by how many percent the makespan of the two jobs is shorter under CSLA than under Capacity.
+    """Return by how many percent the two jobs' makespan is shorter under the policy CSLA than under Capacity.
 
     The result has one number per repeat.
     """

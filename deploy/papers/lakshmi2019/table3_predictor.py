@@ -1,4 +1,4 @@
-"""Table 3: the errors of CSLA's predictions of a node's load, without and with stress tasks.
+"""Table 3: the errors with which the policy CSLA predicts a node's load, without and with stress tasks.
 
 Stress tasks keep a node's CPU or disk busy.
 """
@@ -52,7 +52,10 @@ def measure(bench: Bench) -> Measured:
 
 
 def reports(finished: FinishedRun) -> list[Mapping[str, Any]]:
-    """Return CSLA's report about its load predictions at the end of the run, one dictionary per repeat."""
+    """Return the report of the policy CSLA about its load predictions, one dictionary per repeat.
+
+    CSLA makes the report at the end of the run.
+    """
     return [
         finished.findings(finished.policies[0], repeat)["predictor"] for repeat in range(finished.run.repeats)
     ]

@@ -1,4 +1,4 @@
-"""Pairs of jobs under Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
+"""Pairs of jobs under the policies Capacity and CSLA: the tags of the jobs, and CSLA's gain for each pair.
 
 A tag says whether the tasks of a job are CPU-heavy, I/O-heavy, both or neither. A gain is a reduction of the
 makespan against Capacity.
@@ -55,7 +55,10 @@ class PairRun:
 
 
 def run_pairs(bench: Bench, way: PairRun) -> FinishedRun:
-    """Run the pairs of jobs with the settings `way`, one pair after the other, under Capacity and CSLA."""
+    """Run the pairs of jobs with the settings `way`, under the policies Capacity and CSLA.
+
+    The pairs run one after the other.
+    """
     groups = groups_of(way.pairs, way.size_gb, way.queues, way.disk_mbps, way.finer)
     plan = scenario(
         groups,
@@ -78,7 +81,7 @@ def pair_spans(bench: Bench, way: PairRun) -> Mapping[str, Gains]:
 
 
 def pair_gains(bench: Bench, way: PairRun) -> Gains:
-    """Run the pairs of jobs with the settings `way`, and return CSLA's gain for each pair.
+    """Run the pairs of jobs with the settings `way`, and return the gain of the policy CSLA for each pair.
 
     A gain says by how many percent the makespan is shorter than under Capacity. Each pair has one number per
     repeat.
@@ -88,7 +91,7 @@ def pair_gains(bench: Bench, way: PairRun) -> Gains:
 
 
 def untagged(finished: FinishedRun) -> list[float]:
-    """Return the percentage of tasks that CSLA launched before it had given their job a tag.
+    """Return the percentage of tasks that the policy CSLA launched before it had given their job a tag.
 
     A tag says whether tasks are CPU-heavy, I/O-heavy, both or neither. The result has one number per repeat.
     """

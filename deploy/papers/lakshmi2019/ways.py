@@ -56,7 +56,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
-    """Return CSLA's mean gain for pairs with different tags, for both orders of submission.
+    """Return the mean gain of the policy CSLA for pairs with different tags, for both orders of submission.
 
     The CPU-heavy job of each pair is submitted either first or last. `tags` is a dictionary from job to tag.
     """
@@ -71,7 +71,7 @@ def _orders(bench: Bench, tags: Mapping[str, int]) -> dict[str, list[float]]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw by how many percent CSLA shortens the makespan of pairs of jobs, for each setting.
+    """Draw by how many percent the policy CSLA shortens the makespan of pairs of jobs, for each setting.
 
     Pairs with different tags and pairs with equal tags have separate bars.
     """

@@ -148,7 +148,7 @@ def sample_jobs() -> list[dict[str, Any]]:
 
 
 def demands(finished: FinishedRun) -> Mapping[str, Mapping[str, Any]]:
-    """Return the CPU demands that FGCS measured in a run of the sample jobs, as a dictionary from job name.
+    """Return the CPU demands that the policy FGCS measured in a run of the sample jobs, by job name.
 
     Only the first repeat of the run is used.
     """

@@ -48,7 +48,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 
 
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
-    """Return by how many percent FGCS reduces job times on the drawn nodes, for each claim of the paper.
+    """Return by how many percent the policy FGCS reduces job times on the drawn nodes, for each claim.
 
     The result is a dictionary from the claim's key (EXPERIMENT/VALUE, as in paper.yaml) to our value.
     """

@@ -1,4 +1,4 @@
-"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under FGCS and under YARN.
+"""Tables 4 to 6 and Figures 4 to 6: the paper's eight tests under the policy FGCS and under YARN's policy.
 
 A test is a mix of jobs that run together.
 """
@@ -26,7 +26,10 @@ LIVE_MIXES = ("pi-teragen", "pi-bbp-etl")
 
 
 def measure(bench: Bench) -> Measured:
-    """Run the tests and measure job times and map times under FGCS and YARN. Live runs use two tests only."""
+    """Run the tests and measure job times and map times under the policy FGCS and under YARN's policy.
+
+    Live runs use two tests only.
+    """
     mixes = [mix for mix in MIXES if not bench.live or mix.name in LIVE_MIXES]
     found: dict[str, list[float]] = defaultdict(list)
     gains: dict[Mix, list[Mapping[str, float]]] = defaultdict(list)
@@ -62,7 +65,7 @@ def map_times(finished: FinishedRun, name: str) -> list[list[float]]:
 
 
 def map_changes(finished: FinishedRun, name: str) -> list[float]:
-    """Return by how many percent the mean map time of the job `name` is longer under FGCS than under YARN.
+    """Return by how many percent maps of the job `name` take longer under the policy FGCS than under YARN's.
 
     The result has one number per repeat.
     """

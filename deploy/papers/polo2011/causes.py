@@ -30,10 +30,10 @@ Found = Mapping[str, list[float]]
 
 
 def measure(bench: Bench) -> Measured:
-    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on a disk that seeks
-    slower.
+    """Run Experiments 1 and 2 with shorter reduces of sort, with printed job sizes, and on an older disk.
 
-    In Experiment 1 jobs have no tight completion goals, and in Experiment 2 they have those of Table 1.
+    The older disk has slower seeks. In Experiment 1 jobs have no tight completion goals, and in Experiment 2
+    they have those of Table 1.
     """
     found: dict[str, list[float]] = {}
     for name, factor in SHORTER.items():
@@ -50,8 +50,7 @@ def measure(bench: Bench) -> Measured:
 
 
 def _both(bench: Bench, name: str, **change: Any) -> tuple[tuple[Found, Found], Found]:
-    """Simulate Experiments 1 and 2 with the job settings in `change`, keyword arguments of the function
-    `jobs`.
+    """Simulate Experiments 1 and 2 with the job settings in `change`, which are arguments of `jobs`.
 
     Return the completion times of the jobs in each experiment, and the values of Figure 6 (such as the number
     of completion goals met) computed from these times. All values have one number per repeat. `name` is the

@@ -1,4 +1,4 @@
-"""Figure 4: each application's running tasks and the CPU use over time, under Fair and under RAS.
+"""Figure 4: each application's running tasks and the CPU use over time, under the policies Fair and RAS.
 
 Fair runs at most 4 maps on a node at a time.
 """

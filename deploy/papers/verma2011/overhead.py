@@ -34,7 +34,7 @@ TIMED = ("submit", "heartbeat", "tick")
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure the CPU time in which ARIA schedules one round of tasks for jobs of the workload W1.
+    """Measure the CPU time in which the policy ARIA schedules one round of tasks for jobs of the workload W1.
 
     In a round, one heartbeat of every node is answered. Each repeat draws other jobs.
     """

@@ -14,7 +14,7 @@ MAPS, REDUCES = 71, 64
 
 
 def wikitrends(said: Values) -> JobProfile:
-    """Return a profile of the paper's job WikiTrends with which ARIA computes the slots in Figure 5's table.
+    """Return a profile of the job WikiTrends from which the policy ARIA computes the slots in Figure 5.
 
     The slots depend only on the sum of the maximum durations in four phases. Here the maxima of shuffles and
     reduces equal their means, and the longest map takes the rest of the sum.
@@ -30,7 +30,7 @@ def wikitrends(said: Values) -> JobProfile:
 
 
 def profile_of(run: RunTables, job: str) -> JobProfile:
-    """Return the profile of a job in a finished run, as ARIA's profiler would measure it.
+    """Return the profile of a job in a finished run, as the profiler of the policy ARIA would measure it.
 
     A profile contains the durations of the job's phases. `job` is the job's id. Raises ValueError if no map
     ended.
