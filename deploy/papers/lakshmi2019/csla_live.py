@@ -1,4 +1,7 @@
-"""The main result of Figure 4 in live runs: WordCount and Sort, 3 GB each, under Capacity and under CSLA."""
+"""Figure 4's main result in live runs: two jobs of 3 GB each under the policies Capacity and CSLA.
+
+The jobs are WordCount and Sort.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ SIZE_GB = 3
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure by how many percent CSLA reduces the makespan of the two jobs, live and simulated."""
+    """Measure by how many percent the policy CSLA reduces the two jobs' makespan, live and simulated."""
     return compare(bench, "headline", plan(), gain)
 
 

@@ -109,7 +109,10 @@ def _stress(kind: str, lasts_s: int) -> dict[str, Any]:
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the mean absolute errors of CSLA's CPU and I/O predictions for each case of stress."""
+    """Draw the mean absolute errors of the policy CSLA's load predictions for each case of stress.
+
+    There is one panel for CPU and one for I/O.
+    """
     axes = figure.subplots(1, len(RESOURCES), sharey=True)
     names = ("none", "CPU", "IO", "CPU, IO")
     for ax, resource in zip(axes, RESOURCES, strict=True):

@@ -37,7 +37,10 @@ TITLES = ("one queue", "a queue each", "each grown", *(f"{rate} MB/s" for rate i
 
 
 def measure(bench: Bench) -> Measured:
-    """Measure CSLA's gains for pairs of jobs of 3 GB with other queues, other disks or other job orders."""
+    """Measure the gains of the policy CSLA for pairs of jobs with other queues, disks or job orders.
+
+    Each job has 3 GB of data.
+    """
     tags = tags_of(run_alone(bench))
     one, each = pair_spans(bench, ONE), pair_spans(bench, EACH_GROWN)
     gains = {

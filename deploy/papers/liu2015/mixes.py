@@ -135,7 +135,10 @@ def _each_job(
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw one panel for each kind of test with the times of all jobs under FGCS and YARN."""
+    """Draw the times of all jobs under the policy FGCS and under YARN's policy.
+
+    There is one panel for each kind of test.
+    """
     mixes: Sequence[Mix] = measured.series["mixes"]
     patterns = list(dict.fromkeys(mix.pattern for mix in mixes))
     axes = figure.subplots(len(patterns), 1, squeeze=False)[:, 0]

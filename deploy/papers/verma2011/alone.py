@@ -35,7 +35,7 @@ TRIED = ("avg", "up", WAVES)
 def measure(bench: Bench) -> Measured:
     """Simulate random jobs that each run alone on the cluster, and measure the percentage of late jobs.
 
-    The model of the policy ARIA has several bounds of a job's completion time. Each job is simulated once per
+    The policy ARIA's model has several bounds of a job's completion time. Each job is simulated once per
     bound, with the number of slots that follows from this bound. Reduces start when all maps of the job have
     ended.
     """
@@ -62,7 +62,10 @@ def late_alone(jobs: Sequence[DueJob], seed: int, reduce_start: str, bound: str 
 
 
 def draw(figure: Figure, said: Values, measured: Measured) -> None:
-    """Draw the percentage of late jobs for each bound of ARIA's model, with one bar per workload."""
+    """Draw the percentage of late jobs for each bound of the policy ARIA's model.
+
+    There is one bar per workload.
+    """
     ax = figure.subplots()
     bars, errors = [], []
     for number, name in enumerate(WORKLOADS):

@@ -38,7 +38,7 @@ def measure(bench: Bench) -> Measured:
 def plan(profile: JobProfile) -> Mapping[str, Any]:
     """Return the live scenario of Figure 5: a copy of the job for each deadline, with the slots it needs.
 
-    The slots are computed from the job's profile with the average bound of the model of the policy ARIA.
+    The slots are computed from the job's profile with the average bound of the policy ARIA's model.
     """
     jobs = jobs_by_bound(profile, job(live=True), SLOTS // 2, ("avg",))
     return scenario(jobs, [SPEC], live=True)

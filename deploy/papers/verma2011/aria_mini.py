@@ -38,9 +38,9 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims on a drawn machine, as a dictionary from EXPERIMENT/VALUE to number.
 
-    With slots from the average bound of the model of the policy ARIA, the value is the largest distance of a
-    job's end from its deadline in percent. With slots from the lower or the upper bound, it is the number of
-    late jobs.
+    With slots from the average bound of the policy ARIA's model, the value is the largest distance of a job's
+    end from its deadline in percent. With slots from the lower or the upper bound, it is the number of late
+    jobs.
     """
     jobs = jobs_by_bound(_profile(bench, drawn), _job(drawn), SLOTS, BOUNDS)
     ratios = [

@@ -38,7 +38,7 @@ def measure(bench: Bench) -> Measured:
     """Compute Figure 5's table of slots, and measure completion times with slots computed from a profile.
 
     The profile is that of the simulated or live job, which is measured first. Slots are computed for each
-    deadline and each bound of the model of the policy ARIA.
+    deadline and each bound of the policy ARIA's model.
     """
     model = wikitrends(paper_file.load("verma2011").experiments["fig5"].values)
     found: dict[str, Exact | list[float]] = {
@@ -80,7 +80,7 @@ def _waves(profile: JobProfile) -> list[tuple[int, int]]:
 
 
 def least_off(waves: Sequence[tuple[int, int]]) -> float:
-    """Return the least possible distance of the worst completion time from its deadline, as a share of 1.
+    """Return a lower bound of the largest relative distance of a completion time from its deadline.
 
     `waves` has the numbers of waves (rounds) of maps and of reduces, one pair per deadline. Jobs with equal
     numbers of waves take equal times if all tasks of a kind have the same length. Such a time cannot be close

@@ -41,7 +41,7 @@ def fits(bench: Bench, drawn: Drawn) -> Iterator[tuple[str, float]]:
 def claims(bench: Bench, drawn: Drawn) -> Mapping[str, float]:
     """Return our values for the claims on a drawn cluster, as a dictionary from EXPERIMENT/VALUE to number.
 
-    The values are the reductions of the policy DTSS of makespans, the amount of local input, and the distance
+    The values are the reductions of makespans by the policy DTSS, the amount of local input, and the distance
     from fair shares. Local input is also measured in a run whose input is spread evenly over the nodes.
     """
     setting, finished = _setting(drawn), _skewed(bench, drawn)
