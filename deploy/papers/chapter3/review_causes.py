@@ -79,7 +79,7 @@ def late_jobs(jobs: Sequence[JobTime]) -> int:
 
 
 def _deadlines(bench: Bench) -> Found:
-    """Return gains of the policy MRCP for jobs submitted at once, and of the policy MIMP for late deadlines.
+    """Return gains of the policy MRCP for jobs submitted at once, and of the policy MIMP for later deadlines.
 
     MRCP's gain is the percentage of late jobs avoided. MIMP's gains are numbers of late jobs avoided, and
     reductions of the total task time in percent.

@@ -1,7 +1,7 @@
 """Section 7.2: jobs that miss their deadlines even if they are alone on the cluster.
 
-The policy ARIA has a model that predicts a lower, an average and an upper bound of a job's completion time.
-The experiment compares the slots and late jobs that follow from each bound.
+The policy ARIA computes a job's slots from one of several bounds of the job's completion time. The experiment
+compares the percentages of late jobs with different bounds.
 """
 
 from __future__ import annotations
