@@ -18,8 +18,8 @@ LOCAL = ("locality", "tasks", "node")
 def measure(bench: Bench) -> Measured:
     """Measure by how many percent the scheme Scarlett reduces the mean job completion time, in each repeat.
 
-    The value `most` is a reduction without Scarlett: FIFO waits for nodes with a map's input, so that almost
-    all input is local, and is compared with FIFO that does not wait.
+    The value `most` is a reduction without Scarlett: FIFO waits for nodes with a map's input, so that more
+    input is local, and is compared with FIFO that does not wait.
     """
     plain, mine = run_popular(bench, "plain"), run_popular(bench, "scarlett", dynamic=SCARLETT)
     return Measured(
